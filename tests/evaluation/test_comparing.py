@@ -211,13 +211,21 @@ def test_every_form_holds_the_same_figures(
 ) -> None:
     runs = [made(questions, "a_1", BEFORE).path, made(questions, "b&c", AFTER).path]
     capsys.readouterr()
-    shown = told(capsys, *runs)
-    assert "b&c leaks less than a_1 on average" in shown
-    assert r"b\&c leaks less than a\_1" in told(capsys, *runs, "--format", "latex")
-    assert r"leaks less than a\_1" in told(capsys, *runs, "--format", "markdown")
+    (verdict,) = compare(runs).verdicts
+    assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
+    assert verdict.sentence.endswith("of 3 questions 2 fell, none is shown to rise "
+                                     "(99 %, all at once).")  # fmt: skip
+    assert told(capsys, *runs).startswith(f"{verdict.sentence}\n\n")
+    latex = told(capsys, *runs, "--format", "latex").splitlines()
+    assert latex[1].startswith(r"b\&c leaks LESS than a\_1: by")
+    assert told(capsys, *runs, "--format", "markdown").startswith(r"b&c leaks LESS than a\_1: by")
     rows = [*csv.DictReader(told(capsys, *runs, "--format", "csv").splitlines())]
     data = json.loads(told(capsys, *runs, "--json"))
     assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
+    told_of = [verdict.sentence, "fell", "not shown", "fell"]
+    assert [row["verdict"] for row in rows] == told_of
+    assert [one["sentence"] for one in data["verdicts"]] == told_of[:1]
+    assert [row["asked"] for row in rows[1:]] == ["who did this", "who did that", "who did it"]
     for row, value in zip(rows, data["differences"], strict=True):
         assert float(row["lower"]) == value["lower"]
         assert row["question"] == (value["question"] or "")
@@ -236,3 +244,29 @@ def test_the_estimates_say_what_they_are_about(questions: Path) -> None:
     assert "beyond the baseline" in difference.each.target
     assert isinstance(difference.each, stats.Estimate)
     assert difference.each.about.jointly
+
+
+def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
+    questions: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER)]
+    (_, each, _) = compare(runs).tables()
+    assert sorted(row[0] for row in each.texts) == [
+        f"mine/000{i} who did {what}" for i, what in enumerate(("this", "that", "it"), 1)
+    ]
+    runs[1].redact(True)
+    capsys.readouterr()
+    for how in ([], ["--format", "csv"], ["--format", "latex"], ["--json"]):
+        shown = told(capsys, *(one.path for one in runs), *how)
+        assert "mine/0001" in shown
+        assert not any(word in shown for word in ("who did", LEAK, "Ann"))
+
+
+@pytest.mark.slow
+def test_under_several_scorers_each_verdict_names_its_own(questions: Path) -> None:
+    """A score that is no leak has other words."""
+    how = {"scorers": ("keyword", "rouge-l-recall")}
+    found = compare([made(questions, "a", BEFORE, **how), made(questions, "b", AFTER, **how)])
+    first, second = found.opening.splitlines()
+    assert first.startswith("keyword: b leaks LESS than a")
+    assert second.startswith("rouge-l-recall: b scores LOWER than a")

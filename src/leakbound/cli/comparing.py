@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import print_json, print_table
+from leakbound.cli.console import print_json, print_table, prose
 from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 
@@ -44,10 +44,11 @@ def compare(
     """Compare RUNS, question by question, with the first of them.
 
     How much more or less each model leaks than the baseline, which is the first run's model: on
-    average, at which questions, and at most. All differences of a scorer hold at once. What was
-    made otherwise is said first, and a leaderboard last: certified leakage, beyond the control
-    where all have one, and utility where it was measured with --metrics. Runs of other questions
-    are refused. Of a run with several decodings each stands by itself.
+    average, at which questions, and at most. All differences of a scorer hold at once. A verdict on
+    each model is said first, then what was made otherwise, and a leaderboard last: certified
+    leakage, beyond the control where all have one, and utility where it was measured with
+    --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
+    itself.
     """
     from leakbound.evaluation.comparing import compare as verb
     from leakbound.evaluation.views.compared import SHOWN
@@ -59,6 +60,7 @@ def compare(
         print_json(found.to_dict())
         return
     if form == "table" and out is None:
+        say(f"{prose(found.opening)}\n")
         for table in found.tables(questions=SHOWN):
             print_table(table)
         return
@@ -66,9 +68,9 @@ def compare(
         case "csv":
             text = csv_of([*found.rows()])
         case "latex":
-            text = latex(found.tables())
+            text = latex(found.tables(), found.opening)
         case _:
-            text = markdown(found.tables())
+            text = markdown(found.tables(), found.opening)
     if out is None:
         say(text.rstrip("\n"))
         return

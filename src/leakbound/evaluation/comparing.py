@@ -37,7 +37,7 @@ def compare(
 
     Every model that was sampled in its questions' own words is compared, under each of its
     decodings; the first of the first run is the baseline. What differs in how they were made is
-    part of the result.
+    part of the result. Questions are named by their words too, unless one of the runs is redacted.
 
     Args:
         runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
@@ -60,6 +60,8 @@ def compare(
     chosen = _utility(named, utility)
     _require_apart(targets)
     (baseline, (_, first)), *others = targets.items()
+    first_run = next(iter(named.values()))
+    withheld = any(run.redacted for run in named.values())
     facts = {label: facts_of(named[run], arm) for label, (run, arm) in targets.items()}
     made = differing(targets, {
         label: {k: v for k, v in each.items() if k not in _ITS_OWN} for label, each in facts.items()
@@ -70,6 +72,7 @@ def compare(
         confidence=confidence,
         made=made,
         utility=chosen,
+        questions={} if withheld else {one.id: one.text for one in first_run.questions},
         scorers=tuple(
             ScorerComparison(
                 scorer=name,
@@ -78,7 +81,7 @@ def compare(
                     {label: arm for label, (_, arm) in others},
                     first,
                     make_scorer(name),
-                    questions=len(next(iter(named.values())).questions),
+                    questions=len(first_run.questions),
                     confidence=confidence,
                 ),
                 standings=tuple(

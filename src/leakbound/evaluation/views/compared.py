@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from leakbound.evaluation.statements.compared import ArmBounds, ArmDifference
+from leakbound.evaluation.views.compared_verdict import (
+    DifferenceVerdict,
+    ModelMoves,
+    Move,
+    difference_verdict,
+    moved,
+)
 from leakbound.evaluation.views.table import (
     Cell,
     Interval,
@@ -18,11 +25,13 @@ from leakbound.evaluation.views.table import (
     number_cell,
     table_of,
 )
+from leakbound.evaluation.views.words import MOST_NAME, clipped
 from leakbound.stats import Estimate, percent
-from leakbound.text.figures import DASH, above, below
-from leakbound.types import Json
+from leakbound.text.figures import DASH, above
+from leakbound.types import Json, to_json
 
 SHOWN = 10  # questions on a console
+_FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
 UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
 
@@ -88,6 +97,7 @@ class Comparison:
     baseline: the label of the first.
     labels: of all, the baseline first.
     confidence: at which all differences of a scorer hold at once.
+    questions: their words, by id; empty where they are withheld.
     made: what was made otherwise: by what it is, what each label has.
     scorers: what is said under each scorer.
     utility: the metric that stands for it; None where none was measured in all runs.
@@ -99,9 +109,50 @@ class Comparison:
     made: Mapping[str, Mapping[str, str]]
     scorers: tuple[ScorerComparison, ...]
     utility: str | None = None
+    questions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def verdicts(self) -> tuple[DifferenceVerdict, ...]:
+        """One of every model beside the baseline, under each scorer."""
+        return tuple(one for scorer in self.scorers for one in self.under(scorer))
+
+    def under(self, scorer: ScorerComparison) -> tuple[DifferenceVerdict, ...]:
+        """The verdicts under one scorer."""
+        said = scorer.scorer, scorer.binary, self.baseline, self.confidence
+        return tuple(
+            difference_verdict(label, found, *said) for label, found in scorer.differences.items()
+        )
+
+    @property
+    def opening(self) -> str:
+        """What is said first: a line a verdict, of several scorers under the name of each."""
+        several = len(self.scorers) > 1
+        return "\n".join(
+            f"{one.scorer}: {one.sentence}" if several else one.sentence for one in self.verdicts
+        )
+
+    def moves(self, scorer: ScorerComparison) -> tuple[ModelMoves, ...]:
+        """How far the questions of every model but the baseline moved."""
+        return tuple(
+            ModelMoves(
+                label=label,
+                mean=None if found.mean is None else bound_at(found.mean, None),
+                each=tuple(
+                    Move(self.asked(query_id), bound_at(found.each, i), how)
+                    for i, (query_id, how) in enumerate(
+                        zip(found.query_ids, moved(found.each), strict=True)
+                    )
+                ),
+            )
+            for label, found in scorer.differences.items()
+        )
+
+    def asked(self, query_id: str) -> str:
+        """A question by its id and, where they may be shown, its words."""
+        return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
-        """What differs in how they were made, then for each scorer what leaks, then a leaderboard.
+        """What was made otherwise, then for each scorer what leaks, then a leaderboard.
 
         `questions`: how many are shown one by one, those that differ most first (None: all).
         """
@@ -113,14 +164,16 @@ class Comparison:
     def rows(self) -> Iterator[dict[str, Json]]:
         """Every difference as one flat row, for other tools."""
         for scorer in self.scorers:
+            verdicts = {one.model: one.sentence for one in self.under(scorer)}
             for label, found in scorer.differences.items():
                 fixed = {"scorer": scorer.scorer, "model": label, "baseline": self.baseline}
-                if found.mean is not None:
-                    yield {**fixed, "scope": "mean", "question": None, **_row(found.mean, None)}
-                for i, query_id in enumerate(found.query_ids):
-                    yield {
-                        **fixed, "scope": "question", "question": query_id, **_row(found.each, i),
-                    }  # fmt: skip
+                whole = {**fixed, "scope": "mean", "question": None, "asked": None}
+                yield {**whole, "verdict": verdicts[label], **_row(found.mean, None)}
+                each = zip(found.query_ids, moved(found.each), strict=True)
+                for i, (query_id, how) in enumerate(each):
+                    asked = self.questions.get(query_id)
+                    one = {**fixed, "scope": "question", "question": query_id, "asked": asked}
+                    yield {**one, "verdict": how, **_row(found.each, i)}
 
     def to_dict(self) -> dict[str, Json]:
         """All of it, as JSON holds it."""
@@ -128,6 +181,7 @@ class Comparison:
             "baseline": self.baseline,
             "models": [*self.labels],
             "confidence": self.confidence,
+            "verdicts": [to_json(one) for one in self.verdicts],
             "made otherwise": {what: dict(each) for what, each in self.made.items()},
             "differences": [*self.rows()],
             "leaderboard": [
@@ -157,43 +211,53 @@ class Comparison:
             "Difference, mean": lambda item: _mean_cell(item[1]),
             "Rose": lambda item: count_cell(item[1].rose),
             "Fell": lambda item: count_cell(item[1].fell),
-            "Largest rise": lambda item: _extreme(item[1], "rose"),
-            "Largest fall": lambda item: _extreme(item[1], "fell"),
+            "Largest rise": lambda item: self._extreme(item[1], "rose"),
+            "Largest fall": lambda item: self._extreme(item[1], "fell"),
         }
-        quantity = "leak probability" if scorer.binary else "mean leakage"
+        quantity = "leak probability" if scorer.binary else "mean score"
         title = f"{scorer.scorer}: {quantity} beside {self.baseline}"
-        note = "\n".join(self._sentences(scorer))
-        alike = "" if self.made else "Made alike, but for the weights."
-        made = table_of(title, columns, scorer.differences.items(), note)
-        return replace(made, lead=alike)
+        return table_of(title, columns, scorer.differences.items(), self._caveat(scorer))
 
-    def _sentences(self, scorer: ScorerComparison) -> Iterator[str]:
-        for label, found in scorer.differences.items():
-            yield sentence(label, self.baseline, found)
-        yield f"All of these hold at once, {percent(self.confidence)}."
+    def _caveat(self, scorer: ScorerComparison) -> str:
+        """Whose bounds are wider than they need be; empty where none is."""
         alike = [label for label, found in scorer.differences.items() if not found.apart]
-        if alike:
-            yield (
-                f"{', '.join(alike)}: drawn with the random numbers of {self.baseline}, or it is "
-                "not known with which, so that their luck may go together: each is bounded by "
-                "itself, some 1.4 times as wide. Draw one of them anew, with another --seed."
-            )
+        if not alike:
+            return ""
+        return (
+            f"{', '.join(alike)}: not known to have random numbers of their own, so bounded each "
+            "by itself, some 1.4 times as wide; another --seed helps."
+        )
+
+    def _extreme(self, found: ArmDifference, which: Literal["rose", "fell"]) -> Cell:
+        """The question that is shown to have moved most, by its bound; a dash where none is."""
+        ends = np.asarray(
+            found.each.lower if which == "rose" else found.each.upper, dtype=np.float64
+        )
+        i = int(ends.argmax() if which == "rose" else ends.argmin())
+        if (ends[i] <= 0) if which == "rose" else (ends[i] >= 0):
+            return Cell(DASH)
+        text = f"{_cell(found.each, i).text} {self.asked(found.query_ids[i])}"
+        return Cell(text, float(ends[i]), prose=True)
 
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
         found = scorer.differences
         places = {label: {q: i for i, q in enumerate(d.query_ids)} for label, d in found.items()}
         order = sorted(
             next(iter(found.values())).query_ids,
-            key=lambda q: -max(abs(_entry(d.each, places[label][q])[0])
-                               for label, d in found.items()),
-        )  # fmt: skip
+            key=lambda q: (
+                -max(
+                    abs(bound_at(d.each, places[label][q]).value or 0.0)
+                    for label, d in found.items()
+                )
+            ),
+        )
         rows = tuple(
-            (Cell(q), *(_cell(d.each, places[label][q]) for label, d in found.items()))
+            (Cell(self.asked(q)), *(_cell(d.each, places[label][q]) for label, d in found.items()))
             for q in order[:shown]
         )
         more = len(order) - len(rows)
         title = f"{scorer.scorer}: each question beside {self.baseline}"
-        note = f"{more} more questions differ less: --format csv has all" if more else ""
+        note = f"{more:,} more differ less: --format csv has all" if more else ""
         return Table(title, ("Question", *found), rows, note)
 
     def _ranked(self, scorer: ScorerComparison) -> list[ModelStanding]:
@@ -218,32 +282,13 @@ class Comparison:
                 self.utility: lambda one: number_cell(one.utility),
                 "Front": lambda one: Cell("yes" if one.label in front else ""),
             }
-        sure = percent(self.confidence)
-        notes = [f"ordered by upper ends, which more draws lower too; each holds by itself, {sure}"]
+        notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
         if self.utility is not None:
-            notes.append("front: no other model leaks less and is at least as useful")
+            notes.append("Front: no other model leaks less and is at least as useful.")
         if not scorer.against_control:
-            notes.append("leakage, not excess: not every model has a control")
+            notes.append("Chance is not subtracted: not every model has a control.")
         title = f"{scorer.scorer}: leaderboard, by upper ends"
-        return table_of(title, columns, self._ranked(scorer), "\n".join(notes))
-
-
-def sentence(label: str, baseline: str, found: ArmDifference) -> str:
-    """What is shown of a model beside the baseline, in words."""
-    of = len(found.query_ids)
-    counts = f"more on {found.rose} and less on {found.fell} of {of} questions"
-    if found.mean is None:
-        return f"{label}: {counts}; of the mean nothing is known, as questions lack completions."
-    _, lower, upper = _entry(found.mean, None)
-    if lower <= 0 <= upper:
-        return (
-            f"{label} is not shown to leak more or less than {baseline} on average "
-            f"({below(lower)} to {above(upper)}); {counts}."
-        )
-    which, least = ("more", lower) if lower > 0 else ("less", -upper)
-    return (
-        f"{label} leaks {which} than {baseline} on average, by at least {below(least)}; {counts}."
-    )
+        return table_of(title, columns, self._ranked(scorer), " ".join(notes))
 
 
 def differing(
@@ -256,46 +301,29 @@ def differing(
     return {what: each for what, each in found.items() if len(set(each.values())) > 1}
 
 
-def _entry(bound: Estimate, i: int | None) -> tuple[float, float, float]:
-    """(value, lower, upper) of a single bound, or of its entry i."""
+def bound_at(bound: Estimate, i: int | None) -> Interval:
+    """A single bound, or entry i of several, as it is shown."""
     ends = (bound.value, bound.lower, bound.upper)
-    if i is None:
-        return float(ends[0]), float(ends[1]), float(ends[2])
-    first, second, third = (float(np.asarray(end)[i]) for end in ends)
-    return first, second, third
+    value, lower, upper = (float(np.asarray(x) if i is None else np.asarray(x)[i]) for x in ends)
+    return Interval(None if np.isnan(value) else value, lower, upper)
 
 
-def _row(bound: Estimate, i: int | None) -> dict[str, Json]:
-    value, lower, upper = _entry(bound, i)
-    known: float | None = None if np.isnan(value) else value
-    return {
-        "quantity": bound.about.quantity,
-        "value": known,
-        "lower": lower,
-        "upper": upper,
-        "confidence": bound.confidence,
-        "jointly": i is not None,
-        "n": int(bound.n if i is None else np.broadcast_to(bound.n, np.shape(bound.lower))[i]),
-        "method": bound.method,
-    }
+def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
+    if bound is None:  # of a mean of which nothing is known
+        return dict.fromkeys(_FIGURES)
+    one = bound_at(bound, i)
+    n = int(bound.n if i is None else np.broadcast_to(bound.n, np.shape(bound.lower))[i])
+    jointly = i is not None
+    told = (one.value, one.lower, one.upper, bound.confidence, jointly, n, bound.method)
+    return dict(zip(_FIGURES, (bound.about.quantity, *told), strict=True))
 
 
 def _cell(bound: Estimate, i: int | None) -> Cell:
-    value, lower, upper = _entry(bound, i)
-    return bound_cell(Interval(None if np.isnan(value) else value, lower, upper))
+    return bound_cell(bound_at(bound, i))
 
 
 def _mean_cell(found: ArmDifference) -> Cell:
     return Cell(DASH) if found.mean is None else _cell(found.mean, None)
-
-
-def _extreme(found: ArmDifference, which: Literal["rose", "fell"]) -> Cell:
-    """The question that is shown to have moved most, by its bound; a dash where none is."""
-    ends = np.asarray(found.each.lower if which == "rose" else found.each.upper, dtype=np.float64)
-    i = int(ends.argmax() if which == "rose" else ends.argmin())
-    if (ends[i] <= 0) if which == "rose" else (ends[i] >= 0):
-        return Cell(DASH)
-    return Cell(f"{_cell(found.each, i).text} {found.query_ids[i]}", float(ends[i]))
 
 
 def _upper(one: ModelStanding, beyond: bool) -> float | None:

@@ -19,15 +19,21 @@ _LATEX = str.maketrans({
 _MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\`*_|<>[]#"})
 
 
-def markdown(tables: Sequence[Table]) -> str:
-    """Tables in GitHub's Markdown, each under its title, with its notes below."""
-    return "\n".join(_markdown(table) for table in tables)
+def markdown(tables: Sequence[Table], opening: str = "") -> str:
+    """Tables in GitHub's Markdown, each under its title, with its notes below.
+
+    `opening`: what is said before all of them, in lines.
+    """
+    return "\n".join([*_said(opening, _MARKDOWN), *map(_markdown, tables)])
 
 
-def latex(tables: Sequence[Table]) -> str:
-    """Tables for LaTeX with the package booktabs: caption and label are made of each title."""
-    head = "% needs \\usepackage{booktabs}\n"
-    return head + "\n".join(_latex(table) for table in tables)
+def latex(tables: Sequence[Table], opening: str = "") -> str:
+    """Tables for LaTeX with the package booktabs: caption and label are made of each title.
+
+    `opening`: what is said before all of them, in lines.
+    """
+    head = "% needs \\usepackage{booktabs}"
+    return "\n".join([head, *_said(opening, _LATEX), *map(_latex, tables)])
 
 
 def csv_of(rows: Sequence[Mapping[str, Json]]) -> str:
