@@ -11,20 +11,20 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from asking import ask
-from shelves import benchmark, engine, unfinish
+from shelves import SECRET, benchmark, engine, unfinish
 
 from leakbound.certificate import certify
-from leakbound.evaluation import evaluate
-from leakbound.evaluation.views import words
-from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation import bound, evaluate
+from leakbound.evaluation.views.verdict import Kind
 from leakbound.store import Holder, Run, locked, write_sealed
 from leakbound.store.files import write_json
 from leakbound.text.plain import visible
 from leakbound.types import Decoding
-from leakbound.viewing import serving
+from leakbound.viewing import pages, serving
 from leakbound.viewing.catalogue import Catalogue, Listed, listed
 
 
@@ -33,16 +33,17 @@ def states(folder: Path) -> dict[str, Listed]:
     return {found.name: listed(found) for found in Catalogue.of(folder).runs}
 
 
-def test_a_complete_run_is_said_in_the_words_of_its_report(kept: Path) -> None:
+def test_a_complete_run_is_said_by_the_verdict_of_its_report(kept: Path) -> None:
     found = states(kept)
     assert list(found) == ["full", "npo/run"]
     for name, said in found.items():
         run = Run.open(kept / name)
-        view = read_view(run)
-        sentence = words.headline(view, view.models[0], view.scorers[0])
-        assert said.says == f"keyword: {sentence}"
-        assert "the worst question leaks with probability between" in said.says
-        assert said.worst == run.estimates.worst("leak probability").upper
+        assert said.verdict == run.verdict
+        assert said.verdict is not None
+        assert said.verdict.kind == "uncontrolled"
+        assert said.verdict.number is not None
+        assert said.verdict.number.upper == run.estimates.worst("leak probability").upper
+        assert (said.says, said.confidence, said.others) == ("", 0.99, 0)
         assert (said.state, said.share, said.benchmark) == ("complete", 1.0, "books")
         assert said.drawn == "2,048 draws of every question"
         assert said.created == run.record.created
@@ -51,10 +52,71 @@ def test_a_complete_run_is_said_in_the_words_of_its_report(kept: Path) -> None:
 def test_the_list_has_them_all(page: str) -> None:
     got = ask(page)
     assert len(got.rows) == 2
-    assert "CannedEngine books 2,048 draws of every question 2026" in re.sub(
-        r"20\d\d-.*", "2026", got.row("full")
+    row = got.row("full").replace("\xa0", " ")
+    assert re.search(
+        r"full CannedEngine [\d,]+ OF 6,144 DRAWS LEAK \(no control: chance is not subtracted\) "
+        r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] 2,048 draws",
+        row,
     )
-    assert "complete keyword: the greedy answers leak on 3 of 3 questions" in got.row("full")
+    assert SECRET not in got.text
+
+
+def test_what_all_runs_have_alike_is_said_once(page: str, shelf: Path) -> None:
+    """In the words above the table; the style sheet leaves its columns out."""
+    alike = "2 runs: all of books; 2,048 draws of every question; leak probability at the worst"
+    got = ask(page)
+    assert f"{alike} question; 99 % sure" in got.read.replace("\xa0", " ")
+    assert 'class="same-drawn same-benchmark"' in got.text
+    bound(Run.open(shelf / "full"), confidence=0.9)
+    evaluate(engine(0.2, "few"), benchmark(), out=shelf / "few", n=32)
+    with serving(shelf) as address:
+        got = ask(address)
+    assert 'class="same-benchmark"' in got.text
+    assert [w in got.row("full").replace("\xa0", " ") for w in ("90 % sure", "2,048")] == [True] * 2
+    assert [w in got.row("few").replace("\xa0", " ") for w in ("99 % sure", "32 draws")] == [True] * 2
+
+
+def test_a_row_is_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:
+    for name, leaks in (("leaky", 0.5), ("clean", 0.0)):
+        control = engine(0.0, "control")
+        evaluate(engine(leaks, name), benchmark(), out=tmp_path / name, n=256, control=control)
+    evaluate(engine(0.5, "alone"), benchmark(), out=tmp_path / "alone", n=256)
+    with serving(tmp_path) as address:
+        got = ask(address)
+    found = {}
+    for row in got.rows:
+        name, kind = re.findall(r'aria-label="Compare (\w+)"|data-verdict="([^"]*)"', row)[::-1]
+        order, value = re.findall(r'data-label="(?:Verdict|How much)" data-value="([^"]*)"', row)
+        found[name[0]] = (kind[1], int(order), float(value))
+    kinds = [*pages.KINDS]
+    for name, kind in (("leaky", "leaks"), ("clean", "not shown"), ("alone", "uncontrolled")):
+        number = Run.open(tmp_path / name).verdict.number
+        assert number is not None
+        assert found[name] == (kind, kinds.index(kind), number.value)
+    assert "LEAKS on average and at the worst question" in got.row("leaky")
+    options = re.findall(r'<option value="([^"]+)">', got.text.partition('id="verdict"')[2])
+    assert options == kinds == sorted(kinds, key=kinds.index)
+    assert set(kinds) == set(get_args(Kind))
+
+
+@pytest.mark.parametrize(
+    ("given", "short"),
+    [
+        ("openai:http://127.0.0.1:8080/v1#smollm2", "smollm2"),
+        ("openai:https://api.example#org/model", "org/model"),
+        ("openai:http://127.0.0.1:8080/v1#models/a/b.gguf", "b.gguf"),
+    ],
+)
+def test_a_served_model_is_named_as_it_was_given(shelf: Path, given: str, short: str) -> None:
+    file = shelf / "full" / "run.json"
+    record = json.loads(file.read_text())
+    record["arms"]["target"]["model"] = given
+    del record["digest"]
+    write_sealed(file, record)
+    said = states(shelf)["full"]
+    assert (said.model, said.served) == (short, given)
+    with serving(shelf) as address:
+        assert f"full {short} {given} " in ask(address).row("full")
 
 
 def test_a_folder_that_is_a_run_lists_itself_and_what_lies_in_it(shelf: Path) -> None:
@@ -231,18 +293,29 @@ def test_what_lies_too_deep_is_noted_once_or_so(tmp_path: Path) -> None:
     assert notes[-1] == "And 5 more such folders."
 
 
-def test_a_certificate_says_what_it_says(shelf: Path) -> None:
-    made = certify(Run.open(shelf / "full"), max_leak=0.5, confidence=0.95)
-    said = states(shelf)["full"]
-    assert (said.verdict, said.certificate) == (made.verdict, made.sentence)
-    assert states(shelf)["npo/run"].verdict == ""
+def test_every_certificate_of_a_run_says_what_it_says(shelf: Path) -> None:
+    run = shelf / "full"
+    made = certify(Run.open(run), max_leak=0.5, confidence=0.95)
+    loose = certify(Run.open(run), max_leak=0.9, out=run / "loose.json")
+    (run / "mine.json").write_text("{}")  # of somebody else
+    found = states(shelf)
+    stated = (
+        ("certificate.json", "refuted", made.sentence),
+        ("loose.json", "pass", loose.sentence),
+    )
+    assert found["full"].certificates == stated
+    assert found["npo/run"].certificates == ()
     with serving(shelf) as address:
-        assert visible(made.sentence) in ask(address).row("full").replace("\xa0", " ")
-    file = shelf / "full" / "certificate.json"
-    file.write_text(file.read_text().replace('"refuted"', '"pass"'))
-    assert states(shelf)["full"].verdict == "damaged"
-    file.write_text("{")
-    assert states(shelf)["full"].verdict == "damaged"
+        row = ask(address).row("full").replace("\xa0", " ")
+    for file, verdict, sentence in stated:
+        assert f"{verdict} {file} {visible(sentence)}" in row
+    file = run / "certificate.json"
+    changed = file.read_text().replace('"refuted"', '"pass"')
+    for text, why in ((changed, "was changed after"), ("{", "is not JSON")):
+        file.write_text(text)
+        (first, second) = states(shelf)["full"].certificates
+        assert (first[:2], why in first[2]) == (("certificate.json", "damaged"), True)
+        assert second == stated[1]
     assert states(shelf)["full"].state == "complete"
 
 
@@ -273,4 +346,6 @@ def test_of_several_decodings_the_first_is_said(tmp_path: Path) -> None:
     both = [Decoding(temperature=t) for t in (0.5, 1.0)]
     evaluate(engine(0.5, "grid"), benchmark(), out=tmp_path / "grid", n=32, decodings=both)
     said = states(tmp_path)["grid"]
-    assert said.says.endswith("And 1 more decoding: see its report.")
+    assert said.others == 1
+    with serving(tmp_path) as address:
+        assert "and 1 more decoding: see its report" in ask(address).row("grid")

@@ -113,21 +113,30 @@ def test_redaction_reaches_every_page(kept: Path) -> None:
         report = made(url, ask(url).link("full"))
         assert "redacted" in report.text
         assert SECRET not in report.text
+        query = several(url, "full", "npo/run")
+        for path in ("", *(f"compare{form}?{query}" for form in ("", ".csv", ".md", ".tex"))):
+            shown = made(url, path)
+            assert "full" in shown.text
+            assert not any(word in shown.text for word in (SECRET, "Who wrote"))
     with serving(kept) as url:
         assert "redacted" not in made(url, ask(url).link("full")).text
+        assert "q0 Who wrote q0?" in made(url, f"compare?{query}").read
 
 
 def test_a_comparison_is_that_of_the_command(page: str, kept: Path) -> None:
     query = several(page, "full", "npo/run")
     found = compare([kept / "full", kept / "npo" / "run"])
     shown = made(page, f"compare?{query}").read.replace("\xa0", " ")
+    (verdict,) = found.verdicts
+    assert shown.index(verdict.sentence) < shown.index("question by question")
+    assert shown.index("question by question") < shown.index(found.tables()[0].title)
     for table in found.tables():
         assert table.title in shown
         for row in table.texts:
             assert " ".join(" ".join(row).split()) in shown
     assert csv_of([*found.rows()]) == ask(page, f"compare.csv?{query}").text
-    assert markdown(found.tables()) == ask(page, f"compare.md?{query}").text
-    assert latex(found.tables()) == ask(page, f"compare.tex?{query}").text
+    assert markdown(found.tables(), found.opening) == ask(page, f"compare.md?{query}").text
+    assert latex(found.tables(), found.opening) == ask(page, f"compare.tex?{query}").text
     saved = ask(page, f"compare.csv?{query}")
     assert saved.headers["Content-Disposition"] == 'attachment; filename="compare.csv"'
     assert len(list(csv.DictReader(io.StringIO(saved.text)))) == 4
@@ -144,7 +153,7 @@ def test_runs_of_one_name_stand_by_their_places(shelf: Path) -> None:
     shutil.copytree(shelf / "full", shelf / "other" / "run")
     with serving(shelf) as url:
         shown = made(url, f"compare?{several(url, 'npo/run', 'other/run')}").read
-    assert "other/run leaks more than npo/run on average" in shown
+    assert "other/run leaks MORE than npo/run: by at least" in shown
 
 
 @pytest.mark.parametrize(
@@ -206,6 +215,7 @@ def test_a_run_is_followed_from_its_first_part_to_its_report(shelf: Path) -> Non
             assert f"{number} of {len(missing)}" in got.read
             assert not any(words in got.read for words in FIXED)
             assert "however often you look" in got.read
+            assert "q0 Who wrote q0?" in got.read
             found = re.search(r"with probability between ([\d.]+) and ([\d.]+)\.", got.read)
             assert found is not None
         assert "all 3 questions are begun" in got.read
@@ -218,7 +228,19 @@ def test_a_run_is_followed_from_its_first_part_to_its_report(shelf: Path) -> Non
         done = ask(url, link)
         assert "Open its report" in done.read
         assert ask(url, f"run/{done.text.partition('report/')[2][:16]}").status == 200
-        assert "the worst question leaks with probability" in ask(url).row("npo/run")
+        assert "OF 6,144 DRAWS LEAK" in ask(url).row("npo/run")
+
+
+def test_a_growing_run_that_is_redacted_names_its_questions_by_their_ids(shelf: Path) -> None:
+    run = shelf / "npo" / "run"
+    unfinish(run, parts=1)
+    Run.open(run).redact(True)
+    for redact, words in ((None, False), (True, False), (False, True)):
+        with serving(shelf, redact=redact) as url:
+            shown = ask(url, ask(url).link("npo/run")).read
+        assert "q0" in shown
+        assert ("Who wrote q0?" in shown) is words
+        assert SECRET not in shown
 
 
 def test_a_growing_run_with_a_torn_part_says_so_and_goes_on(shelf: Path) -> None:

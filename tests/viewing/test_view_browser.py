@@ -97,6 +97,12 @@ def test_the_list_sorts_and_finds(seen: dict[str, Any]) -> None:
     assert up == sorted(up) == down[::-1]
     assert seen["list"]["found"] == ["npo/run"]
     assert sorted(seen["list"]["damaged"]) == ["empty", "torn"]
+    by_kind = seen["list"]["verdicts"]
+    complete, none, whole = by_kind["uncontrolled"], by_kind["leaks"], by_kind[""]
+    assert {"full", "npo/run"} < set(complete["names"])
+    assert (len(complete["names"]), complete["none"]) == (3, False)
+    assert (none["names"], none["none"]) == ([], True)
+    assert len(whole["names"]) == 7
     assert seen["list"]["disabled"] is True
     assert seen["ended"] is False
     assert (seen["plain"], seen["links"]) == ({"rows": 7, "form": False}, 5)
@@ -119,4 +125,12 @@ def test_ticked_runs_are_compared_and_saved(seen: dict[str, Any]) -> None:
     found = seen["compared"]
     assert "keyword: leaderboard, by upper ends" in found["titles"]
     assert found["sortable"] > 0
+    (sentence,) = found["said"]
+    assert sentence.startswith("run leaks LESS than full: by at least")
+    picture = found["picture"]
+    assert len(picture["ends"]) == 3
+    assert picture["bottom"] < 900  # above the fold
+    for left, right, height in picture["ends"]:
+        assert picture["left"] < left <= right < picture["right"]
+        assert height > 2
     assert found["csv"].splitlines()[0].startswith("scorer,model,baseline,scope")

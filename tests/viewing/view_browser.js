@@ -45,9 +45,9 @@ async function look(browser, paths) {
 async function list(tab) {
   const sorted = [];
   for (let press = 0; press < 2; press++) {
-    await tab.locator("#runs thead button", { hasText: "What it shows" }).press("Enter");
+    await tab.locator("#runs thead button", { hasText: "How much" }).press("Enter");
     sorted.push(await tab.locator("#runs tbody tr:visible").evaluateAll((rows) =>
-      rows.map((row) => row.querySelector(".says").dataset.value).filter(Boolean).map(Number)));
+      rows.map((row) => row.querySelector(".number").dataset.value).filter(Boolean).map(Number)));
   }
   const disabled = await tab.locator("#compare button").isDisabled();
   await tab.locator("#find").fill("npo");
@@ -56,10 +56,15 @@ async function list(tab) {
   await tab.locator("#state").selectOption("damaged");
   const damaged = await names(tab);
   await tab.locator("#state").selectOption("");
+  const verdicts = {};
+  for (const kind of ["uncontrolled", "leaks", ""]) {
+    await tab.locator("#verdict").selectOption(kind);
+    verdicts[kind] = { names: await names(tab), none: await tab.locator("#none").isVisible() };
+  }
   for (const name of ["full", "npo/run"]) {
     await tab.locator("#runs tr", { has: tab.getByText(name, { exact: true }) }).locator("input").check();
   }
-  return { sorted, disabled, found, damaged };
+  return { sorted, disabled, found, damaged, verdicts };
 }
 
 // A run that grows meanwhile: the list moves and keeps its place; its own page, until it is done.
@@ -101,11 +106,17 @@ async function compared(tab) {
   await tab.locator("#compare button").click();
   await made(tab);
   const titles = await tab.locator("caption").allTextContents();
+  const said = await tab.locator(".headlines li").allTextContents();
+  const pictures = tab.getByRole("img", { name: "question by question" });
+  const ends = await pictures.first().locator("g line").evaluateAll((lines) =>
+    lines.map((line) => { const box = line.getBoundingClientRect(); return [box.left, box.right, box.height]; }));
+  const frame = await tab.locator("figure").first().boundingBox();
+  const picture = { ends, left: frame.x, right: frame.x + frame.width, bottom: frame.y + frame.height };
   const sortable = await tab.locator("thead button").count();
   const coming = tab.waitForEvent("download");
   await tab.getByText("CSV", { exact: true }).click();
   const csv = fs.readFileSync(await (await coming).path(), "utf8");
-  return { titles, sortable, csv, at: new URL(tab.url()).search };
+  return { titles, said, picture, sortable, csv, at: new URL(tab.url()).search };
 }
 
 // Where nothing answers any more, the page says so.

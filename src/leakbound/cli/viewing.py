@@ -22,10 +22,10 @@ from leakbound.cli.saying import say
 def view(folder: Path, port: int, no_browser: bool, redact: bool, as_json: bool) -> None:
     """Show the runs in FOLDER, and below it, in a browser, until Ctrl-C.
 
-    List, sort and search them; open their reports; compare some; follow one that is being drawn,
-    by bounds that hold however often they are looked at. Damaged runs are listed with what is
-    wrong. The page is served to this machine alone, at an address that holds a token, and changes
-    nothing in FOLDER.
+    List them with their verdicts; sort, filter and search; open their reports; compare some; follow
+    one that is being drawn, by bounds that hold however often they are looked at. Damaged runs are
+    listed with what is wrong. The page is served to this machine alone, at an address that holds a
+    token, and changes nothing in FOLDER.
     """
     from leakbound.viewing import view as verb
 

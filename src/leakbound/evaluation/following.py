@@ -183,6 +183,7 @@ class ArmSoFar:
     binary: whether that is a leak probability, or else a mean score.
     questions: how many are asked.
     query_ids: those drawn so far.
+    words: the questions by id; empty where they are withheld.
     each: their intervals, jointly; None where there is nothing to say yet.
     why_not: the reason for that.
     """
@@ -192,6 +193,7 @@ class ArmSoFar:
     binary: bool = True
     questions: int = 0
     query_ids: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
     each: stats.Estimate | None = None
     why_not: str = ""
 
@@ -228,7 +230,7 @@ class ArmSoFar:
             value = None if one.value != one.value else float(one.value)
             shown = Interval(value, float(one.lower), float(one.upper))
             yield (
-                Cell(clipped(query_id, MOST_NAME)),
+                Cell(clipped(f"{query_id} {self.words.get(query_id, '')}".strip(), MOST_NAME)),
                 Cell(interval(shown), shown.upper),
                 count_cell(int(one.n)),
             )
@@ -281,17 +283,20 @@ class RunSoFar:
         return Table("Drawn so far", ("Arm", "Parts", "Draws", "Model", "Decoding"), tuple(rows))
 
 
-def follow(run: Run, seen: SeenParts | None = None) -> RunSoFar:
+def follow(run: Run, seen: SeenParts | None = None, *, redact: bool | None = None) -> RunSoFar:
     """How far a run is, and what its draws say so far, whatever made somebody look now.
 
     Nothing is written. What no model is needed for is scored here, in memory; `seen` keeps that
-    from one look to the next.
+    from one look to the next. `redact` leaves the words of questions out (None: as the run was
+    told).
     """
     kept = SeenParts() if seen is None else seen
     arms = tuple(run.arms.values())
+    withheld = run.redacted if redact is None else redact
+    words = {} if withheld else {query.id: query.text for query in run.questions}
     return RunSoFar(
         arms=tuple(map(ArmProgress.of, arms)),
-        so_far=tuple(_each_so_far(run, kept)),
+        so_far=tuple(replace(one, words=words) for one in _each_so_far(run, kept)),
         confidence=run.study.confidence,
     )
 

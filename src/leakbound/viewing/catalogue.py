@@ -19,12 +19,15 @@ from leakbound.certificate.certificate import Certificate, read_values
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import ArmProgress
 from leakbound.evaluation.views import words
+from leakbound.evaluation.views.by_question import targets_of
 from leakbound.evaluation.views.read import how_drawn, read_view
+from leakbound.evaluation.views.verdict import Verdict, verdicts
 from leakbound.reporting import PAGE, REDACTED_PAGE
 from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.record import FILE
 from leakbound.store.sealed import DIGEST, digest_of
 from leakbound.text.figures import share
+from leakbound.types import JsonObject
 
 State = Literal["complete", "growing", "unfinished", "unbounded", "damaged", "other version"]
 DEPTH = 8  # folders below the one that is looked at
@@ -63,24 +66,30 @@ class Listed:
 
     state: whether it is complete; growing, while a command is at work; unfinished, while none is;
         drawn and unbounded; damaged; or made by another version.
-    says: what it shows in words, or what is wrong.
+    says: what is wrong, or at work on it; empty where nothing is.
+    model: its short name.
+    served: the whole name of a model behind a server, as it was given; empty of others.
     share: how much of it is drawn, 1 where nothing is missing.
     done: that in words.
-    worst: the upper end at the worst question, by which rows are sorted; None without one.
-    verdict, certificate: of the certificate that stands there, and its sentence; empty without one.
+    verdict: what it shows of its model; None where nothing is known yet.
+    confidence: of its bounds.
+    others: of how many more decodings there is something to see.
+    certificates: (file, verdict, sentence) of every certificate in its folder.
     """
 
     state: State
     says: str
     model: str = ""
+    served: str = ""
     benchmark: str = ""
     created: str = ""
     drawn: str = ""
     share: float | None = None
     done: str = ""
-    worst: float | None = None
-    verdict: str = ""
-    certificate: str = ""
+    verdict: Verdict | None = None
+    confidence: float | None = None
+    others: int = 0
+    certificates: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +245,16 @@ def _listed(run: Run, at_work: str) -> Listed:
     arms = run.arms
     main = next((arm for arm in arms.values() if arm.key.own_words and not arm.key.greedy), None)
     shown = main or next(iter(arms.values()), None)
-    verdict, certificate = _certificate(run.path / CERTIFICATE)
+    name = shown.spec.model if shown else ""
     known = Listed(
         state="complete",
         says="",
-        model=words.loaded_name(shown.spec.model) if shown else "",
+        model=words.loaded_name(name),
+        served=name if "://" in name else "",
         benchmark=record.benchmark.name,
         created=record.created,
         drawn=how_drawn(main) if main else "greedy answers alone",
-        verdict=verdict,
-        certificate=certificate,
+        certificates=tuple(_certificates(run.path)),
     )
     return _state(run, known, at_work)
 
@@ -268,19 +277,11 @@ def _state(run: Run, known: Listed, at_work: str) -> Listed:
     if not estimates.scorers:
         return replace(known, says="none of its questions could be sampled")
     view = read_view(run)
-    scorer = view.scorers[0]
-    models = [model for model in view.models if not model.is_control] or list(view.models)
-    if not models:
+    said = verdicts(view)
+    if not said:
         return replace(known, says="nothing was drawn beside the greedy answers")
-    worst = models[0].rows.leakage(scorer.name, scope="worst question")
-    others = len(models) - 1
-    kinds = "decoding" if others == 1 else "decodings"
-    more = f" And {others} more {kinds}: see its report." if others else ""
-    return replace(
-        known,
-        says=f"{scorer.name}: {words.headline(view, models[0], scorer)}{more}",
-        worst=None if worst is None else worst.upper,
-    )
+    others = len(targets_of(view)) - 1
+    return replace(known, verdict=said[0], confidence=view.confidence, others=others)
 
 
 def _unfinished(run: Run, known: Listed, why: str, at_work: str) -> Listed:
@@ -297,14 +298,23 @@ def _unfinished(run: Run, known: Listed, why: str, at_work: str) -> Listed:
     )
 
 
-def _certificate(file: Path) -> tuple[str, str]:
-    """The verdict and the sentence of the certificate in a run; empty where there is none."""
-    if not file.exists():
-        return "", ""
+def _certificates(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """(file, verdict, sentence) of the certificates in a run's folder, damaged ones too."""
+    for file in sorted(folder.glob("*.json")):
+        try:
+            values = read_values(file)
+        except LeakboundError as error:
+            if file.name == CERTIFICATE:  # any other may be something else
+                yield file.name, "damaged", str(error)
+            continue
+        yield readable(file.name), *_certificate(values)
+
+
+def _certificate(values: JsonObject) -> tuple[str, str]:
+    """The verdict and the sentence of a certificate, or that it is damaged and why."""
+    if values.get(DIGEST) != digest_of(values):
+        return "damaged", "It was changed after it was written."
     try:
-        values = read_values(file)
-        if values.get(DIGEST) != digest_of(values):
-            return "damaged", f"`{file.name}` was changed after it was written."
         made = Certificate.from_dict(values)
     except LeakboundError as error:
         return "damaged", str(error)

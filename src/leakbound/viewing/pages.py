@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
@@ -17,7 +17,10 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.comparing import compare
 from leakbound.evaluation.following import RunSoFar, SeenParts, follow
 from leakbound.evaluation.views.compared import Comparison
+from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.verdict import Kind
 from leakbound.evaluation.views.written import csv_of, latex, markdown
+from leakbound.reporting.difference_figures import difference_figures
 from leakbound.reporting.page import (
     asset,
     content_policy,
@@ -25,6 +28,7 @@ from leakbound.reporting.page import (
     report_policy,
     templates,
 )
+from leakbound.stats import percent
 from leakbound.store import Run
 from leakbound.viewing.catalogue import Catalogue, Found, Listed, listed, readable
 from leakbound.viewing.made import Maker
@@ -36,8 +40,8 @@ _SECONDS, _LONGEST = 2.0, 60.0  # between two looks of a page that refreshes its
 _PATIENCE = 20  # a look may take this part of the time until the next one
 _WRITTEN: Mapping[str, tuple[str, Callable[[Comparison], str]]] = {
     "csv": ("text/csv; charset=utf-8", lambda found: csv_of([*found.rows()])),
-    "md": ("text/markdown; charset=utf-8", lambda found: markdown(found.tables())),
-    "tex": ("application/x-tex; charset=utf-8", lambda found: latex(found.tables())),
+    "md": ("text/markdown; charset=utf-8", lambda found: markdown(found.tables(), found.opening)),
+    "tex": ("application/x-tex; charset=utf-8", lambda found: latex(found.tables(), found.opening)),
 }
 STATES = {
     "complete": "complete",
@@ -49,6 +53,16 @@ STATES = {
     "read": "being read",
 }
 """What a state is called; the last is that of a run that was not read yet."""
+KINDS: Mapping[Kind, str] = {
+    "leaks": "leaks",
+    "above": "scores above the control",
+    "uncontrolled": "no control",
+    "unknown": "no verdict",
+    "not above": "not shown to score above it",
+    "not shown": "not shown to leak",
+    "below": "below its limit",
+}
+"""What a kind of verdict is called, in the order in which rows are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,8 @@ class Pages:
             folder=readable(str(catalogue.root)),
             name=readable(catalogue.root.name or str(catalogue.root)),
             rows=rows,
+            kinds=KINDS,
+            same=_same(rows),
             notes=catalogue.notes,
             pause=pause if moves else max(pause, 5 * _SECONDS),
         )
@@ -153,7 +169,9 @@ class Pages:
         """How far a run is; while it is looked at anew, how far it was."""
         seen = self._seen.setdefault(found.id, SeenParts())
         made = self._looks.ask(
-            (found.id, found.stamp), lambda: follow(Run.open(found.path), seen), WAIT
+            (found.id, found.stamp),
+            lambda: follow(Run.open(found.path), seen, redact=self.redact),
+            WAIT,
         )
         if made is not None:
             self._last_look[found.id] = made
@@ -192,7 +210,11 @@ class Pages:
 
     def _comparison(self, chosen: Sequence[Found]) -> Comparison | None:
         key = tuple((one.id, one.stamp) for one in chosen)
-        return self._compared.ask(key, lambda: compare(_labelled(chosen)), WAIT)
+        return self._compared.ask(key, lambda: self._compared_now(chosen), WAIT)
+
+    def _compared_now(self, chosen: Sequence[Found]) -> Comparison:
+        found = compare(_labelled(chosen))
+        return replace(found, questions={}) if self.redact else found
 
     def _compare(self, names: Sequence[str]) -> Response:
         """Runs beside the first of them, or why they cannot be."""
@@ -220,6 +242,19 @@ class Pages:
         content, write = _WRITTEN[kind]
         saved = {"Content-Disposition": f'attachment; filename="{file}"'}
         return Response(write(found).encode("utf-8", "backslashreplace"), content, headers=saved)
+
+
+def _same(rows: Sequence[ListedRun]) -> dict[str, str]:
+    """What all runs that could be read have alike, in words: it is said once, above them."""
+    known = [row.says for row in rows if row.says and row.says.created]
+    found = [(says.verdict, says.confidence) for says in known if says.verdict]
+    each = {
+        "benchmark": {f"all of {says.benchmark}" for says in known},
+        "drawn": {says.drawn for says in known},
+        "of": {verdict.of for verdict, _ in found if verdict.of},
+        "sure": {f"{percent(sure)} sure" for _, sure in found if sure is not None},
+    }
+    return {what: said.pop() for what, said in each.items() if len(said) == 1}
 
 
 def _labelled(chosen: Sequence[Found]) -> dict[str, Run]:
@@ -267,4 +302,6 @@ def _parts() -> tuple[tuple[str, str], str]:
 
 @cache
 def _environment() -> Environment:
-    return templates("viewing", "reporting")
+    environment = templates("viewing", "reporting")
+    environment.globals.update(differences=difference_figures, percent=percent, interval=interval)
+    return environment

@@ -10,6 +10,7 @@ function kept() {
   return {
     find: byId("find").value,
     state: byId("state").value,
+    verdict: byId("verdict").value,
     sort: heading && [heading.cellIndex, heading.getAttribute("aria-sort")],
     ticked: ticks().filter((tick) => tick.checked).map((tick) => tick.value),
   };
@@ -19,11 +20,12 @@ const ticks = () => [...document.querySelectorAll("input[name=run]")];
 
 function shownRuns() {
   const words = byId("find").value.trim().toLowerCase();
-  const state = byId("state").value;
+  const [state, verdict] = ["state", "verdict"].map((id) => byId(id).value);
   const rows = [...runs.tBodies[0].rows];
   let count = 0;
   for (const row of rows) {
-    const fits = (!state || row.dataset.state === state) && row.textContent.toLowerCase().includes(words);
+    const kind = (!state || row.dataset.state === state) && (!verdict || row.dataset.verdict === verdict);
+    const fits = kind && row.textContent.toLowerCase().includes(words);
     row.hidden = !fits;
     count += fits;
   }
@@ -38,6 +40,7 @@ function shownRuns() {
 function restored(state) {
   byId("find").value = state.find;
   byId("state").value = state.state;
+  byId("verdict").value = state.verdict;
   for (const tick of ticks()) tick.checked = state.ticked.includes(tick.value);
   if (state.sort) {
     runs.tHead.rows[0].cells[state.sort[0]].setAttribute("aria-sort", state.sort[1]);
@@ -49,7 +52,7 @@ function renewRow(row, now) {
   if (row.dataset.state !== now.dataset.state) {
     byId("announced").textContent = `${row.querySelector("th").textContent}: ${now.querySelector(".state").textContent}`;
   }
-  row.dataset.state = now.dataset.state;
+  Object.assign(row.dataset, now.dataset);
   [...now.cells].forEach((cell, i) => {
     const before = row.cells[i];
     if (before.querySelector("details")?.open) cell.querySelector("details")?.setAttribute("open", "");
@@ -77,6 +80,7 @@ function renewList(page) {
   }
   for (const [id, row] of known) if (!there.has(id)) row.remove();
   runs.caption.firstElementChild.textContent = now.caption.textContent;
+  runs.className = now.className;
   runs.dataset.pause = now.dataset.pause;
   arrange(runs);
   shownRuns();
@@ -129,7 +133,7 @@ if (runs?.tHead) {
   byId("choose").hidden = false;
   byId("choose").addEventListener("submit", (event) => event.preventDefault());
   byId("find").addEventListener("input", shownRuns);
-  byId("state").addEventListener("change", shownRuns);
+  for (const id of ["state", "verdict"]) byId(id).addEventListener("change", shownRuns);
   runs.addEventListener("change", shownRuns);
   runs.addEventListener("sorted", shownRuns);
   if (history.state) restored(history.state);

@@ -306,7 +306,9 @@ def model_name(model: Model) -> str:
 
 
 def loaded_name(name: str) -> str:
-    """The name of what was loaded: a hub's as it is, of a path the last part."""
+    """The name of what was loaded: a hub's as it is, of a path the last part, what a server has."""
+    if "://" in name:
+        name = name.rpartition("#")[2]
     return name if name.count("/") == 1 and name[0] not in "./~" else PurePath(name).name or name
 
 
