@@ -73,7 +73,9 @@ def test_what_all_runs_have_alike_is_said_once(page: str, shelf: Path) -> None:
         got = ask(address)
     assert 'class="same-benchmark"' in got.text
     assert [w in got.row("full").replace("\xa0", " ") for w in ("90 % sure", "2,048")] == [True] * 2
-    assert [w in got.row("few").replace("\xa0", " ") for w in ("99 % sure", "32 draws")] == [True] * 2
+    assert [w in got.row("few").replace("\xa0", " ") for w in ("99 % sure", "32 draws")] == [
+        True
+    ] * 2
 
 
 def test_a_row_is_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from leakbound.evaluation.statements.compared import ArmDifference
+from leakbound.evaluation.views.compared import Comparison, ScorerComparison
 from leakbound.evaluation.views.compared_verdict import difference_verdict, moved
 from leakbound.stats import About, Estimate
 
@@ -116,3 +117,18 @@ def test_an_end_at_0_shows_nothing() -> None:
     assert moved(difference(None, (-0.2, 0.0), (0.0, 0.2), FELL, ROSE).each) == (
         "not shown", "not shown", "fell", "rose",
     )  # fmt: skip
+
+
+def test_a_comparison_shows_its_verdicts_and_no_more() -> None:
+    """In a shell and in a notebook, however many models it holds."""
+    models = {f"m{i}": difference(FELL, FELL) for i in range(20)}
+    under = ScorerComparison(scorer="keyword", binary=True, differences=models, standings=())
+    comparison = Comparison(
+        baseline="old", labels=("old", *models), confidence=0.99, made={}, scorers=(under,)
+    )
+    lines = repr(comparison).splitlines()
+    assert lines[0].endswith(", m19 beside old")
+    assert lines[1].startswith("m0 leaks LESS than old: ")
+    assert lines[-1] == "and 12 more, see verdicts"
+    assert len(lines) == 10
+    assert comparison._repr_html_().count("<tr>") == 9

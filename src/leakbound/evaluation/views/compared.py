@@ -28,9 +28,11 @@ from leakbound.evaluation.views.table import (
 from leakbound.evaluation.views.words import MOST_NAME, clipped
 from leakbound.stats import Estimate, percent
 from leakbound.text.figures import DASH, above
+from leakbound.text.shown import as_html, as_lines
 from leakbound.types import Json, to_json
 
 SHOWN = 10  # questions on a console
+_SHOWN = 8  # verdicts in a shell or a notebook
 _FIGURES = ("quantity", "value", "lower", "upper", "confidence", "jointly", "n", "method")
 UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 
@@ -90,7 +92,7 @@ class ScorerComparison:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Comparison:
     """Models of runs that asked the same questions, beside the first of them.
 
@@ -110,6 +112,19 @@ class Comparison:
     scorers: tuple[ScorerComparison, ...]
     utility: str | None = None
     questions: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+
+    def _repr_html_(self) -> str:
+        return as_html(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
+
+    def _shown(self) -> Iterator[tuple[str]]:
+        """The first verdicts."""
+        lines = self.opening.splitlines()
+        yield from ((line,) for line in lines[:_SHOWN])
+        if len(lines) > _SHOWN:
+            yield (f"and {len(lines) - _SHOWN:,} more, see verdicts",)
 
     @property
     def verdicts(self) -> tuple[DifferenceVerdict, ...]:
