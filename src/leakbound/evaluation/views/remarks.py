@@ -92,7 +92,7 @@ def _decided(view: View, model: Model, scorer: ScorerView) -> str:
     return (
         f"{model.label}, {claims[0].about.claimed}: holds for {found['holds']}, refuted for "
         f"{found['refuted']}, open for {found['open']} of {many(len(claims), 'question')}; "
-        f"{drawn:,} draws instead of {most:,}"
+        f"{many(drawn, 'draw')} instead of {most:,}"
     )
 
 

@@ -90,7 +90,7 @@ def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
     """A text, or its beginning and how much was cut."""
     if len(text) <= most:
         return text
-    return f"{text[:most]}… ({len(text) - most:,} more characters)"
+    return f"{text[:most]}… ({many(len(text) - most, 'more character')})"
 
 
 def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
@@ -114,7 +114,9 @@ def left_out(texts: Texts) -> str:
         return ""
     mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
     drawn = many(texts.left_out_draws, "draw")
-    return f"{texts.left_out:,} more distinct completions, {drawn}{mass}, are not shown."
+    are = "is" if texts.left_out == 1 else "are"
+    more = many(texts.left_out, "more distinct completion")
+    return f"{more}, {drawn}{mass}, {are} not shown."
 
 
 def explored(found: ExploredQuestion) -> str:
@@ -216,7 +218,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     more = cell.beyond
     said = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
     said += [f"standard deviation {interval(deviation)}"] if deviation else []
-    said += [f"ED {ceiling(ed.value, ed.upper)}"] if ed else []
+    said += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
     said += [f"corrected for the judge {interval(corrected)}"] if corrected else []
     said += [f"beyond the control {interval(more)}"] if more else []
     told = [", ".join(said)]
