@@ -30,7 +30,8 @@ def main(demo: Path) -> None:
     folders = {"full": "full", "NPO": "npo", "NPO + entropy": "npo-entropy", "control": "control"}
     view = read_view({label: Run.open(demo / "runs" / folders[label]) for label in LABELS})
     scorer = next(s for s in view.scorers if s.name == SCORER)
-    greedy = figures.greedy_figures(view, scorer)[LABELS.index("NPO")]
+    lane = figures.lane_of(view, view.models[LABELS.index("NPO")], scorer)
+    greedy = figures.questions_figure(view, scorer, [lane], figures.STANDARD)
     repeated = figures.repeated_figures(view, scorer)[0]
     key = "".join(
         f'<g class="m{i}" transform="translate({WIDTH + 74 + offset} 34)">'

@@ -47,9 +47,9 @@ async function phone(browser) {
     const frame = svg.closest("figure").getBoundingClientRect();
     const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
     const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-    const label = boxes.at(-1);
     return [
-      ...boxes.slice(0, -1).filter(([, box]) => meet(box, label[1])).map(([text]) => text),
+      ...boxes.slice(-2).flatMap((label, i) =>
+        boxes.slice(0, i - 2).filter(([, box]) => meet(box, label[1])).map(([text]) => text)),
       ...boxes.filter(([, box]) => box.left < frame.left || box.right > frame.right).map(([text]) => text),
     ];
   });
@@ -118,6 +118,40 @@ async function save(tab) {
   return files;
 }
 
+// What stands in the first screen: where the cards and the first picture end, in pixels from the top.
+async function fold(browser, width, height) {
+  const tab = await open(browser, { viewport: { width, height } });
+  const found = await tab.evaluate(() => {
+    const box = (node) => node.getBoundingClientRect();
+    const pictures = [...document.querySelectorAll("header figure svg")].map(box);
+    return {
+      cards: [...document.querySelectorAll(".verdicts > li")].map((card) => box(card).bottom),
+      words: [...document.querySelectorAll(".verdicts .word")].map((word) => word.textContent),
+      picture: { top: Math.min(...pictures.map((p) => p.top)), bottom: Math.max(...pictures.map((p) => p.bottom)) },
+    };
+  });
+  await tab.context().close();
+  return found;
+}
+
+// On paper: how many pages, what is cut at their side, and which controls are there.
+async function paper(browser) {
+  const tab = await open(browser, { viewport: { width: 716, height: 900 } }); // A4 within its margins
+  const pdf = (await tab.pdf({ format: "A4" })).toString("latin1");
+  await tab.emulateMedia({ media: "print" });
+  const found = await tab.evaluate(() => {
+    const seen = (node) => node.checkVisibility() && node.getBoundingClientRect().height > 0;
+    const all = (what) => [...document.querySelectorAll(what)].filter(seen);
+    return {
+      cut: all("table, figure, .verdicts > li").filter((node) => node.getBoundingClientRect().right > innerWidth + 1).length,
+      controls: all("nav, form, .save, summary:not(.verdicts *)").map((node) => node.outerHTML.slice(0, 80)),
+      folded: all("details:not([open])").length,
+    };
+  });
+  await tab.context().close();
+  return { ...found, pages: (pdf.match(/\/Type\s*\/Page\b/g) ?? []).length };
+}
+
 async function withoutScript(browser) {
   const tab = await open(browser, { javaScriptEnabled: false });
   const shown = await tab.locator("tr.question:visible").count();
@@ -131,7 +165,7 @@ async function withoutScript(browser) {
   const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
   const looks = [];
   for (const [scheme, width] of [["light", 1440], ["light", 1280], ["dark", 390]]) looks.push(await look(browser, scheme, width));
-  const result = { looks, use: await use(browser), plain: await withoutScript(browser), phone: await phone(browser), errors, requests };
+  const result = { looks, use: await use(browser), plain: await withoutScript(browser), phone: await phone(browser), wide: await fold(browser, 1280, 800), narrow: await fold(browser, 390, 844), paper: await paper(browser), errors, requests };
   await browser.close();
   console.log(JSON.stringify(result));
 })();

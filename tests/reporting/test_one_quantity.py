@@ -134,9 +134,10 @@ def _page_figures(page: str, *columns: str) -> Iterator[list[list[Any]]]:
 def test_the_pages_csv_holds_the_estimates(
     scorer: str, quantity: str, stated: dict[tuple[Any, ...], Ends], page: str
 ) -> None:
-    names = ("question", "greedy", "estimate", "lower", "upper", "control lower", "control upper")
+    ends = ("estimate", "lower", "upper", "control lower", "control upper")
+    names = ("model", "question", "greedy", *ends)
     rows = [*_page_figures(page, *names)][list(SCORERS).index(scorer)]
-    for question, greedy, value, lower, upper, *control in rows:
+    for _, question, greedy, value, lower, upper, *control in rows:
         own = (scorer, question, quantity, "query", None, None, False, False)
         assert (value, lower, upper) == stated["target", *own]
         assert tuple(control) == stated["control", *own][1:]

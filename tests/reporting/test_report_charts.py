@@ -27,10 +27,10 @@ from leakbound.reporting.charts import (
     heat_chart,
     histogram_chart,
     lanes_chart,
-    questions_chart,
     scatter_chart,
     style_of,
 )
+from leakbound.reporting.figures import round_height
 
 AXES = Axes(title="a <b> & c", description="d", x_label="x", y_label='"y"')
 PLOT_HEIGHT = HEIGHT - TOP - BOTTOM
@@ -51,14 +51,14 @@ def of_class(root: ElementTree.Element, name: str) -> list[ElementTree.Element]:
 
 
 def test_text_is_escaped_and_the_chart_is_named() -> None:
-    root = parsed(questions_chart(AXES, [], "m0"))
+    root = parsed(lanes_chart(AXES, []))
     assert root.find("title").text == "a <b> & c"  # type: ignore[union-attr]
     assert root.get("role") == "img"
 
 
 def test_a_question_spans_its_bounds() -> None:
     mark = Mark("q-7", "t", Interval(0.5, 0.25, 0.75), greedy=1.0, control=Interval(0.1, 0.0, 0.2))
-    root = parsed(questions_chart(AXES, [mark], "m1"))
+    root = parsed(lanes_chart(AXES, [Lane("a", [mark], style="m1")]))
     (bar,), (control,), (dot,) = (of_class(root, name) for name in ("bar", "beside", "dot"))
     assert share_of(bar.get("y")) == pytest.approx(0.75, abs=0.001)
     assert float(bar.get("height", "")) / PLOT_HEIGHT == pytest.approx(0.5, abs=0.001)
@@ -69,7 +69,7 @@ def test_a_question_spans_its_bounds() -> None:
 
 
 def test_what_is_unknown_is_not_drawn() -> None:
-    root = parsed(questions_chart(AXES, [Mark("q-1", "t", Interval(None, 0, 1))], "m0"))
+    root = parsed(lanes_chart(AXES, [Lane("a", [Mark("q-1", "t", Interval(None, 0, 1))])]))
     assert not any(of_class(root, name) for name in ("dot", "value", "beside"))
     assert len(of_class(root, "bar")) == 1
 
@@ -90,7 +90,7 @@ def test_a_curve_runs_through_its_values_inside_its_band() -> None:
 def test_lanes_share_the_width_and_carry_their_means() -> None:
     marks = [Mark("q-1", "t", Interval(0.2, 0.1, 0.3)), Mark("q-2", "t", Interval(0.4, 0.3, 0.5))]
     lanes = [Lane("a", marks, Interval(0.3, 0.25, 0.5)), Lane("b", [Mark("q-1", "t", None, 0.6)])]
-    root = parsed(lanes_chart(AXES, lanes, "m0"))
+    root = parsed(lanes_chart(AXES, lanes))
     (band,), (line,), (dot,) = (of_class(root, n) for n in ("mean-band", "mean-line", "dot"))
     assert share_of(band.get("y")) == pytest.approx(0.5, abs=0.001)
     assert float(band.get("height", "")) / PLOT_HEIGHT == pytest.approx(0.25, abs=0.005)
@@ -168,9 +168,19 @@ def test_styles_repeat_rather_than_run_out() -> None:
     assert style_of(16) == style_of(0)
 
 
+def test_an_axis_ends_close_to_what_it_holds_and_its_quarters_have_two_digits() -> None:
+    for reached in (0.0041, 0.011, 0.05, 0.117, 0.21, 0.5, 0.81, 1.0):
+        top = round_height(reached)
+        assert reached <= top <= 1.5 * reached
+        assert all(
+            float(f"{step * top / 4:.2g}") == pytest.approx(step * top / 4) for step in (1, 2, 3)
+        )
+    assert round_height(0.0) == 0.004
+
+
 def test_the_vertical_title_stands_clear_of_its_figures() -> None:
     """The longest figure of an axis ends where the plot begins; a letter is at most .62 em wide."""
     letter = 11.5 * 0.62
-    for top in (0.02, 0.04, 0.1, 0.2, 0.4, 1.0):
+    for top in sorted({round_height(i / 10_000) for i in range(10_001)}):
         longest = max(len(f"{step * top:.2g}") for step in (0, 0.25, 0.5, 0.75, 1))
         assert LEFT - 5 - longest * letter > 12 + 0.25 * 11.5

@@ -15,6 +15,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.grid import GRID
 from leakbound.evaluation.views.grids import (
     BEYOND,
+    PROVED_TO_LEAK,
     decodings_grid,
     effects_grid,
     questions_grid,
@@ -36,6 +37,7 @@ from leakbound.text.figures import DASH, above, below, number
 from leakbound.types import Decoding
 
 pytestmark = pytest.mark.slow
+EVERYWHERE = ["on", "average", "and", "at", "the", "worst", "question"]
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +261,8 @@ def test_extraction_is_told_in_the_fields_words(certain: View) -> None:
     """
     told = proved(view := with_proofs(certain, 0.03, 0.0), view.models[0], view.scorers[0])
     assert told.endswith(
-        "the worst at least 0.030: someone who asks 23 times gets that leak with probability at "
-        "least 0.5, (23, 0.5)-discoverable extraction"
+        "at 3 of 3; who asks 23 times gets the former with probability at least 0.5, "
+        "(23, 0.5)-discoverable extraction"
     )
     assert "discoverable" not in proved(
         view, view.models[0], replace(view.scorers[0], binary=False)
@@ -306,7 +308,7 @@ def with_proofs(view: View, target: float, control: float) -> View:
 
 
 @pytest.mark.parametrize(
-    ("target", "control", "counted"),
+    ("target", "control", "many"),
     [
         (4e-16, 0.0, 0),  # any text is possible
         (0.9e-6, 0.0, 0),
@@ -317,13 +319,13 @@ def with_proofs(view: View, target: float, control: float) -> View:
     ],
 )
 def test_proofs_count_above_a_stated_level_and_the_controls(
-    certain: View, target: float, control: float, counted: int
+    certain: View, target: float, control: float, many: int
 ) -> None:
     view = with_proofs(certain, target, control)
     table = statements_grid(view, view.scorers[0])
     assert table is not None
-    (where,) = (i for i, name in enumerate(table.columns) if name.startswith("Proved to leak"))
-    assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
+    where = table.columns.index(PROVED_TO_LEAK)
+    assert [row[where].text for row in table.rows] == [f"{many} of 3", "0 of 3"]
     assert "10⁻⁶" in table.columns[where]
     assert "control" in table.columns[where]
 
@@ -354,17 +356,18 @@ def test_the_excess_over_the_control_is_what_is_said_first(runs: dict[str, Run])
     target, _, control = table.only(*BEYOND).texts
     assert target == (interval(mean), interval(worst))
     assert control == (DASH, DASH)
-    first = body(view).partition("Summary")[0]
-    said = f"{interval(mean)} on average, {interval(worst)} at the worst question"
-    assert f"full (CannedEngine): leaks beyond the control: {said}" in first.replace(
-        "\N{NO-BREAK SPACE}", " "
-    )
+    first = body(view).partition("What this covers")[0].replace("\N{NO-BREAK SPACE}", " ")
+    said = [interval(worst), "leak probability at the worst question, beyond the control"]
+    card = first.partition("full (CannedEngine)")[2].partition("NPO (CannedEngine)")[0]
+    assert re.search(r"\s+".join(map(re.escape, ["LEAKS", *EVERYWHERE, *said])), card)
     assert "no control" not in first.lower()
 
 
 def test_that_there_is_no_control_is_said_first(decodings: dict[str, Run]) -> None:
     view = read_view({"grid": decodings["grid"]})
-    assert "No control: " in body(view).partition("Summary")[0]
+    first = body(view).partition("What this covers")[0]
+    assert "DRAWS LEAK (no control: chance is not subtracted)" in first
+    assert " LEAKS " not in first
     assert BEYOND[0] not in summary_grid(view, view.scorers[0]).columns
 
 

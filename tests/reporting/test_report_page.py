@@ -11,17 +11,19 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from canned_runs import HOSTILE, SECRET, CannedEngine, benchmark, laws, make_run
+from canned_runs import HOSTILE, SCORERS, SECRET, CannedEngine, benchmark, laws, make_run
 from opened import details, question, shown
 
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.verdict import verdicts
 from leakbound.evaluation.views.words import model_name, named
 from leakbound.reporting import write_report
 from leakbound.reporting.page import render
+from leakbound.reporting.terms import TERMS, terms_of
 from leakbound.store import Run
 from leakbound.text.figures import tied
 from leakbound.types import Decoding
@@ -64,7 +66,7 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def html(runs: dict[str, Run]) -> str:
     table = Table.plain("Training & cost", ("model", "minutes"), [("<full>", "3")], "On a laptop.")
-    return render(read_view(runs), title="Leaks & <bounds>", preface=[table])
+    return render(read_view(runs), title="Leaks & <bounds>", more=[table])
 
 
 @pytest.fixture(scope="module")
@@ -124,17 +126,37 @@ def test_the_numbers_are_the_estimates(page: Page, runs: dict[str, Run]) -> None
                 assert row.value in shown, row
 
 
-def test_the_headline_names_the_worst_question(page: Page, runs: dict[str, Run]) -> None:
-    worst = next(r for r in runs["NPO"].estimates if r.arm == "target" and "worst" in r.target)
-    sentence = re.search(
-        r"NPO \(CannedEngine\): .*?; the greedy answers leak on (\d) of 3 questions; (.*?)\.\n",
-        page.body,
-    )
-    assert sentence is not None
-    low, high = map(float, re.findall(r"0\.\d+", sentence[2]))
-    assert 0 <= worst.lower - low < 0.001
-    assert 0 <= high - worst.upper < 0.001
-    assert sentence[1] == "0"
+def test_the_card_of_each_target_stands_before_all_else(page: Page, runs: dict[str, Run]) -> None:
+    first = page.body.partition("greedy answer\n")[0].replace("\N{NO-BREAK SPACE}", " ")
+    for found in verdicts(read_view(runs)):
+        assert found.number is not None
+        for line in (found.model, found.word, found.where, interval(found.number), found.sure):
+            assert line in first
+        assert found.example is not None
+        assert str(found.example.leak) in first
+    assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
+    assert "sampled at T=1" not in page.body  # no paragraph says it all again
+
+
+def test_what_a_certificate_says_stands_on_its_runs_card(runs: dict[str, Run]) -> None:
+    html = render(read_view(runs), certificates={"NPO": "certificate.json: pass, p<=1"})
+    assert html.count("certificate.json: pass, p&lt;=1") == 1
+    cards = html.partition('class="verdicts')[2].partition("</ol>")[0].split("<li")
+    assert "certificate.json" in cards[2]
+
+
+def test_words_in_headings_are_explained_below_their_table(page: Page) -> None:
+    assert len(terms_of(["leak@8", "ED, mean"])) == len(TERMS)
+    for meant in TERMS.values():
+        assert page.body.count(meant) == len(SCORERS)  # once a table of models
+    assert "which may exceed 1" in page.body
+
+
+def test_times_and_costs_come_last(html: str) -> None:
+    """And what another table of the caller says."""
+    order = [html.index(text) for text in ('id="reading"', 'id="cost"', "Training &amp; cost")]
+    assert order == sorted(order)
+    assert html.index("Prefix saving") > order[1]
 
 
 def test_a_control_stands_once_beside_both(runs: dict[str, Run]) -> None:
@@ -171,7 +193,8 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     runs = {"half": Run.open(tmp_path / "run")}
     html = render(read_view(runs))
     body = Page(html).body
-    assert "1 of 3 questions could not be sampled, so nothing is claimed" in body
+    assert re.search(r"NO VERDICT\s+1 question could not be sampled", body)
+    assert "1 of 3 questions could not be sampled, and no statement" in body
     assert "author-01 (NaN logits" in body
     assert "Not sampled: NaN logits" in shown(html)
     redacted = render(read_view(runs, redact=True))

@@ -90,7 +90,7 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
             recall[label] = _recall(runs[label], models[label], task, retain, told)
     runs = {label: runs[label] for label in LABELS}
     tables = (_results(runs, recall), clock.table())
-    report = write_report(runs, out / "report.html", preface=tables, title="leakbound: the demo")
+    report = write_report(runs, out / "report.html", more=tables, title="leakbound: the demo")
     return Demo(runs, tables, find(runs, recall), report)
 
 

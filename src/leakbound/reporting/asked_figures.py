@@ -24,12 +24,12 @@ from leakbound.reporting.figures import (
     Data,
     Figure,
     ends,
+    highest,
     rising,
     round_height,
-    scale,
 )
 from leakbound.stats import percent
-from leakbound.text.figures import number
+from leakbound.text.figures import many, number
 
 _HALVES = tuple(((r + 1) / 2, f"{r:g}".replace("-", "−")) for r in (-1, -0.5, 0, 0.5, 1))
 
@@ -51,9 +51,8 @@ def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
         ),
         x_label="how the questions are asked",
         y_label=quantity(scorer),
-        top=scale([mark for lane in lanes for mark in lane.marks]),
+        top=round_height(max(map(highest, lanes), default=1.0)),
     )
-    zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
     style = style_of(asked.model)
     rows = [
         (lane.label, view.questions[number_of(mark.anchor) - 1].id, mark.greedy, *ends(mark.bound))
@@ -61,7 +60,8 @@ def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
         for mark in lane.marks
     ]
     data = Data(("asked", "question", "greedy", *ENDS), rows)
-    return Figure(f"{asked.label}{zoomed}", lanes_chart(axes, lanes, style), data, style)
+    caption = f"{asked.label}, axis to {axes.top:g}"
+    return Figure(caption, lanes_chart(axes, lanes), data, style)
 
 
 def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
@@ -90,7 +90,8 @@ def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
             if bound is not None:
                 title = f"{question.id}: {way} {interval(bound)}"
                 marks[way].append(Mark(anchor(number_), title, bound))
-    return [Lane(way, rising(mine), means[way]) for way, mine in marks.items() if mine]
+    style = style_of(asked.model)
+    return [Lane(way, rising(mine), means[way], style) for way, mine in marks.items() if mine]
 
 
 def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:
@@ -116,7 +117,7 @@ def _histogram(asked: RewrittenModel, found: Sequence[float], scorer: ScorerView
     for r in found:
         counts[min(int((r + 1) / 2 * BINS + 1e-9), BINS - 1)] += 1
     top = 4 * math.ceil(max(counts) / 4)  # quarters of it are whole questions
-    caption = f"{asked.label}: r over {len(found)} questions ({scorer.name})"
+    caption = f"{asked.label}: r over {many(len(found), 'question')} ({scorer.name})"
     axes = Axes(
         title=caption,
         description=(
@@ -143,8 +144,8 @@ def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: s
     axes = Axes(
         title=caption,
         description=(
-            f"A dot for each of {len(queries)} queries; the dark one is the question in its own "
-            f"words. Across: {asked.criterion}; up: the upper bound on leakage."
+            f"A dot for each of {len(queries)} queries; the dark one is the "
+            f"question in its own words. Across: {asked.criterion}; up: the upper bound on leakage."
         ),
         x_label=asked.criterion,
         y_label=f"upper bound, {quantity(scorer)}",

@@ -23,6 +23,10 @@ LANE = 0.8  # of the width a lane has, the rest is space
 _STYLES = 16  # of which the style sheet knows
 
 
+Line = Sequence[tuple[float, float]]
+"""Heights at positions along the axis, both in [0, 1]."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A question in a chart of questions: its interval, the control's, and the greedy score.
@@ -48,22 +52,13 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
-    """All between two curves over the same positions along the axis; `kind` is its class."""
-
-    label: str
-    kind: str
-    lower: Sequence[tuple[float, float]]
-    upper: Sequence[tuple[float, float]]
-
-
-@dataclass(frozen=True, slots=True)
 class Lane:
     """Questions side by side under one heading, in the order given, and their mean."""
 
     label: str
     marks: Sequence[Mark]
     mean: Bound | None = None
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +110,21 @@ def style_of(index: int) -> str:
     return f"m{index % _STYLES}"
 
 
-def questions_chart(axes: Axes, marks: Sequence[Mark], style: str) -> Markup:
-    """An interval and a greedy dot a question, from left to right in the order given."""
-    slot = 1 / max(len(marks), 1)
-    body = (_question_mark(mark, (i + 0.5) * slot, slot, axes) for i, mark in enumerate(marks))
-    return _plot(axes, [tag("g", *body, class_=style)])
-
-
-def lanes_chart(axes: Axes, lanes: Sequence[Lane], style: str) -> Markup:
+def lanes_chart(axes: Axes, lanes: Sequence[Lane]) -> Markup:
     """Lanes of questions from left to right, each with its mean across it."""
     width = 1 / max(len(lanes), 1)
     room = width * LANE
-    body: list[Markup] = []
+    drawn: list[Markup] = []
     for i, lane in enumerate(lanes):
         left, slot = (i + 0.5) * width - room / 2, room / max(len(lane.marks), 1)
-        if lane.mean is not None:
-            body.append(_mean(lane.label, lane.mean, left, room, axes))
+        body = [] if lane.mean is None else [_mean(lane.label, lane.mean, left, room, axes)]
         body += [
             _question_mark(mark, left + (j + 0.5) * slot, slot, axes)
             for j, mark in enumerate(lane.marks)
         ]
+        drawn.append(tag("g", *body, class_=lane.style))
     ticks = [((i + 0.5) * width, lane.label) for i, lane in enumerate(lanes)]
-    return _plot(replace(axes, x_ticks=ticks), [tag("g", *body, class_=style)])
+    return _plot(replace(axes, x_ticks=ticks), drawn)
 
 
 def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
@@ -160,18 +148,15 @@ def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
     return _plot(axes, [_curve(one, axes.frame) for one in series if one.points])
 
 
-def zones_chart(axes: Axes, zones: Sequence[Zone], style: str) -> Markup:
-    """What is known of a curve: zones that lie one above the other."""
-    frame = axes.frame
-
-    def around(zone: Zone) -> str:
-        points = [*zone.upper, *reversed(zone.lower)]
-        return " ".join(f"{frame.x(at)},{frame.y(height)}" for at, height in points)
-
-    body = (
-        tag("polygon", tag("title", zone.label), points=around(zone), class_=zone.kind)
-        for zone in zones
-    )
+def known_chart(axes: Axes, proved: Line, least: Line, most: Line, style: str) -> Markup:
+    """A curve lies between its least and its most, of which the dashed part is proved."""
+    unknown = _through(axes.frame, [*most, *reversed(least)])
+    body = [
+        tag("polygon", points=unknown, class_="unknown"),
+        tag("polyline", points=_through(axes.frame, least), class_="at-least"),
+    ]
+    if any(height for _, height in proved):
+        body.append(tag("polyline", points=_through(axes.frame, proved), class_="proved"))
     return _plot(axes, [tag("g", *body, class_=style)])
 
 
@@ -240,7 +225,7 @@ def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> 
 def _question_mark(mark: Mark, centre: float, slot: float, axes: Axes) -> Markup:
     """The control's bar lies behind, wider and pale; the dot lies over both."""
     frame = axes.frame
-    half = min(slot * frame.across * 0.32, 7.0)
+    half = min(max(slot * frame.across * 0.32, 0.5), 7.0)
     x = frame.x(centre)
     parts = [tag("title", mark.title)]
     if mark.control is not None:
@@ -281,18 +266,19 @@ def _bar(bound: Bound, x: float, half: float, kind: str, axes: Axes) -> Markup:
     )
 
 
-def _curve(series: Series, frame: Frame) -> Markup:
-    def through(points: Iterable[tuple[float, float]]) -> str:
-        return " ".join(f"{frame.x(at)},{frame.y(height)}" for at, height in points)
+def _through(frame: Frame, line: Line) -> str:
+    return " ".join(f"{frame.x(at)},{frame.y(height)}" for at, height in line)
 
+
+def _curve(series: Series, frame: Frame) -> Markup:
     around = [(at, bound.upper) for at, bound in series.points]
     around += [(at, bound.lower) for at, bound in reversed(series.points)]
     known = [(at, bound.value) for at, bound in series.points if bound.value is not None]
     return tag(
         "g",
         tag("title", series.label),
-        tag("polygon", points=through(around), class_="band"),
-        tag("polyline", points=through(known), class_="line"),
+        tag("polygon", points=_through(frame, around), class_="band"),
+        tag("polyline", points=_through(frame, known), class_="line"),
         *(
             tag("circle", cx=frame.x(at), cy=frame.y(y), r=2.6, class_="naive")
             for at, y in series.dots

@@ -67,9 +67,9 @@ KINDS: Mapping[str, Kind] = {
     ),
     "repeated": Kind(
         "Repeated draws, leak@k", ("k", *ENDS, "proved", "worst of k"), "k draws", "leak@k",
-        "Dark: proved, whatever the draws. Tinted: no less than this. Pale: not known, between the "
-        "bounds for all k at once. Blank above: no more than this. Circles: the naive mean. Grey: "
-        "the control.",
+        "What someone finds who asks k times, the worst of k answers. Line: the estimate. Shaded: "
+        "between the bounds for all k at once, where it is not known. Dashed: no less than this, "
+        "proved, whatever the draws. Circles: the naive mean of the worst of k. Grey: the control.",
         log=True,
     ),
     "course": Kind(

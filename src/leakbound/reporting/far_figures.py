@@ -1,4 +1,4 @@
-"""Charts of leak@k to a thousand million: proved, bounded, unknown."""
+"""Charts of leak@k to a thousand million: at least, at most, proved, and what is not known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from leakbound.evaluation.views.by_question import targets_of
 from leakbound.evaluation.views.far import KnownAtK, known_of_mean, known_of_worst
 from leakbound.evaluation.views.view import ScorerView, View
-from leakbound.reporting.charts import Axes, Zone, style_of, zones_chart
+from leakbound.reporting.charts import Axes, known_chart, style_of
 from leakbound.reporting.figures import Data, Figure, short
 from leakbound.stats import percent
 
@@ -27,7 +27,7 @@ def far_figures(view: View, scorer: ScorerView) -> list[Figure]:
             (known_of_mean, "the mean over its questions"),
         ):
             if known := known_of(model, scorer):
-                caption = f"Asked up to 10⁹ times: {model.label}, {whose} ({scorer.name})"
+                caption = f"{model.label}, {whose} ({scorer.name})"
                 found.append(_figure(caption, known, view.confidence, style))
     return found
 
@@ -41,17 +41,13 @@ def _figure(caption: str, known: list[KnownAtK], confidence: float, style: str) 
     least = [(place(at.k), max(at.lower, at.proved)) for at in known]
     most = [(x, max(at.upper, low)) for (x, low), at in zip(least, known, strict=True)]
     proved = [(place(at.k), at.proved) for at in known]
-    zones = [
-        Zone("not known", "band", least, most),
-        Zone(f"at least, {percent(confidence)}", "at-least", proved, least),
-        Zone("proved, given the measured margin", "proved", [(x, 0.0) for x, _ in proved], proved),
-    ]
+    sure = percent(confidence)
     axes = Axes(
-        title=caption,
+        title=f"Asked up to 10⁹ times: {caption}",
         description=(
-            "The probability of a leak among k answers, k on a logarithmic scale. Dark: proved, "
-            f"whatever the draws. Tinted: no less than this at {percent(confidence)}. Pale: not "
-            "known. Blank above: no more than this."
+            "The probability of a leak among k answers, k on a logarithmic scale. Solid line: no "
+            f"less than this at {sure}. Shaded above it: not known, up to no more than this at "
+            f"{sure}. Dashed: no less than this, proved, whatever the draws."
         ),
         x_label="k answers",
         y_label="leak@k",
@@ -59,4 +55,4 @@ def _figure(caption: str, known: list[KnownAtK], confidence: float, style: str) 
     )
     rows = [(at.k, at.proved, at.lower, at.upper) for at in known]
     data = Data(("k", "proved", "at least", "at most"), rows)
-    return Figure(caption, zones_chart(axes, zones, style), data, style)
+    return Figure(caption, known_chart(axes, proved, least, most, style), data, style)

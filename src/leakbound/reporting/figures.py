@@ -11,7 +11,7 @@ from markupsafe import Markup
 from leakbound.evaluation.statements.quantities import STANDARD_K
 from leakbound.evaluation.views.by_question import targets_of
 from leakbound.evaluation.views.grid import DecodingGrid
-from leakbound.evaluation.views.grids import anchor
+from leakbound.evaluation.views.grids import anchor, number_of
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
 from leakbound.evaluation.views.words import (
@@ -24,19 +24,24 @@ from leakbound.evaluation.views.words import (
 from leakbound.reporting.charts import (
     Axes,
     Frame,
+    Lane,
     Mark,
     Series,
     curves_chart,
     heat_chart,
-    questions_chart,
+    lanes_chart,
     style_of,
 )
 from leakbound.stats import percent
 from leakbound.stats.about import Quantity
-from leakbound.text.figures import number
+from leakbound.text.figures import many, number
 
 _DECADES = tuple(10**i for i in range(7))
 STANDARD, WIDE = Frame(), Frame(760, 330)
+PANELS = (Frame(760, 240), Frame(400, 240))  # side by side: of all models, and of the low ones
+APART = 10  # times lower than the highest is what an axis hides
+SMALL, LARGE = 6.5, 11.0  # widths of a letter, the second where a page is narrow
+ROUND = (40, 60, 80, 100, 120, 160, 200, 240, 320)
 _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 
 
@@ -66,57 +71,76 @@ def ends(bound: Bound | None) -> tuple[float | None, ...]:
     return (None,) * len(ENDS) if bound is None else (bound.value, bound.lower, bound.upper)
 
 
-def greedy_figures(view: View, scorer: ScorerView, frame: Frame = STANDARD) -> list[Figure]:
-    """A chart a model: every question's greedy score against the bounds on its leakage."""
-    controls = {model.label: model for model in view.models}
+def first_figures(view: View, scorer: ScorerView, frame: Frame | None = None) -> list[Figure]:
+    """Every question's greedy score against the bounds on its leakage, of the page's models.
+
+    All of them on one axis; those that it hides, `APART` times lower than the highest, once more
+    on an axis of their own. `frame`: of each chart (None: as a page has room).
+    """
+    panels, rest = [], [lane_of(view, model, scorer) for model in targets_of(view)]
+    alone = len(rest) == 1
+    while rest:
+        panels.append(rest)
+        hidden = max(map(highest, rest)) / APART
+        rest = [lane for lane in rest if highest(lane) < hidden]
     return [
-        _greedy_figure(view, model, scorer, controls.get(model.control or ""), frame)
-        for model in view.models
+        questions_figure(view, scorer, lanes, frame or (WIDE if alone else PANELS[i % 2]), i > 0)
+        for i, lanes in enumerate(panels)
     ]
 
 
-def first_figures(view: View, scorer: ScorerView, alone: Frame = WIDE) -> list[Figure]:
-    """Those of the models that the page is about; one that is alone has a frame of its own."""
-    shown = [model.label for model in targets_of(view)]
-    made = greedy_figures(view, scorer, alone if len(shown) == 1 else STANDARD)
-    return [one for model, one in zip(view.models, made, strict=True) if model.label in shown]
-
-
-def _greedy_figure(
-    view: View, model: Model, scorer: ScorerView, control: Model | None, frame: Frame
+def questions_figure(
+    view: View, scorer: ScorerView, lanes: Sequence[Lane], frame: Frame, again: bool = False
 ) -> Figure:
-    places = _places(view, model, scorer, control)
+    """A chart of these lanes on one axis; `again`: on another axis they are shown before."""
+    names = ", ".join(lane.label for lane in lanes)
     axes = Axes(
-        title=f"{model.label}: greedy score against the distribution, {scorer.name}",
+        title=f"{names}: greedy score against the distribution, {scorer.name}",
         description=(
-            f"For each of {len(view.questions)} questions, sorted by {quantity(scorer)}, a bar "
-            f"between the {percent(view.confidence)} bounds and a dot at the greedy answer's "
-            "score. The table of every question holds the same figures."
+            f"For each of {many(len(view.questions), 'question')}, sorted by "
+            f"{quantity(scorer)}, a bar between the {percent(view.confidence)} bounds and a dot at "
+            "the greedy answer's score. The table of every question holds the same figures."
         ),
         x_label=f"questions, sorted by {quantity(scorer)}",
         y_label=quantity(scorer),
-        top=scale([mark for _, mark in places]),
+        top=round_height(max(map(highest, lanes))),
         frame=frame,
     )
-    zoomed = f" (axis to {axes.top:g})" if axes.top < 1 else ""
-    style = style_of(view.models.index(model))
-    rows = [(name, m.greedy, *ends(m.bound), *ends(m.control)[1:]) for name, m in places]
-    columns = ("question", "greedy", *ENDS, "control lower", "control upper")
-    svg = questions_chart(axes, [mark for _, mark in places], style)
-    return Figure(f"{model.label}{zoomed}", svg, Data(columns, rows), style)
+    rows = [
+        (lane.label, _id_of(view, mark), mark.greedy, *ends(mark.bound), *ends(mark.control)[1:])
+        for lane in lanes
+        for mark in lane.marks
+    ]
+    data = Data(("model", "question", "greedy", *ENDS, "control lower", "control upper"), rows)
+    axis = f"own axis, to {axes.top:g}" if again else f"axis to {axes.top:g}"
+    named = names if len(lanes) == 1 else f"{len(lanes)} models" if again else "every model"
+    style = lanes[0].style if len(lanes) == 1 else ""
+    return Figure(f"{named}: {axis}", lanes_chart(axes, _ticked(view, lanes, frame)), data, style)
 
 
-def scale(marks: Sequence[Mark]) -> float:
-    """The least round height that shows every bar and dot."""
-    bounds = [b for mark in marks for b in (mark.bound, mark.control) if b is not None]
-    return round_height(
-        max([b.upper for b in bounds] + [m.greedy or 0.0 for m in marks], default=1)
-    )
+def _ticked(view: View, lanes: Sequence[Lane], frame: Frame) -> list[Lane]:
+    """The lanes under their names, or under their numbers on the page where names do not fit."""
+    room = frame.across / len(lanes) / (SMALL if frame.width < WIDE.width else LARGE)
+    if all(len(lane.label) <= room for lane in lanes):
+        return list(lanes)
+    labels = [model.label for model in targets_of(view)]
+    return [replace(lane, label=str(labels.index(lane.label) + 1)) for lane in lanes]
 
 
-def round_height(highest: float) -> float:
-    """The least round height of an axis that reaches this."""
-    return next((top for top in (0.02, 0.04, 0.1, 0.2, 0.4) if highest <= top), 1.0)
+def highest(lane: Lane) -> float:
+    """What the axis of a lane has to reach."""
+    bounds = [b for mark in lane.marks for b in (mark.bound, mark.control) if b is not None]
+    return max([b.upper for b in bounds] + [mark.greedy or 0.0 for mark in lane.marks], default=0.0)
+
+
+def round_height(reached: float) -> float:
+    """The least round height of an axis that reaches this; quarters of it have two digits."""
+    heights = (step * 10.0**power for power in (-4, -3, -2) for step in ROUND)
+    return next((round(top, 6) for top in heights if reached <= top), 1.0)
+
+
+def _id_of(view: View, mark: Mark) -> str:
+    return view.questions[number_of(mark.anchor) - 1].id
 
 
 def rising(marks: Sequence[Mark]) -> list[Mark]:
@@ -186,11 +210,10 @@ def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[F
     yield from _tail_figure(f"Pr[X > x]{where}", view, cells)
 
 
-def _places(
-    view: View, model: Model, scorer: ScorerView, control: Model | None
-) -> list[tuple[str, Mark]]:
-    """The mark of each question by its id, from the least leakage to the most."""
-    places = []
+def lane_of(view: View, model: Model, scorer: ScorerView) -> Lane:
+    """The mark of each question of a model, its control's behind, from the least leakage up."""
+    control = next((other for other in view.models if other.label == model.control), None)
+    marks = []
     for number_, question in enumerate(view.questions, 1):
         key = (scorer.name, question.id)
         cell = model.measured.get(key)
@@ -203,8 +226,8 @@ def _places(
         if beside:
             title = f"{title}, control {interval(beside.leakage)}"
             mark = replace(mark, title=title, control=beside.leakage)
-        places.append((question.id, mark))
-    return sorted(places, key=lambda place: leaks(place[1]))
+        marks.append(mark)
+    return Lane(model.label, rising(marks), style=style_of(view.models.index(model)))
 
 
 Curve = tuple[Mapping[float, Bound], Mapping[float, float]]

@@ -22,7 +22,7 @@ const held = () => (holding ??= unpacked());
 
 // --- charts: rows of data into marks, as the charts that stand on the page
 
-const ROUND = [0.02, 0.04, 0.1, 0.2, 0.4, 1];
+const ROUND = [-4, -3, -2].flatMap((power) => [40, 60, 80, 100, 120, 160, 200, 240, 320].map((step) => Number(`${step}e${power}`)));
 const highest = (values) => Math.max(0, ...values.filter((value) => value !== null));
 const roundHeight = (values) => ROUND.find((top) => highest(values) <= top) ?? 1;
 const short = (k) => (k >= 1e9 ? `${k / 1e9}G` : k >= 1e6 ? `${k / 1e6}M` : k >= 1e3 ? `${k / 1e3}k` : `${k}`);
@@ -109,10 +109,8 @@ const DRAW = {
   },
   repeated(frame, kind, { rows }, control) {
     const plot = new Plot(frame, kind, [rows[0][0], rows.at(-1)[0]], 1);
-    const sure = rows.map(([k, , lower, , proved]) => [k, proved ?? 0, Math.max(lower, proved ?? 0)]);
-    plot.area(rows.map(([k, , lower, upper, proved]) => [k, Math.max(lower, proved ?? 0), upper]), "band");
-    plot.area(sure, "at-least");
-    plot.area(sure.map(([k, proved]) => [k, 0, proved]), "proved");
+    plot.area(rows.map(([k, , lower, upper, proved]) => [k, Math.max(lower, proved ?? 0), upper]), "unknown");
+    if (rows.some((row) => row[4])) plot.line(rows.map((row) => [row[0], row[4]]), "proved");
     if (control) plot.line(control.rows, "control-line");
     plot.line(rows, "line");
     for (const [k, , , , , naive] of rows) if (naive !== null) plot.dot(k, naive, "naive");
@@ -138,6 +136,12 @@ const DRAW = {
     return plot;
   },
 };
+
+// --- the cards
+
+if (matchMedia("(max-width: 40rem)").matches) {
+  document.querySelectorAll(".verdicts li:not(:first-child) details").forEach((card) => (card.open = false));
+}
 
 // --- saving
 
@@ -290,7 +294,8 @@ function show() {
   }
   byId("none").hidden = count > 0;
   byId("more").hidden = every || count <= SHOWN;
-  byId("found").value = `${count} of ${questions.length / boxes.length} questions`;
+  const all = questions.length / boxes.length;
+  byId("found").value = `${count} of ${all} question${all === 1 ? "" : "s"}`;
 }
 
 async function toggle(row, wanted = !row.detail) {
@@ -312,6 +317,7 @@ async function toggle(row, wanted = !row.detail) {
 
 async function goTo(anchor) {
   const first = byId(anchor);
+  first?.closest("summary")?.parentElement.setAttribute("open", "");
   if (!first?.matches("tr.question")) return;
   const box = shownBox();
   const row = rowsOf(box).find((one) => one.dataset.number === first.dataset.number);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -17,20 +17,22 @@ from markupsafe import Markup
 import leakbound
 from leakbound.errors import InputError
 from leakbound.evaluation.views import asked_grids, covers, grids, words
-from leakbound.evaluation.views.by_question import TRAITS, by_question
+from leakbound.evaluation.views.by_question import TRAITS, by_question, targets_of
 from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
 from leakbound.evaluation.views.view import View
 from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
 from leakbound.reporting.details import KINDS
 from leakbound.reporting.details import packed as details_of
 from leakbound.reporting.far_figures import far_figures
+from leakbound.reporting.terms import terms_of
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
-from leakbound.text.figures import tied
+from leakbound.text.figures import many, tied
 from leakbound.text.plain import visible
 
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
@@ -92,20 +94,20 @@ def write_report(
     out: Path,
     *,
     title: str | None = None,
-    preface: Sequence[Table] = (),
+    more: Sequence[Table] = (),
     redact: bool | None = None,
 ) -> Path:
     """Write the report on finished runs, one HTML file without outside requests, and return it.
 
     `runs` maps the label that the page shows to a run with estimates; they must have asked the
     same questions with the same scorers and confidence, else MixError. A control's arm is shown
-    once, however many runs it stands beside. `title` names the models by default. `preface`
-    tables come before the results, a run's metrics after its leakage. `redact` keeps answers,
+    once, however many runs it stands beside. `title` names the models by default. `more` tables
+    come last, a run's metrics after its leakage. `redact` keeps answers,
     keywords, completions, rewritings, what a search found to ask, and the reasons of failures out
     of the file; questions stay. By default that is done where one of the runs is `redacted`. The
     file is there whole or not at all.
     """
-    write_text(out, report_html(runs, title=title, preface=preface, redact=redact))
+    write_text(out, report_html(runs, title=title, more=more, redact=redact))
     return out
 
 
@@ -113,7 +115,7 @@ def report_html(
     runs: Mapping[str, Run],
     *,
     title: str | None = None,
-    preface: Sequence[Table] = (),
+    more: Sequence[Table] = (),
     redact: bool | None = None,
 ) -> str:
     """What `write_report` writes, with the same arguments; nothing is written."""
@@ -125,7 +127,8 @@ def report_html(
         if (table := metrics_table(run))
     ]
     view = read_view(runs, redact=redact)
-    return render(view, title=title, preface=preface, metrics=metrics)
+    certificates = {label: certificate(run) for label, run in runs.items()}
+    return render(view, title=title, more=more, metrics=metrics, certificates=certificates)
 
 
 def page_of(run: Run) -> Path:
@@ -137,10 +140,14 @@ def render(
     view: View,
     *,
     title: str | None = None,
-    preface: Sequence[Table] = (),
+    more: Sequence[Table] = (),
     metrics: Sequence[Table] = (),
+    certificates: Mapping[str, str] | None = None,
 ) -> str:
-    """The page as HTML; every text of a model or a benchmark is escaped."""
+    """The page as HTML; every text of a model or a benchmark is escaped.
+
+    `certificates` says what that of a run does, by the run's label.
+    """
     style, script = _parts()
     saved: list[figures.Figure] = []
 
@@ -158,8 +165,9 @@ def render(
         .render(
             title=words.title(view) if title is None else title,
             view=view,
-            preface=preface,
+            more=more,
             metrics=metrics,
+            verdicts=list(_verdicts(view, certificates or {})),
             version=leakbound.__version__,
             kept=kept,
             details=details,
@@ -169,6 +177,15 @@ def render(
             policy=report_policy(),
         )
     )
+
+
+def _verdicts(view: View, certificates: Mapping[str, str]) -> Iterator[tuple[str, Verdict]]:
+    """Each with the style of its model, which is the first target of its run."""
+    styles: dict[str, str] = {}
+    for model in targets_of(view):
+        styles.setdefault(model.run, style_of(view.models.index(model)))
+    for (run, style), found in zip(styles.items(), verdicts(view), strict=True):
+        yield style, replace(found, certificate=certificates.get(run, ""))
 
 
 @cache
@@ -201,7 +218,7 @@ def templates(*folders: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["tied"] = tied
-    environment.globals["style_of"] = style_of
+    environment.globals.update(style_of=style_of, terms_of=terms_of)
     return environment
 
 
@@ -212,7 +229,7 @@ def _environment() -> Environment:
         words=words, grids=grids, figures=figures, percent=percent, interval=interval
     )
     environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures, kinds=KINDS)
-    environment.globals.update(far_figures=far_figures)
+    environment.globals.update(far_figures=far_figures, many=many)
     environment.globals.update(grid_sentences=grid_sentences, covers=covers)
     environment.globals.update(by_question=by_question, traits=TRAITS)
     return environment

@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 from leakbound.errors import InputError
 from leakbound.evaluation.views.read import read_view
-from leakbound.reporting.charts import HEIGHT, WIDTH
-from leakbound.reporting.figures import STANDARD, first_figures
+from leakbound.reporting.figures import WIDE, first_figures
 from leakbound.reporting.page import asset
 from leakbound.store import Run, write_text
 from leakbound.text.svg import tag
@@ -42,7 +41,8 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     """Draw every question's greedy score against the bounds on what the model leaks of it.
 
     One column is one question, sorted by what it leaks; the dot is the greedy answer's score, the
-    bar holds the leakage, and the wider grey bar behind it that of the control.
+    bar holds the leakage, and the wider grey bar behind it that of the control. All models are on
+    one axis; those that it hides are drawn once more on an axis of their own.
 
     Args:
         runs: a run with estimates, or several by the labels to give them; see `write_report`.
@@ -59,12 +59,14 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
             f"{scorer!r}. Score and bound them by it first."
         )
     chosen = view.scorers[0] if scorer is None else known[scorer]
-    step, height = HEIGHT + _CAPTION + _GAP, 0
+    step, height = WIDE.height + _CAPTION + _GAP, 0
     charts = []
-    for i, shown in enumerate(first_figures(view, chosen, STANDARD)):
+    for i, shown in enumerate(first_figures(view, chosen, WIDE)):
         caption = tag("text", shown.caption, x=8, y=i * step + 18, class_="label")
         charts.append(tag("g", caption, class_=shown.style))
-        charts.append(tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDTH, height=HEIGHT))
+        charts.append(
+            tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDE.width, height=WIDE.height)
+        )
         height = (i + 1) * step
     style = tag("style", Markup(asset("charts.css")))  # a file of this package, not data
     paper = tag("rect", width="100%", height="100%", style="fill: var(--card)")
@@ -75,8 +77,8 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
             paper,
             *charts,
             xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {WIDTH} {height}",
-            width=WIDTH,
+            viewBox=f"0 0 {WIDE.width} {height}",
+            width=WIDE.width,
             height=height,
             role="img",
         )

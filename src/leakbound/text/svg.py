@@ -11,4 +11,6 @@ def tag(name: str, *children: str, **attributes: object) -> Markup:
         Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
         for key, value in attributes.items()
     )
+    if not children:
+        return Markup("<{}{}/>").format(name, written)
     return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(children))
