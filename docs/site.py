@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from leakbound.cli import COMMANDS, group
+from leakbound.cli.help import Command
 
 _OUTWARD = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?:examples|tests|bench|experiments)[^)]*)\)")
 _COMMANDS = "<!-- commands: made when the site is built -->"
@@ -37,8 +38,8 @@ def _helps() -> Iterator[str]:
     above = click.Context(group, info_name="leakbound")
     for name, (_, line) in COMMANDS.items():
         command = group.get_command(above, name)
-        assert command is not None
-        text = command.get_help(click.Context(command, info_name=name, parent=above))
+        assert isinstance(command, Command)
+        text = command.help_all(click.Context(command, info_name=name, parent=above))
         yield f"## {name}\n\n{line}\n\n```text\n{text}\n```\n"
 
 

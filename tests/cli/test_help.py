@@ -12,6 +12,8 @@ from commands import done
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
 
+LONG = ("evaluate", "sample", "unlearn", "finetune")
+
 
 def examples(text: str) -> list[str]:
     """The command lines that a help shows."""
@@ -52,15 +54,32 @@ def test_no_line_is_wider_than_a_terminal(
     name: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = done(name, "--help").out.splitlines()
+    lines = done(name, "--help-all" if name in LONG else "--help").out.splitlines()
     free = width if width >= 80 else 82  # an example is copied as it is, and long names are whole
     assert max(map(len, lines)) <= max(free, 80)
 
 
-@pytest.mark.parametrize("name", ["evaluate", "sample", "unlearn", "finetune"])
-def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
+def listed(text: str) -> list[str]:
+    """The options that a help lists."""
+    return re.findall(r"^  (-\S+?),? ", text.partition("Examples:")[2], re.M)
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_the_first_screen_has_examples_and_the_options_people_use(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     text = done(name, "--help").out
-    listed = text.partition("Examples:")[2]
+    assert len(text.splitlines()) <= 40
+    assert len(listed(text)) <= 14
+    assert listed(text)[-1] == "--help-all"
+    assert {"--benchmark", "--out"} < set(listed(text)) < set(listed(done(name, "--help-all").out))
+    assert f"all {len(listed(done(name, '--help-all').out)) - 2} options" in text  # but for helps
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
+    text = done(name, "--help-all").out
     headings = re.findall(r"^(\S.*):$", text, re.M)
     assert "Options" not in headings
     assert headings[0] == "Examples"
@@ -70,10 +89,10 @@ def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
     assert command is not None
     options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     for option in options:
-        assert len(re.findall(rf"^  {option.opts[0]}[ ,]", listed, re.M)) == 1
+        assert listed(text).count(option.opts[0]) == 1
     output = text.partition("Output:\n")[2]
-    assert re.findall(r"^  (\S+)", output, re.M)[-2:] == ["--json", "-h,"]
-    assert len(re.findall(r"^  -", output, re.M)) <= 4  # nothing has fallen in there
+    assert re.findall(r"^  (\S+)", output, re.M)[-3:] == ["--json", "--help-all", "-h,"]
+    assert len(re.findall(r"^  -", output, re.M)) <= 5  # nothing has fallen in there
 
 
 def test_few_options_need_no_headings() -> None:

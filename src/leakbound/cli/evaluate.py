@@ -38,12 +38,8 @@ def evaluate(**given: Any) -> None:
     """Sample, score and bound MODEL on a benchmark; write estimates and a report into --out.
 
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
-    drawn from (nothing is truncated unless asked for), and the greedy answer beside it. With
-    --control, a model that never saw the forget set or a finished run of one, the excess over it
-    is bounded too. With --inputs, rewritings of each question are asked as well; with --attack, the
-    input that leaks most is searched for; with --prove, leaks that are too rare to be drawn. With
-    --metrics, utility and memorisation are measured, of the control too, which then is the
-    retrained model. Stopped, the same command goes on.
+    drawn from (nothing is truncated unless asked for), and the greedy answer beside it. Stopped,
+    the same command goes on.
     """
     from leakbound.evaluation import evaluate as verb
     from leakbound.publishing.tracking import require_trackers, track

@@ -1,4 +1,4 @@
-"""What --help shows: examples first, then the options, many of them under headings."""
+"""What --help shows: examples, then the options people use; --help-all has all, under headings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,14 @@ EXAMPLES = {
 }
 """Lines a user may type, by command; one that ends in a backslash goes on in the next."""
 
-MOST = 10  # options that are found without headings
+MOST = 10  # options that are all shown at once
+COMMON = frozenset(
+    "benchmark limit n temperatures inputs attack_budget scorers confidence metrics prove_budget "
+    "control objective forget retain texts epochs learning_rate batch_size lora out dry_run "
+    "help_all".split()
+)
+"""What --help shows of a command with more options than that."""
+_ALL = "leakbound.help_all"  # in a context: every option is asked for
 _WIDEST = 30  # columns of an option, before what it says goes below
 
 
@@ -100,24 +107,56 @@ def under(heading: str, *decorators: Callable[[Any], Any]) -> Callable[[Decorate
 
 
 class Command(click.Command):
-    """A command that shows how it is used, and its options under headings if there are many."""
+    """A command that shows how it is used; of many options the common ones, all on --help-all."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        shown = [p for p in self.params if isinstance(p, click.Option) and not p.hidden]
+        self.long = len(shown) > MOST
+        if self.long:
+            self.params.append(_help_all(len(shown)))
+
+    def help_all(self, ctx: click.Context) -> str:
+        """The help with every option in it."""
+        ctx.meta[_ALL] = True
+        return self.get_help(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples and options."""
         write_examples(EXAMPLES.get(self.name or "", ()), formatter)
-        headings = _headings(self.callback)
+        headed, headings = ctx.meta.get(_ALL, False) and self.long, _headings(self.callback)
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        found = [(option.name, option.get_help_record(ctx)) for option in options]
+        found = [(option.name or "", option.get_help_record(ctx)) for option in options]
         told = [(name, record) for name, record in found if record is not None]
+        if self.long and not headed:
+            told = [(name, record) for name, record in told if name in COMMON]
         wide = min(_WIDEST, max(len(record[0]) for _, record in told))
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, (option, says) in told:
-            heading = headings.get(name or "", WRITTEN) if len(told) > MOST else "Options"
+            heading = headings.get(name, WRITTEN) if headed else "Options"
             sections.setdefault(heading, []).append((option.ljust(wide), says))
         last = sections.pop(WRITTEN, None)
         for heading, records in [*sections.items(), *([(WRITTEN, last)] if last else [])]:
             with formatter.section(heading):
                 formatter.write_dl(records)
+
+
+def _help_all(options: int) -> click.Option:
+    """The option that shows so many."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing and isinstance(ctx.command, Command):
+            click.echo(ctx.command.help_all(ctx))
+            ctx.exit()
+
+    return click.Option(
+        ["--help-all"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help=f"Show all {options} options and exit.",
+    )
 
 
 def write_examples(lines: Sequence[str], formatter: click.HelpFormatter) -> None:

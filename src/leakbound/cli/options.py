@@ -133,7 +133,7 @@ attack = under(
         "attack_budget",
         type=int,
         metavar="BUDGET",
-        help="Search for worst-case inputs: draws per question, or proofs for as much.",
+        help="Search for the input that leaks most: draws per question, or proofs for as much.",
     ),
 )
 PROPOSAL = (
@@ -192,7 +192,11 @@ precision = under(
 offline = under(LOADED, click.option("--offline", is_flag=True, help="Never ask the hub."))
 models = under(
     LOADED,
-    click.option("--control", metavar="MODEL|RUN", help="A model that never saw the data."),
+    click.option(
+        "--control",
+        metavar="MODEL|RUN",
+        help="A model that never saw the data, or its run: the excess over it is bounded.",
+    ),
     click.option(
         "--engine",
         metavar="NAME",
