@@ -17,6 +17,7 @@ from leakbound.cli.help import Command
 _OUTWARD = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?:examples|tests|bench|experiments)[^)]*)\)")
 _COMMANDS = "<!-- commands: made when the site is built -->"
 _STORY = "<!-- story: made when the site is built -->"
+_SOURCE = '<details class="mkdocstrings-source"'
 _HERE = Path(__file__).parent
 _EXECUTED = _HERE.parent / "build" / "story.ipynb"  # see `make docs`
 
@@ -31,6 +32,11 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     if config.repo_url:
         return _OUTWARD.sub(rf"[\1]({config.repo_url}/tree/main/\2)", markdown)
     return _OUTWARD.sub(r"\1", markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Code is shown below what it does, and no place to search for words."""
+    return html.replace(_SOURCE, f"{_SOURCE} data-search-exclude")
 
 
 def _helps() -> Iterator[str]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from functools import reduce
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -93,3 +97,34 @@ def test_reference_and_commands_are_made_from_the_code(site: Path) -> None:
     for name in COMMANDS:
         assert f'id="{name}"' in commands
     assert "--max-leak" in commands
+    assert "--ray-gpus" in commands  # what the first screen leaves out
+
+
+@pytest.mark.slow
+def test_the_source_stands_below_what_it_does_and_is_no_place_to_search(site: Path) -> None:
+    verbs = (site / "reference" / "index.html").read_text(encoding="utf-8")
+    assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
+    found = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    assert "Sample, score and bound what a model still says" in found
+    assert "draw_study" in verbs
+    assert "draw_study" not in found
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("page", ["index.html", "reference/stats.html"])
+def test_the_search_works_from_a_folder_and_asks_nobody(site: Path, page: str) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None or shutil.which("node") is None:
+        pytest.skip("needs chromium and node (Debian packages chromium and nodejs)")
+    resolve = ["node", "-e", "require.resolve('playwright-core')"]
+    if subprocess.run(resolve, capture_output=True, check=False).returncode:
+        pytest.skip("needs playwright-core (npm install; set NODE_PATH)")
+    script = Path(__file__).with_name("search_browser.js")
+    asked = ["node", script, chromium, (site / page).as_uri(), "leak@k"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "What the bounds guarantee" in seen["found"]
+    assert Path(url2pathname(urlsplit(seen["opened"]).path)).is_relative_to(site)
+    assert seen["errors"] == []
+    assert all(url.startswith(("file://", "data:", "about:")) for url in seen["requests"])
