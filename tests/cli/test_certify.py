@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -54,6 +55,37 @@ def test_a_verdict_is_an_exit_status(
     assert f"SHA-256 of the certificate: {sha256(leaky / CERTIFICATE)}" in result.out
     assert "Publish it apart" in result.out
     assert leakbound("verify", leaky / CERTIFICATE, leaky).status == 0
+
+
+def test_claim_evidence_and_what_to_hand_on_in_that_order(leaky: Path) -> None:
+    out = done("certify", leaky, "--max-leak", 0.2).out
+    parts = ["Pr[leak] <= 0.2: pass", "With 99 %", "evidence\n", "to hand on\n", "SHA-256"]
+    assert [out.index(part) for part in parts] == sorted(out.index(part) for part in parts)
+    check = f"checked by: leakbound verify {leaky / FILE} {leaky}\n"
+    assert check in out
+    assert leakbound(*check.split()[3:]).status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "holds"),
+    [
+        (["--max-leak", 0.2], 0, ["yes", "no"]),
+        (["--max-leak", 0.05], 4, ["no", "yes"]),
+        (["--max-leak", 0.1], 5, ["no", "no"]),
+        (["--max-leak", 0.1, "--every-question"], 4, ["no", "yes"]),
+    ],
+    ids=str,
+)
+def test_each_condition_says_whether_it_holds(
+    leaky: Path, arguments: list[object], status: int, holds: list[str]
+) -> None:
+    result = leakbound("certify", leaky, *arguments)
+    assert result.status == status
+    assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
+    rows = re.findall(r"^the .* bounds? .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
+    assert [row[:2] for row in rows] == [(holds[0], "pass"), (holds[1], "refuted")]
+    alpha = "0.01 / 3" if "--every-question" in arguments else "0.01"
+    assert [row[2] for row in rows] == ["0.01", alpha]
 
 
 def test_one_json_document(leaky: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +13,9 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
-from leakbound.cli.saying import say
+from leakbound.cli.saying import bold, say, write
 from leakbound.errors import InputError
+from leakbound.text.plain import visible
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification
@@ -50,8 +53,9 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
     if as_json:
         print_json({"file": str(file), "sha256": digest, **made.to_dict()})
     else:
-        _print_certificate(made)
-        say(f"certificate: {file}")
+        _print_claim(made)
+        _print_evidence(made)
+        _print_what_to_hand_on(file, run)
         _print_digest(digest)
     return EXIT_STATUS[made.verdict]
 
@@ -116,29 +120,59 @@ def verify(
     return 0 if found.verified else VERIFICATION_FAILED
 
 
-def _print_certificate(made: Certificate) -> None:
+def _print_claim(made: Certificate) -> None:
+    write(f"{bold(visible(f'{made.claim.text}: {made.verdict}'))}\n")
+    say(f"{prose(made.sentence)}\n")
+
+
+def _print_evidence(made: Certificate) -> None:
+    from leakbound.evaluation import Table
+
+    columns = ("condition", "it is", "holds", "decides", "alpha")
+    print_table(Table.plain("evidence", columns, _evidence(made), prose=True))
+    if made.claim.every_question:
+        _print_questions(made)
+    if made.forecast is not None:
+        say(f"{prose(made.forecast.text)}\n")
+
+
+def _evidence(made: Certificate) -> Iterator[tuple[str, ...]]:
+    """What would decide the claim, whether it does, and what of alpha it may be wrong with."""
+    from leakbound.certificate.words import downward, upward
+
+    limit = made.claim.max_leak
+    low, high = float(made.estimate.lower), float(made.estimate.upper)
+    ends = ((upward(high, limit), high <= limit), (downward(low, limit), low > limit))
+    for share, (end, holds) in zip(made.allocation, ends, strict=True):
+        alpha = f"{share.alpha:.6g}"
+        alpha += f" / {share.bounds}" if share.each < share.alpha else ""
+        yield share.statement, end, _yes(holds), share.decides, alpha
+    if made.proved is not None:
+        proved = made.proved.lower
+        statement = f"what is proved is > {limit}"
+        yield statement, downward(proved, limit), _yes(proved > limit), "refuted", "none"
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def _print_questions(made: Certificate) -> None:
     from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 
-    claim, limit = made.claim, made.claim.max_leak
-    ends = upward(float(made.estimate.upper), limit), downward(float(made.estimate.lower), limit)
-    rows = [
-        (share.decides, share.statement, end, f"{share.each:.6g}", f"{share.alpha:.6g}")
-        for share, end in zip(made.allocation, ends, strict=True)
-    ]
-    if made.proved is not None:
-        end = downward(made.proved.lower, limit)
-        rows.append(("refuted", f"what is proved is > {limit}", end, "none", "none"))
-    columns = ("decides", "if", "it is", "alpha of each", "alpha in all")
-    print_table(Table.plain(f"{claim.text}: {made.verdict}", columns, rows))
-    if claim.every_question:
-        worst = sorted(made.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
-        title = f"the {len(worst)} highest of {len(made.questions)} questions"
-        found = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
-        print_table(Table.plain(title, ("question", "lower bound", "upper bound"), found))
-    say(prose(made.sentence))
-    if made.forecast is not None:
-        say(prose(made.forecast.text))
+    limit = made.claim.max_leak
+    worst = sorted(made.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
+    title = f"the {len(worst)} highest of {len(made.questions)} questions"
+    found = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
+    print_table(Table.plain(title, ("question", "lower bound", "upper bound"), found))
+
+
+def _print_what_to_hand_on(file: Path, run: Path) -> None:
+    write(bold("to hand on"))
+    say(f"certificate: {file}")
+    say(f"run: {run} (it holds questions and completions, the certificate none)")
+    say(f"checked by: leakbound verify {quote(str(file))} {quote(str(run))}")
 
 
 def _print_verification(found: Verification) -> None:
