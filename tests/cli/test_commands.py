@@ -17,6 +17,7 @@ from leakbound.cli import console
 from leakbound.evaluation.statements.quantities import ALL_K
 from leakbound.stats.beyond import PROVED
 from leakbound.store import Arm, Run
+from leakbound.types import during
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
 
@@ -340,6 +341,22 @@ def test_what_is_over_at_once_has_one_line(monkeypatch: pytest.MonkeyPatch) -> N
             for done_so_far in range(4):
                 progress(phase, done_so_far, 3, "steps")
     assert said == ["first: 0/3 steps", *(f"{p}: 3/3 steps" for p in ("first", "second", "third"))]
+
+
+def test_a_step_that_nothing_measures_is_said_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(console.time, "monotonic", lambda: now)
+    said: list[str] = []
+    monkeypatch.setattr("leakbound.cli.saying.click.echo", lambda text, err: said.append(text))
+    with console.progress_bar() as progress:
+        with during(progress, "loading one"):
+            assert said == ["loading one: …"]
+        with during(progress, "loading another"):  # soon after the first
+            assert said[1:] == ["loading another: …"]
+            now = 70.0
+    assert said[2:] == ["loading another: 1 min 10 s"]  # and not what took no time
 
 
 class Terminal(io.StringIO):

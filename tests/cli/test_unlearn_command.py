@@ -45,6 +45,8 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
     said = done(*command, *FAST, "--evaluate-every", 2)
     assert f"{out}: 4 steps" in said.out
     assert "training: 4/4 steps" in said.err
+    first, *_, last = said.err.splitlines()
+    assert (first, last) == ("loading model: …", "saving m: …")  # which took no time
     files = {path.name for path in out.iterdir()}
     assert {"model.safetensors", "recipe.json", "training.jsonl", "README.md"} <= files
     lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]

@@ -21,7 +21,7 @@ def heard(
     draws: list[int] = []
     tokens: list[int] = []
 
-    def tell(finished: int, forwarded: int) -> None:
+    def tell(finished: int, forwarded: int, each: float | None = None) -> None:
         draws.append(finished)
         tokens.append(forwarded)
 
@@ -47,6 +47,23 @@ def test_the_greedy_pass_of_adaptive_temperature_finishes_no_draws() -> None:
     draws, tokens, [forwards] = heard(made, lambda: list(made.generate(QUERIES, decoding, DRAWS)))
     assert sum(draws) == N * len(QUERIES)
     assert sum(tokens) == forwards
+
+
+def test_how_many_tokens_a_draw_takes_is_told_long_before_it_ends() -> None:
+    made, told = engine(rows=16), list[tuple[int, float]]()
+
+    def tell(finished: int, forwarded: int, each: float | None = None) -> None:
+        assert each is not None
+        told.append((forwarded, each))
+
+    made.tell = tell
+    list(made.generate(QUERIES, Decoding(max_new_tokens=24), DRAWS))
+    most = made.usage.forwards
+    known = [(sum(tokens for tokens, _ in told[: i + 1]), each) for i, (_, each) in enumerate(told)]
+    assert known[-1][1] * N * len(QUERIES) == pytest.approx(most)
+    early = [each for tokens, each in known if each < float("inf") and tokens < most / 4]
+    assert early
+    assert all(most / 3 < each * N * len(QUERIES) < 3 * most for each in early)
 
 
 def test_an_exploration_tells_its_forwards() -> None:

@@ -18,7 +18,7 @@ from leakbound.certificate.model import check_model, open_for
 from leakbound.certificate.redraw import check_draws, require_share
 from leakbound.certificate.weighed import check_weighed
 from leakbound.engines.models import OpenModels
-from leakbound.engines.servers import UnnamedServerError, servers_of
+from leakbound.engines.servers import UnnamedServerError, servers_of, short_name
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.scoring.score import (
     prompts_by_query,
@@ -31,7 +31,7 @@ from leakbound.scorers import connect, make_scorer, score_texts
 from leakbound.store import Arm, DamagedError, Run, WeighedText, load, sha256
 from leakbound.store.sealed import as_read, digest_of
 from leakbound.store.tables import read_table
-from leakbound.types import Generate, JsonObject, Progress, Scorer, silent
+from leakbound.types import Generate, JsonObject, Progress, Scorer, during, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
@@ -124,7 +124,7 @@ def verify(
         arm = subject[2]
         name = slug(make_scorer(subject[0].scorer))
         engine, *others = (
-            open_for(arm, one, loading or {}) if isinstance(one, str) else one
+            _opened(arm, one, loading or {}, progress) if isinstance(one, str) else one
             for one in (model, proposal)
             if one is not None
         )
@@ -134,6 +134,11 @@ def verify(
             checks.append(check_draws(arm, engine, redraw, progress))
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
+
+
+def _opened(arm: Arm, model: str, loading: Mapping[str, Any], progress: Progress) -> Generate:
+    with during(progress, f"loading {short_name(model)}"):
+        return open_for(arm, model, loading)
 
 
 def _named(of_claim: str, scorer: str | None) -> frozenset[str]:

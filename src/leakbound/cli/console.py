@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
-from leakbound.text.figures import share, tied
+from leakbound.text.figures import share as percentage
+from leakbound.text.figures import tied
 from leakbound.text.plain import visible
 from leakbound.types import Progress, silent
 
@@ -66,13 +67,15 @@ def _bar() -> Iterator[Progress]:
             unit: str = "",
             tokens: int = 0,
             distinct: float | None = None,
+            share: float | None = None,
         ) -> None:
             rate = rates.setdefault(phase, _Rates(done))
-            said = rate.told(done, total, unit, tokens, distinct)
+            said = rate.told(done, total, unit, tokens, distinct, share)
             fitting = _fitting(said, room - _BAR - min(len(phase), room // 3))
             if phase not in tasks:
-                tasks[phase] = bar.add_task(visible(phase), total=total, said="")
-            bar.update(tasks[phase], completed=done, total=total, said=fitting)
+                tasks[phase] = bar.add_task(visible(phase), total=None, said="")
+            known = total if unit or done else None  # else the bar says that it is on
+            bar.update(tasks[phase], completed=done, total=known, said=fitting)
 
         yield report
 
@@ -107,17 +110,20 @@ class _Lines:
         unit: str = "",
         tokens: int = 0,
         distinct: float | None = None,
+        share: float | None = None,
     ) -> None:
         now, before = time.monotonic(), self._said.get(phase)
         rates = self._rates.setdefault(phase, _Rates(done))
         due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)
         ends = done == total and (before is None or before[0] != total)
+        if not unit:  # that it has begun is said, and that it is over where it took its time
+            ends = before is None or (ends and rates.seconds >= _QUIET_SECONDS)
         if (done, tokens) == before or (now < due and not ends):
             return
         pause = self._pause.get(phase, _QUIET_SECONDS)
         self._next[phase], self._pause[phase] = now + pause, min(2 * pause, _LONGEST_SECONDS)
         self._last, self._said[phase] = now, (done, tokens)
-        said = rates.told(done, total, unit, tokens, distinct)
+        said = rates.told(done, total, unit, tokens, distinct, share)
         say(f"{phase}: {', '.join(said)}", err=True)
 
 
@@ -128,24 +134,40 @@ class _Rates:
         self._first, self._started = first, time.monotonic()
 
     def told(
-        self, done: float, total: float, unit: str, tokens: int, distinct: float | None
+        self,
+        done: float,
+        total: float,
+        unit: str,
+        tokens: int,
+        distinct: float | None,
+        share: float | None,
     ) -> list[str]:
-        """How much is done, and what is known of: the time left, speed, distinct share, tokens."""
+        """How much is done, and what is known of: the time left, speed, distinct share, tokens.
+
+        Of a step without a unit: that it is on, or how long it took.
+        """
+        if not unit:
+            return [duration(self.seconds) if done == total else "…"]
         said = [f"{_whole(done, total):,}/{total:,.0f} {unit}"]
         speed = self._speed(done - self._first)
-        if speed > 0 and done < total:
-            said.append(f"{duration((total - done) / speed)} left")
+        if share is None and done < total:
+            share = (done - self._first) / (total - self._first)
+        if share and done < total:
+            said.append(f"{duration(self.seconds * (1 / share - 1))} left")
         if speed > 0:
             said.append(f"{_figure(speed)} {unit}/s")
         if distinct is not None:
-            said.append(f"{share(distinct)} distinct")
+            said.append(f"{percentage(distinct)} distinct")
         if tokens:
             said.append(f"{tokens:,} tokens ({_figure(self._speed(tokens))}/s)")
         return said
 
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
     def _speed(self, amount: float) -> float:
-        seconds = time.monotonic() - self._started
-        return amount / seconds if seconds > 0 else 0.0
+        return amount / self.seconds if self.seconds > 0 else 0.0
 
 
 def _whole(done: float, total: float) -> int:

@@ -78,11 +78,11 @@ EXAMPLES = {
 """Lines a user may type, by command; one that ends in a backslash goes on in the next."""
 
 MOST = 10  # options that are all shown at once
-COMMON = frozenset(
-    "benchmark limit n temperatures inputs attack_budget scorers confidence metrics prove_budget "
-    "control objective forget retain texts epochs learning_rate batch_size lora out dry_run "
-    "help_all".split()
-)
+COMMON = frozenset((
+    "benchmark", "limit", "n", "temperatures", "inputs", "attack_budget", "scorers", "confidence",
+    "metrics", "prove_budget", "control", "objective", "forget", "retain", "texts", "epochs",
+    "learning_rate", "batch_size", "lora", "out", "dry_run", "help_all",
+))  # fmt: skip
 """What --help shows of a command with more options than that."""
 _ALL = "leakbound.help_all"  # in a context: every option is asked for
 _WIDEST = 30  # columns of an option, before what it says goes below

@@ -194,9 +194,8 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
         retain=_retain(said, task) if "retain" in objective.splits else (),
         out=out,
         settings=_unlearning(said, objective, task),
-        watch=_watch(said, task),
     )
-    _show(train, as_json)
+    _show(train, _watch(said, task), as_json)
 
 
 @click.command(cls=Command)
@@ -232,9 +231,8 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
         _taught(said, task),
         out=out,
         settings=_settings(said, task),
-        watch=_watch(said, task),
     )
-    _show(train, as_json)
+    _show(train, _watch(said, task), as_json)
 
 
 def _verbs(said: Said) -> ModuleType:
@@ -375,10 +373,13 @@ def _as_long(value: Asking, task: Benchmark | None) -> Asking:
     return value if task is None else replace(value, max_new_tokens=task.max_new_tokens)
 
 
-def _show(train: Callable[..., Trained], as_json: bool) -> None:
+def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
     """Train, telling of each step, and then what came of it."""
     with progress_bar(not as_json) as progress:
-        done = train(progress=lambda step, steps, _: progress("training", step, steps, "steps"))
+        done = train(
+            progress=lambda step, steps, _: progress("training", step, steps, "steps"),
+            watch=replace(watch, phases=progress),
+        )
     if done.process:  # of several processes the first one speaks
         return
     first, last = done.losses[0], done.losses[-1]

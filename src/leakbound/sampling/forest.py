@@ -29,6 +29,7 @@ from leakbound.errors import InputError
 from leakbound.sampling import philox
 from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
+from leakbound.sampling.lengths import Lengths
 from leakbound.sampling.model import Handles, PrefixModel
 from leakbound.sampling.next_token import Picks, pick
 from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
@@ -228,6 +229,7 @@ class Forest:
         self._model, self._decoding, self._draws = model, decoding, draws
         self._rows, self._margin, self._tell = rows, margin, tell
         self._ended = 0  # draws, so far
+        self._lengths = Lengths(decoding.max_new_tokens)
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
@@ -253,7 +255,8 @@ class Forest:
             live += self._advance(frontier.take(np.flatnonzero(chosen)))
             live = [self._without_broken(rows) for rows in live]
             live = [rows for rows in live if len(rows)]
-            self._tell(self._ended - ended, self.usage.forwards - forwards)
+            ended, forwards = self._ended - ended, self.usage.forwards - forwards
+            self._tell(ended, forwards, self._lengths.forwards())
             open_queries = {int(q) for rows in live for q in np.unique(rows.query)}
             for number in sorted(set(self._leaves) - open_queries):
                 yield from self._trees(number)
@@ -344,6 +347,13 @@ class Forest:
             count=count,
         )
         ended = self._keep_leaves(children)
+        drawn = np.bincount(child, minlength=len(codes))
+        self._lengths.add(
+            confidence[1] - 1,
+            np.bincount(draw_row, minlength=len(rows)),
+            np.bincount(parent_row, drawn * ended, len(rows)).astype(np.int64),
+            np.bincount(parent_row, ~ended, len(rows)).astype(np.int64),
+        )
         going = children.take(np.flatnonzero(~ended))
         self._model.release(np.setdiff1d(handles, going.parent))
         return going

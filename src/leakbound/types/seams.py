@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
@@ -16,8 +17,11 @@ from leakbound.types.records import Json, JsonObject
 class Progress(Protocol):
     """Told how far a long step is: `done` of `total` units, with a word on what they are.
 
+    Without a word the step is one of which nothing tells how far it is (see `during`).
     `tokens`: how many a model forwarded in this step so far, where that is told too. `distinct`:
     which share of the draws that are stored differ from one another, question by question.
+    `share`: of the work since the first report, where the units done are no measure of it; 0
+    where it is not known yet.
     """
 
     def __call__(
@@ -28,6 +32,7 @@ class Progress(Protocol):
         unit: str = "",
         tokens: int = 0,
         distinct: float | None = None,
+        share: float | None = None,
     ) -> None: ...
 
 
@@ -38,6 +43,7 @@ def silent(
     unit: str = "",
     tokens: int = 0,
     distinct: float | None = None,
+    share: float | None = None,
 ) -> None:
     """The `Progress` that shows nothing."""
 
@@ -52,19 +58,32 @@ def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
         unit: str = "",
         tokens: int = 0,
         distinct: float | None = None,
+        share: float | None = None,
     ) -> None:
-        progress(name(phase), done, total, unit, tokens=tokens, distinct=distinct)
+        progress(name(phase), done, total, unit, tokens=tokens, distinct=distinct, share=share)
 
     return told
 
 
+@contextmanager
+def during(progress: Progress, phase: str) -> Iterator[None]:
+    """Tell that a step has begun, and that it is over, of which nothing tells how far it is."""
+    progress(phase, 0, 1)
+    yield
+    progress(phase, 1, 1)
+
+
 class Tell(Protocol):
-    """Told what was done since the last time: draws finished, tokens forwarded."""
+    """Told what was done since the last time: draws finished, tokens forwarded.
 
-    def __call__(self, draws: int, tokens: int) -> None: ...
+    `each`: how many tokens a draw of what is asked for now is expected to take, infinite as long
+    as that is not known; None from what does not foresee it.
+    """
+
+    def __call__(self, draws: int, tokens: int, each: float | None = None) -> None: ...
 
 
-def untold(draws: int, tokens: int) -> None:
+def untold(draws: int, tokens: int, each: float | None = None) -> None:
     """The `Tell` that nobody hears."""
 
 

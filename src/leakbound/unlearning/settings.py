@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
 from leakbound.engines.models import open_scorer
 from leakbound.engines.prompting import Prompting
 from leakbound.scorers import make_scorer
-from leakbound.types import Embed, Scorer
+from leakbound.types import Embed, Progress, Scorer, silent
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
@@ -144,6 +144,7 @@ class Watch:
     A checkpoint is kept every `checkpoint_minutes`. Every `evaluate_every` steps (None: never)
     leakage and utility are measured on the first `questions` of each split, with `draws` answers
     a question of at most `max_new_tokens`. `report_to` names trackers that transformers knows.
+    `phases` is told of what comes before and after the steps: loading and saving.
     """
 
     checkpoint_minutes: float = 10.0
@@ -152,6 +153,7 @@ class Watch:
     draws: int = 64
     max_new_tokens: int = 64
     report_to: tuple[str, ...] = ()
+    phases: Progress = field(default=silent, compare=False)
 
     def __post_init__(self) -> None:
         minutes = self.checkpoint_minutes

@@ -25,7 +25,7 @@ from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.scorers import check_prompts
 from leakbound.store.trained import LOG, RECIPE
-from leakbound.types import Embed, Prompt
+from leakbound.types import Embed, Prompt, during
 from leakbound.unlearning.alternates import with_alternates
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.card import Base, model_card
@@ -269,13 +269,14 @@ def _train(
     settings = task.settings
     processes = PartialState(cpu=on_cpu(settings))  # also gives each process its device
     if isinstance(model, str):
-        model = load_model(
-            model,
-            dtype=settings.dtype,
-            device=settings.device,
-            trust_remote_code=settings.trust_remote_code,
-            before=task.prepare,
-        )
+        with during(watch.phases, f"loading {Path(model).name}"):
+            model = load_model(
+                model,
+                dtype=settings.dtype,
+                device=settings.device,
+                trust_remote_code=settings.trust_remote_code,
+                before=task.prepare,
+            )
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
         found = _reuse(task.out, recipe)
@@ -290,7 +291,8 @@ def _train(
             kept.open(recipe)
         _fit(model, task, assembly, kept, watch, progress)
         if processes.is_main_process:
-            _save(model, task.out, recipe, kept)
+            with during(watch.phases, f"saving {task.out.name}"):
+                _save(model, task.out, recipe, kept)
         processes.wait_for_everyone()
     return Trained.read(task.out, reused=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from leakbound.store import DrawnPart
 from leakbound.types import Generate, Progress, Tells, untold
@@ -26,11 +26,18 @@ class Meter:
     done: float
     total: float
     worth: float = 0.0
+    _first: float = field(init=False)
+    _amount: float = 0.0  # of the part
     _now: float = 0.0
+    _before: int = 0  # tokens of the parts that are done
+    _each: float | None = None
     _tokens: int = 0
     _draws: int = 0
     _distinct: int = 0
     _asked: int = 0
+
+    def __post_init__(self) -> None:
+        self._first = self.done
 
     def show(self) -> None:
         """Tell how far it is: all is done only once the last part is there."""
@@ -40,16 +47,39 @@ class Meter:
         told = self._draws > self._asked  # of one draw each there is nothing to tell
         distinct = self._distinct / self._draws if told else None
         self.progress(
-            self.phase, done, self.total, self.unit, tokens=self._tokens, distinct=distinct
+            self.phase,
+            done,
+            self.total,
+            self.unit,
+            tokens=self._tokens,
+            distinct=distinct,
+            share=self._share(),
         )
+
+    def _share(self) -> float | None:
+        """Which share of the tokens of all parts is there, if draws take as many as these do.
+
+        A part whose draws end last is foreseen by what its engine tells of each; None where that
+        is nothing.
+        """
+        if self._each is None:
+            return None
+        tokens: float = self._before
+        draws = self.done - self._first
+        if math.isfinite(self._each):
+            tokens, draws = tokens + self._each * self._amount, draws + self._amount
+        if not tokens:
+            return 0.0
+        return min(self._tokens * draws / (tokens * (self.total - self._first)), 1.0)
 
     @contextmanager
     def part(self, engine: Generate, amount: float) -> Iterator[Callable[[float], None]]:
         """Draw a part of this amount here; gives what is told which share of it is there."""
-        self._now = 0.0
+        self._now, self._amount = 0.0, amount
 
-        def tell(draws: int, tokens: int) -> None:
+        def tell(draws: int, tokens: int, each: float | None = None) -> None:
             self._tokens += tokens
+            self._each = None if self.worth else each
             self._now = min(self._now + (tokens * self.worth or draws), amount)
             self.show()
 
@@ -76,7 +106,8 @@ class Meter:
         self._distinct += drawn.distinct
 
     def _add(self, amount: float) -> None:
-        self.done, self._now = self.done + amount, 0.0
+        self.done, self._now, self._before = self.done + amount, 0.0, self._tokens
+        self._each = None if self._each is None else math.inf
         self.show()
 
     def _reach(self, amount: float) -> None:

@@ -49,6 +49,7 @@ def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
         unit: str = "",
         tokens: int = 0,
         distinct: float | None = None,
+        share: float | None = None,
     ) -> None:
         spent[phase], read[phase] = round(done), tokens
         hunt.progress("searching", spent.total(), most, unit, tokens=read.total())
@@ -204,6 +205,7 @@ def _in_draws(progress: Progress, draws: float) -> Progress:
         unit: str = "",
         tokens: int = 0,
         distinct: float | None = None,
+        share: float | None = None,
     ) -> None:
         progress(phase, draws * done / max(total, 1), draws, "draws")
 

@@ -119,7 +119,7 @@ def sample_arm(
     The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
     scored, which each arm is for itself: no two arms of a run share any, nor do two models.
     """
-    return _draw(arm, 0, engine, progress, purpose)
+    return _draw(arm, 0, engine, _meter(arm, progress), purpose)
 
 
 def sample_until(
@@ -131,22 +131,29 @@ def sample_until(
     MixError where they are not.
     """
     scorer, at = drawing.steering, drawing.at
-    spent = sample_arm(arm, engine, progress)
+    meter = _meter(arm, progress)
+    spent = _draw(arm, 0, engine, meter)
     score_arm(arm, scorer, at=at)
     require_same_looks(arm, scorer)
     while found := look(arm, scorer):
-        spent.add(_draw(arm, arm.add_look(found), engine, progress))
+        first = arm.add_look(found)
+        meter.total = sum(part.draws for part in arm.parts)
+        spent.add(_draw(arm, first, engine, meter))
         score_arm(arm, scorer, at=at)
     return spent
 
 
-def _draw(
-    arm: Arm, first: int, engine: Generate, progress: Progress, purpose: str | None = None
-) -> Usage:
-    """Draw the missing parts of an arm from this number on."""
+def _meter(arm: Arm, progress: Progress) -> Meter:
+    """What tells how much of an arm is sampled."""
     total = sum(part.draws for part in arm.parts)
     done = total - sum(part.draws for part in arm.missing_parts())
-    meter = Meter(progress, f"sampling {arm.name}", "draws", done, total)
+    return Meter(progress, f"sampling {arm.name}", "draws", done, total)
+
+
+def _draw(
+    arm: Arm, first: int, engine: Generate, meter: Meter, purpose: str | None = None
+) -> Usage:
+    """Draw the missing parts of an arm from this number on."""
     return draw_parts(arm, _jobs(arm, first, purpose), engine, draw_part, meter)
 
 

@@ -13,7 +13,7 @@ from leakbound.engines.servers import server_of, short_name
 from leakbound.errors import InputError
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import ModelSettings
-from leakbound.types import Crew, Decoding, Generate, Progress, Query, silent
+from leakbound.types import Crew, Decoding, Generate, Progress, Query, during, silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,9 @@ def model_arms(
     With a crew it is opened at its workers; InputError for an engine, which stands here.
     """
     if isinstance(model, str | Path):
-        name, phase = str(model), f"loading {short_name(str(model))}"
-        progress(phase, 0, 1, "models")
-        engine = _opened(name, benchmark, settings, crew)
-        progress(phase, 1, 1, "models")
+        name = str(model)
+        with during(progress, f"loading {short_name(name)}"):
+            engine = _opened(name, benchmark, settings, crew)
     else:
         name, engine = type(model).__name__, model
         if crew is not None:
