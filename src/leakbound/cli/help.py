@@ -113,8 +113,11 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         shown = [p for p in self.params if isinstance(p, click.Option) and not p.hidden]
         self.long = len(shown) > MOST
-        if self.long:
-            self.params.append(_help_all(len(shown)))
+        self._help_all = [_help_all(len(shown))] if self.long else []
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """All options, those that show help last."""
+        return [*super().get_params(ctx), *self._help_all]
 
     def help_all(self, ctx: click.Context) -> str:
         """The help with every option in it."""
