@@ -61,7 +61,7 @@ def test_claim_evidence_and_what_to_hand_on_in_that_order(leaky: Path) -> None:
     out = done("certify", leaky, "--max-leak", 0.2).out
     parts = ["Pr[leak] <= 0.2: pass", "With 99 %", "evidence\n", "to hand on\n", "SHA-256"]
     assert [out.index(part) for part in parts] == sorted(out.index(part) for part in parts)
-    check = f"checked by: leakbound verify {leaky / FILE} {leaky}\n"
+    check = f"checked by: leakbound verify {leaky / CERTIFICATE} {leaky}\n"
     assert check in out
     assert leakbound(*check.split()[3:]).status == 0
 
