@@ -14,7 +14,6 @@ from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said
 from leakbound.cli.saying import bold, on_terminal, say, write
-from leakbound.text.plain import visible
 
 
 @click.command(cls=Command)
@@ -210,7 +209,7 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
         return
     asked = on_terminal() if texts is None else texts
     for found in run_verdicts(run, texts=asked):
-        write(bold(visible(f"{found.model}: {found.headline}")))
+        write(bold(prose(f"{found.model}: {found.headline}")))
         for line in (*found.lines[1:], *found.quoted):
             say(prose(line))
         say("")

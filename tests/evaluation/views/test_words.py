@@ -83,3 +83,10 @@ def test_what_several_scorers_measure_is_named_once_each() -> None:
     graded, binary = ScorerView("rouge-l-recall", binary=False), ScorerView("contains", binary=True)
     assert words.quantities([graded, binary]) == "mean score or leak probability"
     assert words.quantities([graded, graded]) == "mean score"
+
+
+def test_an_estimate_that_a_proof_excludes_is_shown_at_its_end() -> None:
+    assert interval(Interval(0.0625, 0.137, 0.382)) == "0.137 [0.137, 0.382]"
+    assert interval(Interval(0.0, 1e-6, 0.006)) == "0.000 [0.000, 0.006]"
+    assert interval(Interval(0.2, 0.1, 0.3)) == "0.200 [0.100, 0.300]"
+    assert interval(Interval(None, 0.1, 0.3)) == "– [0.100, 0.300]"

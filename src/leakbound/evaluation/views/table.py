@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -104,8 +105,11 @@ def interval(bound: Bound | None, absent: str = DASH) -> str:
 
 
 def nearest(bound: Bound) -> float | None:
-    """The estimate, or the end next to it where a proof shows that it lies elsewhere."""
-    return None if bound.value is None else min(max(bound.value, bound.lower), bound.upper)
+    """The estimate, or the end next to it, as it is shown, where a proof excludes the estimate."""
+    if bound.value is None:
+        return None
+    low, high = math.floor(bound.lower * 1000) / 1000, math.ceil(bound.upper * 1000) / 1000
+    return min(max(bound.value, low), high)
 
 
 def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:

@@ -262,12 +262,6 @@ def greedy_rows(model: Model, scorer: ScorerView) -> Estimates:
     )
 
 
-def headline(view: View, model: Model, scorer: ScorerView) -> str:
-    """One sentence on a model: beyond its control; and its greedy answers, its distribution."""
-    found = by_itself(view, model, scorer)
-    return f"{excess(model, scorer)}; {found}" if model.control else found
-
-
 def by_itself(view: View, model: Model, scorer: ScorerView) -> str:
     """One sentence on a model's greedy answers and its distribution, without its control."""
     sampled = f"{_sampled(view, model, scorer)}."
