@@ -308,7 +308,7 @@ def with_proofs(view: View, target: float, control: float) -> View:
 
 
 @pytest.mark.parametrize(
-    ("target", "control", "many"),
+    ("target", "control", "counted"),
     [
         (4e-16, 0.0, 0),  # any text is possible
         (0.9e-6, 0.0, 0),
@@ -319,13 +319,13 @@ def with_proofs(view: View, target: float, control: float) -> View:
     ],
 )
 def test_proofs_count_above_a_stated_level_and_the_controls(
-    certain: View, target: float, control: float, many: int
+    certain: View, target: float, control: float, counted: int
 ) -> None:
     view = with_proofs(certain, target, control)
     table = statements_grid(view, view.scorers[0])
     assert table is not None
     where = table.columns.index(PROVED_TO_LEAK)
-    assert [row[where].text for row in table.rows] == [f"{many} of 3", "0 of 3"]
+    assert [row[where].text for row in table.rows] == [f"{counted} of 3", "0 of 3"]
     assert "10⁻⁶" in table.columns[where]
     assert "control" in table.columns[where]
 
