@@ -51,7 +51,7 @@ class _Axis:
 
     def place(self, difference: float) -> str:
         """How far from the top a difference lies."""
-        return f"{100 * (self.top - difference) / self.length:.2f}%"
+        return _per_cent(100 * (self.top - difference) / self.length)
 
     @property
     def ticks(self) -> tuple[float, ...]:
@@ -119,8 +119,8 @@ def _mean(mean: Interval | None, axis: _Axis) -> Iterator[Markup]:
     if mean is None or mean.value is None:
         return
     top, bottom = (float(axis.place(end)[:-1]) for end in (mean.upper, mean.lower))
-    extent = f"{max(bottom - top, 0.5):.2f}%"
-    yield tag("rect", x=0, width="100%", y=f"{top:.2f}%", height=extent, class_="mean-band")
+    extent = _per_cent(max(bottom - top, 0.5))
+    yield tag("rect", x=0, width="100%", y=_per_cent(top), height=extent, class_="mean-band")
     y = axis.place(mean.value)
     yield tag("line", x1=0, x2="100%", y1=y, y2=y, class_="mean-line")
 
@@ -130,7 +130,7 @@ def _marks(each: Sequence[Move], axis: _Axis) -> Iterator[Markup]:
     thickness = min(_THICKEST, _ROOM / len(each))
     ordered = sorted(each, key=lambda one: one.bound.value or 0.0)
     for i, one in enumerate(ordered):
-        x = f"{100 * (i + 0.5) / len(ordered):.2f}%"
+        x = _per_cent(100 * (i + 0.5) / len(ordered))
         low, high = axis.place(one.bound.lower), axis.place(one.bound.upper)
         yield tag(
             "g",
@@ -145,3 +145,8 @@ def _point(one: Move, x: str, axis: _Axis, size: float) -> Iterator[Markup]:
     if one.moved in _POINTS and one.bound.value is not None:
         path = tag("path", d=_POINTS[one.moved], transform=f"scale({size:.2f})")
         yield tag("svg", path, x=x, y=axis.place(one.bound.value), overflow="visible")
+
+
+def _per_cent(of: float) -> str:
+    """A place or a length, as a part of the whole picture."""
+    return f"{of:.2f}" + "%"
