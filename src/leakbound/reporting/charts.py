@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from leakbound.evaluation.views.table import Bound
+from leakbound.evaluation.views.table import Bound, interval, nearest
 from leakbound.text.figures import above, below, number
 from leakbound.text.svg import tag
 
@@ -232,8 +232,8 @@ def _question_mark(mark: Mark, centre: float, slot: float, axes: Axes) -> Markup
         parts.append(_bar(mark.control, x, half * 1.5, "beside", axes))
     if mark.bound is not None:
         parts.append(_bar(mark.bound, x, half, "bar", axes))
-    if mark.bound is not None and mark.bound.value is not None:
-        y = frame.y(mark.bound.value / axes.top)
+    if mark.bound is not None and (shown := nearest(mark.bound)) is not None:
+        y = frame.y(shown / axes.top)
         parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
     if mark.greedy is not None:
         radius = f"{min(max(half, 1.4), 3.6):.1f}"
@@ -246,10 +246,10 @@ def _mean(label: str, mean: Bound, left: float, room: float, axes: Axes) -> Mark
     """A line at the estimate, and all between its ends."""
     frame = axes.frame
     centre, half = frame.x(left + room / 2), room * frame.across / 2
-    title = f"{label}: mean {number(mean.value)} [{below(mean.lower)}, {above(mean.upper)}]"
+    title = f"{label}: mean {interval(mean)}"
     parts = [tag("title", title), _bar(mean, centre, half, "mean-band", axes)]
-    if mean.value is not None:
-        line = f"M{frame.x(left)} {frame.y(mean.value / axes.top)}H{frame.x(left + room)}"
+    if (shown := nearest(mean)) is not None:
+        line = f"M{frame.x(left)} {frame.y(shown / axes.top)}H{frame.x(left + room)}"
         parts.append(tag("path", d=line, class_="mean-line"))
     return tag("g", *parts)
 

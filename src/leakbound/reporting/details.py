@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.far import FAR, known_of
 from leakbound.evaluation.views.marks import leaking_words, pieces
+from leakbound.evaluation.views.table import nearest
 from leakbound.evaluation.views.view import (
     BINS,
     Measured,
@@ -272,7 +273,7 @@ def _shown(text: str, most: int = words.MOST_CHARACTERS) -> str:
 
 
 def _ends(bound: EstimateRow) -> list[str | float | None]:
-    return [_near(bound.value), _low(bound.lower), _high(bound.upper)]
+    return [_near(nearest(bound)), _low(bound.lower), _high(bound.upper)]
 
 
 def _near(value: float | None) -> float | None:
