@@ -15,6 +15,7 @@ One process, one core, about 30 CPU minutes: 7 of them for `--n 100`.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import math
 import os
@@ -100,7 +101,7 @@ Call = Callable[[np.ndarray, str, int], End]
 
 def of_scores(bound: Callable[..., Estimate], **settings: Any) -> Call:
     def call(scores: np.ndarray, side: str, seed: int) -> End:
-        given = _settled(settings, scores)
+        given = _settled(bound, settings, scores)
         return getattr(bound(scores, confidence=CONFIDENCE, side=side, seed=seed, **given), side)
 
     return call
@@ -109,16 +110,18 @@ def of_scores(bound: Callable[..., Estimate], **settings: Any) -> Call:
 def of_hits(bound: Callable[..., Estimate], **settings: Any) -> Call:
     def call(scores: np.ndarray, side: str, seed: int) -> End:
         hits, n = (scores > 0.5).sum(axis=1), scores.shape[1]
-        given = _settled(settings, scores)
+        given = _settled(bound, settings, scores)
         return getattr(bound(hits, n, confidence=CONFIDENCE, side=side, **given), side)
 
     return call
 
 
-def _settled(settings: dict[str, Any], scores: np.ndarray) -> dict[str, Any]:
-    """The settings at the points of this bench; a cap is the number of draws."""
+def _settled(
+    bound: Callable[..., Estimate], settings: dict[str, Any], scores: np.ndarray
+) -> dict[str, Any]:
+    """The settings, and the points of this bench where a bound takes some; a cap is n."""
     here = {"x": X, "k": K, "cap": scores.shape[1]}
-    return {name: here.get(name, value) for name, value in settings.items()}
+    return {name: here[name] for name in inspect.signature(bound).parameters & here.keys()} | settings
 
 
 def judged(true: float, false: float) -> Call:
@@ -186,7 +189,7 @@ def of_one_question() -> Iterator[tuple[str, tuple[Call, Callable[[Law], Any]]]]
             continue
         call = of_hits if one.evidence == "hits" else of_scores
         for method in one.methods or (None,):
-            given = {**one.settings, **({"method": method} if method else {})}
+            given = {"method": method} if method else {}
             title = ", ".join(filter(None, (name, method)))
             yield title, (call(one.bound, **given), TRUTHS[one.about.quantity, one.evidence])
 

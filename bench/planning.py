@@ -7,7 +7,7 @@ is not given is left out. A token costs two operations a parameter; an engine re
 the machine's own matrix products that it reached here with SmolLM2. Rows marked *extrapolated*
 carry both over to other sizes and machines, which nobody has measured: bandwidth, attention over
 long contexts, links between GPUs and loading are left out, so they are a first guess, to be
-replaced by `leakbound evaluate --engine auto --dry-run` on the machine itself.
+replaced by `leakbound evaluate --dry-run` on the machine itself.
 """
 
 from __future__ import annotations

@@ -50,16 +50,16 @@ def of_judged_hits(scores: Any, counts: Any = None, *, missing: Any = 0, **how: 
     return corrected_bound(bound, positives=(190, 200), negatives=(6, 300), **how)
 
 
-def of_listed(name: str, **more: Any) -> Statement:
-    """A statement that `BOUNDS` lists, at its settings."""
-    return of_bounds(BOUNDS[name].bound, **BOUNDS[name].settings, **more)
+def of_listed(name: str, **settings: Any) -> Statement:
+    """A statement that `BOUNDS` lists."""
+    return of_bounds(BOUNDS[name].bound, **settings)
 
 
 ROWS: dict[str, Statement] = {
     "worst": of_listed("worst question"),
     "every": of_listed("every question"),
     "every, dependent": of_listed("every question", independent=False),
-    "leaking": of_listed("leaking questions"),
+    "leaking": of_listed("leaking questions", x=0.3),
     "mean, stopped": of_listed("mean over stopped questions"),
     "mean": mean_over_questions,
     "mean, weighted": partial(mean_over_questions, weights=np.arange(1.0, 7.0)),

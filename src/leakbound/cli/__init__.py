@@ -40,7 +40,7 @@ COMMANDS = {
     "push": ("pushing", "Put a run on the hub: page, tables, certificate; private."),
     "recompute": ("recomputing", "Check a log of OpenUnlearning against its own rows."),
     "plan": ("steps", "How many samples a guarantee needs."),
-    "completion": ("completion", "Print what makes a shell complete commands and names."),
+    "completion": ("completion", "Print what makes a shell complete commands and options."),
 }
 
 EXAMPLES = (

@@ -17,7 +17,6 @@ from leakbound.cli.steps import report_on
 from leakbound.errors import InputError, UnansweredError
 
 if TYPE_CHECKING:
-    from leakbound.evaluation import Cost, EngineChoice
     from leakbound.study import Study
 
 
@@ -52,7 +51,7 @@ def evaluate(**given: Any) -> None:
         _print_cost(said, study)
         return
     out = opt.hold(said.out, "evaluate")
-    model, control, _ = _models(said, study)
+    model, control = opt.models_of(said)
     try:
         with progress_bar(not said.as_json) as progress:
             run = verb(model, study, out=out, control=control, progress=progress)
@@ -82,7 +81,7 @@ def sample(**given: Any) -> None:
     if said.dry_run:
         _print_cost(said, study, scores=False)
         return
-    model, control, _ = _models(said, study, scores=False)
+    model, control = opt.models_of(said)
     with progress_bar(not said.as_json) as progress:
         run = verb(model, study, out=said.out, control=control, progress=progress)
     usage = {name: arm.usage for name, arm in run.arms.items()}
@@ -107,32 +106,23 @@ def _asked(said: Said) -> Study:
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
-def _models(
-    said: Said, study: Study, *, scores: bool = True
-) -> tuple[str, str | None, EngineChoice | None]:
-    """The model and its control, and how their engine was chosen where it was left open."""
-    from leakbound.evaluation import choose_engine, leaves_open, prepared
-
-    model, control = opt.models_of(said)
-    if not leaves_open(model):
-        return model, control, None
-    with progress_bar(not said.as_json) as progress:
-        choice = choose_engine(model, prepared(study, scores=scores), said.out, progress)
-    say(f"engine: {choice.why}", err=True)
-    return choice.of(model), choice.of(control), choice
-
-
 def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
+    from leakbound.evaluation import prepared, probe
     from leakbound.study import Until
 
-    model, _, choice = _models(said, study, scores=scores)
-    cost = None if choice is None else choice.cost
-    if cost is None:
-        cost = _probed(model, study, scores=scores)
+    model, _ = opt.models_of(said)
+    asked = prepared(study, scores=scores)
+    cost = probe(
+        model,
+        asked.benchmark,
+        n=asked.drawing,
+        decoding=study.decodings or (asked.benchmark.decoding,),
+        rewritings=study.rewritings,
+        settings=study.settings,
+    )
     if said.as_json:
-        engine = {} if choice is None else {"engine": choice.engine, "why": choice.why}
-        print_json({**engine, **asdict(cost)})
+        print_json(asdict(cost))
         return
     say(cost.text())
     if study.metrics:
@@ -141,18 +131,3 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
         say("not counted: what --prove searches once all is drawn, and what proposals are drawn")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")
-
-
-def _probed(model: str, study: Study, *, scores: bool) -> Cost:
-    """What the study would cost by the engine that the model names."""
-    from leakbound.evaluation import prepared, probe
-
-    asked = prepared(study, scores=scores)
-    return probe(
-        model,
-        asked.benchmark,
-        n=asked.drawing,
-        decoding=study.decodings or (asked.benchmark.decoding,),
-        rewritings=study.rewritings,
-        settings=study.settings,
-    )

@@ -71,7 +71,7 @@ EXAMPLES = {
     "plan": ("leakbound plan --epsilon 0.05 --clean 0.02",),
     "completion": (
         'eval "$(leakbound completion bash)"    # in ~/.bashrc',
-        'eval "$(leakbound completion zsh)"     # in ~/.zshrc',
+        'eval "$(leakbound completion zsh)"     # in ~/.zshrc, after compinit',
         "leakbound completion fish > ~/.config/fish/completions/leakbound.fish",
     ),
 }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from leakbound.cli.completing import completes
 from leakbound.cli.help import ASKED, DRAWN, LOADED, REWRITTEN, SCORED, SPREAD, WRITTEN, under
 from leakbound.errors import InputError
 
@@ -49,7 +48,6 @@ asking = under(
         "--benchmark",
         metavar="SPEC",
         help="Such as tofu:forget10 or my.csv.",
-        shell_complete=completes("benchmark", files=True),
     ),
     click.option(
         "--data", type=click.Path(path_type=Path), help="Folder of the benchmark's files."
@@ -59,7 +57,6 @@ asking = under(
         "--profile",
         metavar="NAME",
         help="Ask and draw as openunlearning, scholten, ...",
-        shell_complete=completes("profile"),
     ),
     click.option("--study", type=FILE, help="YAML: take what is not said from it."),
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
@@ -108,7 +105,6 @@ inputs = under(
         "--inputs",
         metavar="SOURCE",
         help="Rewritings by a source: rules, file:F, model:NAME …",
-        shell_complete=completes("input", "none"),
     ),
     click.option("--queries", type=int, help="Rewritings tried per question.  [default: 20]"),
     click.option("--ids", is_flag=True, default=None, help="Keep those answered most surely."),
@@ -158,7 +154,6 @@ scorers = click.option(
     multiple=True,
     metavar="NAME",
     help="How texts are scored in [0, 1]; repeatable. 'NAME>=t' is binary.",
-    shell_complete=completes("scorer"),
 )
 calibration = click.option(
     "--calibration", type=FILE, help="Labelled items: allow for the scorer's errors."
@@ -167,7 +162,6 @@ metrics = click.option(
     "--metrics",
     type=names,
     help="Utility and memorisation: all, or names with commas.",
-    shell_complete=completes("metric", "all", between=","),
 )
 scoring = under(
     SCORED,
@@ -200,8 +194,7 @@ models = under(
     click.option(
         "--engine",
         metavar="NAME",
-        help="What draws: transformers, vllm, or auto.",
-        shell_complete=completes("engine", "auto"),
+        help="What draws: transformers or vllm.",
     ),
     precision,
     click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),

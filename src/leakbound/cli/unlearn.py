@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.completing import completes
 from leakbound.cli.console import duration, print_json, progress_bar
 from leakbound.cli.help import LOADED, WRITTEN, Command, under
 from leakbound.cli.said import Said
@@ -85,7 +84,6 @@ sampling = under(
         "--scorer",
         metavar="NAME",
         help="Of own answers.  [default: the benchmark's]",
-        shell_complete=completes("scorer"),
     ),
     click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
 )
@@ -124,7 +122,6 @@ benchmark = under(
         "--benchmark",
         metavar="SPEC",
         help="Such as tofu:forget10, or a file.",
-        shell_complete=completes("benchmark", files=True),
     ),
     click.option("--data", type=click.Path(path_type=Path), help="Folder of the data's files."),
     click.option("--limit", type=int, help="Only the first rows of what is named first."),
@@ -153,7 +150,6 @@ writing = under(
         required=True,
         metavar="NAME|FILE",
         help="npo+entropy, or a .yaml.",
-        shell_complete=completes("objective", between="+", files=True),
     ),
     benchmark,
     click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file."),

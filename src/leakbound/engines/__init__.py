@@ -42,8 +42,8 @@ ENGINES: dict[str, Callable[..., Generate]] = {
     "openai": _openai,
 }
 
-LOCAL = {"transformers": "transformers", "vllm": "vllm"}
-"""Engines that load a model by its name alone, and the package that each needs."""
+LOCAL = {"transformers", "vllm"}
+"""Engines that load a model by its name alone."""
 
 # What installs an engine; "models" where it does not stand here.
 _EXTRAS = {"vllm": "vllm", "openai": "judge"}
@@ -53,10 +53,17 @@ def engine_of(location: str) -> tuple[str, str]:
     """The engine that a model's name asks for, and the rest of it.
 
     `NAME:where` names one; anything else, and a folder that exists, is a transformers model.
+    Raises InputError for `auto:where`, which names none.
     """
     name, colon, where = location.partition(":")
     if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
         return "transformers", location
+    if name == "auto":
+        raise InputError(
+            f"`{location}` names no engine: `auto:MODEL` and `--engine auto`, which tried every "
+            "engine on a few draws to choose one, were taken out. Name it, as in --engine "
+            "transformers or --engine vllm; the table of docs/engines.md says which when."
+        )
     return name, where
 
 

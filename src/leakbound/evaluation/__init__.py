@@ -1,6 +1,5 @@
 """How much does a model leak? Sample, score, bound; each step resumes."""
 
-from leakbound.evaluation.drawing.choice import EngineChoice, choose_engine, leaves_open
 from leakbound.evaluation.drawing.probe import Cost, probe
 from leakbound.evaluation.scoring.checks import require_complete
 from leakbound.evaluation.scoring.score import score_run, scorers_for
@@ -15,14 +14,11 @@ from leakbound.evaluation.views.verdict import run_verdicts
 
 __all__ = [
     "Cost",
-    "EngineChoice",
     "Table",
     "bound",
     "bound_run",
-    "choose_engine",
     "clean_table",
     "evaluate",
-    "leaves_open",
     "measure",
     "metrics_table",
     "prepared",

@@ -20,7 +20,6 @@ from leakbound.evaluation.drawing.checks import (
     require_inputs_fit,
     require_possible,
 )
-from leakbound.evaluation.drawing.choice import choose_engine, leaves_open
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
 from leakbound.evaluation.drawing.prove import (
     arms_to_prove,
@@ -96,8 +95,7 @@ def evaluate(
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open,
-            `auto:MODEL` the one that draws this soonest.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open.
         study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
@@ -358,9 +356,6 @@ def draw_study(
     for, come before that; what metrics need is read right after it.
     """
     study, task, drawing = asked.study, asked.benchmark, asked.drawing
-    if leaves_open(model):
-        choice = choose_engine(str(model), asked, out, progress)
-        model, control = choice.of(model), choice.of(control)
     arms = _arms(study.decodings)
     source = finished_run(control)
     sampled = not drawing.explores and not all(how.greedy for how in arms.values())

@@ -113,12 +113,11 @@ from leakbound.stats.stopping import stopped_leak_at_k_bound as stopped_leak_at_
 from leakbound.stats.stopping import stopped_mean_bound as stopped_mean_bound
 from leakbound.stats.stopping import stopped_proportion_bound as stopped_proportion_bound
 from leakbound.stats.survival import survival_bound as survival_bound
-from leakbound.stats.table import K, X
 from leakbound.stats.table import ListedBound as ListedBound
 from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
 
-_TAIL, _AT_K = About(quantity="tail", parameter=X), About(quantity="leak@k", parameter=float(K))
+_TAIL, _AT_K = About(quantity="tail"), About(quantity="leak@k")
 _ED = About(quantity="expectation deviation", constant=2.0)
 _CORRECTED = About(quantity="corrected leak probability")
 _OVER_QUESTIONS = replace(MEAN.about, scope="mean")

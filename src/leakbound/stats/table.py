@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,9 +24,6 @@ Evidence = Literal[
     "two estimates",
     "cells",
 ]
-K, X = 3, 0.3
-FIXED = {"k": K, "x": X, "cap": 56, "positives": (190, 200), "negatives": (6, 300)}
-"""What a bound may ask to be fixed beforehand, as a simulation or a test sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class ListedBound:
     `evidence`: what it takes first: leaks among n draws ("hits") or scores with counts, of one
         question or of each, for their mean, of several; of a model and its control; exact masses
         with draws of the rest; a pool; other bounds, which have their scores filled in.
-    `about`: what its estimates are about, at its `settings`.
+    `about`: what its estimates are about, but for the x or k that a call fixes.
     `methods`: by name, the default first; empty where there is no choice.
     """
 
@@ -46,10 +42,3 @@ class ListedBound:
     evidence: Evidence
     about: About
     methods: tuple[str, ...] = ()
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What it asks for beside its evidence, as `FIXED` sets it."""
-        asked = inspect.signature(self.bound).parameters.values()
-        required = {one.name for one in asked if one.default is one.empty}
-        return {name: value for name, value in FIXED.items() if name in required}
