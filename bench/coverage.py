@@ -121,7 +121,8 @@ def _settled(
 ) -> dict[str, Any]:
     """The settings, and the points of this bench where a bound takes some; a cap is n."""
     here = {"x": X, "k": K, "cap": scores.shape[1]}
-    return {name: here[name] for name in inspect.signature(bound).parameters & here.keys()} | settings
+    taken = inspect.signature(bound).parameters
+    return {name: here[name] for name in here if name in taken} | settings
 
 
 def judged(true: float, false: float) -> Call:
