@@ -1,6 +1,6 @@
 """How much does a model leak? Sample, score, bound; each step resumes."""
 
-from leakbound.evaluation.drawing.probe import Cost, probe
+from leakbound.evaluation.drawing.probe import probe
 from leakbound.evaluation.scoring.checks import require_complete
 from leakbound.evaluation.scoring.score import score_run, scorers_for
 from leakbound.evaluation.statements.bound import bound_run
@@ -13,7 +13,6 @@ from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.verdict import run_verdicts
 
 __all__ = [
-    "Cost",
     "Table",
     "bound",
     "bound_run",
