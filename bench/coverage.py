@@ -170,7 +170,6 @@ TRUTHS: dict[tuple[str, str], Callable[[Law], Any]] = {  # by quantity and evide
         p_of(law) + 2 * math.sqrt(p_of(law) * (1 - p_of(law)))
     ),
     ("mean leakage", "scores"): lambda law: law.mean,
-    ("importance-sampled mean leakage", "scores"): lambda law: law.mean,
     ("standard deviation", "scores"): lambda law: law.std,
     ("expectation deviation", "scores"): lambda law: law.mean + 2 * law.std,
     ("tail", "scores"): lambda law: law.tail(X),

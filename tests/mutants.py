@@ -47,7 +47,6 @@ GUARDED = (
     "leakbound.sampling.prove.x*_Hunt*_goes_on*",
     "leakbound.stats.beyond.x_*",
     "leakbound.stats.dataset.x__either_upper*",
-    "leakbound.stats.importance.x__weight*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
 )
 DEAD = ("killed", "timeout", "segfault", "suspicious")

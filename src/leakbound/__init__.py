@@ -27,7 +27,6 @@ _EXPORTS = {
     "Rewritings": "leakbound.study",
     "Attack": "leakbound.study",
     "Prove": "leakbound.study",
-    "Weighing": "leakbound.study",
     "ModelSettings": "leakbound.study",
     "RayWorkers": "leakbound.study",
     "evaluate": "leakbound.evaluation",

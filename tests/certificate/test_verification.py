@@ -131,6 +131,31 @@ def test_a_mean_of_an_earlier_format_is_not_verified(path: Path) -> None:
     assert "the version that made it" in estimates.says
 
 
+def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None:
+    """All else is compared: its numbers rest on none of them."""
+    weighed = path / "arms" / "target" / "weighed" / "keyword-0123.parquet"
+    weighed.parent.mkdir()
+    weighed.write_bytes(b"as an earlier version wrote it")
+    name = weighed.relative_to(path).as_posix()
+
+    def to_earlier(values: Values) -> None:
+        values["files"][name] = evidence_of.sha256(weighed)
+        values["estimate"]["standard_error"] = None
+
+    edit(path / CERTIFICATE, to_earlier, fits=True)
+    found = checked(path)
+    statuses = {check.name: check.status for check in found.checks}
+    assert statuses == dict.fromkeys(EVERY, "ok") | {"weighted draws": "unchecked"}
+    assert not found.verified
+    (unchecked,) = (check for check in found.checks if check.status == "unchecked")
+    assert name in unchecked.says
+    assert "the version that made it" in unchecked.says
+    edit(path / CERTIFICATE, lambda v: v["files"].pop(name), fits=True)
+    assert checked(path).verified
+    edit(path / CERTIFICATE, lambda v: v["estimate"].update(standard_error=0.1), fits=True)
+    assert "standard_error" in failed(checked(path))["estimates"]
+
+
 def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()

@@ -1,4 +1,4 @@
-"""A search for rare leaks that is killed at any moment goes on to the same proofs and weights."""
+"""A search for rare leaks that is killed at any moment goes on to the same proofs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from leakbound.store import Run
 from tiny import tiny_model_folder
 
 QUESTIONS = 6
-BUDGET, DRAWS = 300, 400
+BUDGET = 300
 COMMAND = [sys.executable, "-m", "leakbound"]
-WEIGH = ["--draws", DRAWS, "--mix", 0.4]
 pytestmark = pytest.mark.fault
 
 
@@ -44,13 +43,13 @@ def drawn(evaluate: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def prove(*options: object) -> list[str]:
+def prove() -> list[str]:
     """`prove`, but for the run."""
-    return [*COMMAND, "prove", *map(str, ["--budget", BUDGET, *options])]
+    return [*COMMAND, "prove", "--budget", str(BUDGET)]
 
 
 def found(run: Path) -> dict[str, Any]:
-    """All that a run says, with what was proved and weighed; nothing of it is unfinished."""
+    """All that a run says, with what was proved; nothing of it is unfinished."""
     opened = Run.open(run)
     arm = opened.arms["target"]
     (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
@@ -61,15 +60,14 @@ def found(run: Path) -> dict[str, Any]:
     return {
         **contents(opened),
         "proofs": proofs.to_pylist(),
-        "weighed": arm.weighed.read(slug),
-        "digests": (arm.proofs.digest(slug), arm.weighed.digest(slug)),
+        "digest": arm.proofs.digest(slug),
     }
 
 
-def reached(run: Path, what: str, questions: int) -> bool:
+def reached(run: Path, questions: int) -> bool:
     """Whether so many questions are kept, or stored with all others."""
-    kept = sum(file.read_bytes().count(b"\n") for file in run.glob(f"arms/target/{what}/*.jsonl"))
-    return kept >= questions or bool(list(run.glob(f"arms/target/{what}/*.parquet")))
+    kept = sum(file.read_bytes().count(b"\n") for file in run.glob("arms/target/proofs/*.jsonl"))
+    return kept >= questions or bool(list(run.glob("arms/target/proofs/*.parquet")))
 
 
 def moment(seed: int) -> float:
@@ -92,46 +90,26 @@ def test_a_search_killed_once(
 ) -> None:
     """After so many questions; with none it draws proposals, with all of them it is bounding."""
     run = Path(shutil.copytree(drawn, tmp_path / "run"))
-    ready = partial(reached, run, "proofs", questions) if questions else (run / "proposals").exists
+    ready = partial(reached, run, questions) if questions else (run / "proposals").exists
     kill_when(ready, moment(questions), prove(), run)
     finish(prove(), run)
     assert found(run) == proved
 
 
-@pytest.fixture(scope="module")
-def weighed(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What nothing interrupted proves of it and weighs."""
-    run = shutil.copytree(drawn, tmp_path_factory.mktemp("weighed") / "run")
-    finish(prove(*WEIGH), run)
-    assert len(found(run)["weighed"].queries) == QUESTIONS
-    return found(run)
-
-
-@pytest.mark.parametrize("questions", [1, QUESTIONS])
-def test_weighing_killed_once(
-    questions: int, drawn: Path, weighed: dict[str, Any], tmp_path: Path
-) -> None:
-    run = Path(shutil.copytree(drawn, tmp_path / "run"))
-    ready = partial(reached, run, "weighed", questions)
-    kill_when(ready, moment(questions), prove(*WEIGH), run)
-    finish(prove(*WEIGH), run)
-    assert found(run) == weighed
-
-
-def test_killed_again_and_again(drawn: Path, weighed: dict[str, Any], tmp_path: Path) -> None:
+def test_killed_again_and_again(drawn: Path, proved: dict[str, Any], tmp_path: Path) -> None:
     """What was found of a question stays: it is kept in the same words."""
     run = Path(shutil.copytree(drawn, tmp_path / "run"))
-    for what, questions in (("proofs", 2), ("proofs", 4), ("weighed", 2), ("weighed", 4)):
-        before = kept(run, what)
-        kill_when(partial(reached, run, what, questions), 0, prove(*WEIGH), run)
-        assert kept(run, what)[: len(before)] == before
-    finish(prove(*WEIGH), run)
-    assert found(run) == weighed
+    for questions in (2, 4):
+        before = kept(run)
+        kill_when(partial(reached, run, questions), 0, prove(), run)
+        assert kept(run)[: len(before)] == before
+    finish(prove(), run)
+    assert found(run) == proved
 
 
-def kept(run: Path, what: str) -> list[bytes]:
+def kept(run: Path) -> list[bytes]:
     """The questions that an unfinished search keeps, each as it is written."""
-    files = sorted(run.glob(f"arms/target/{what}/*.jsonl"))
+    files = sorted(run.glob("arms/target/proofs/*.jsonl"))
     return [line for file in files for line in file.read_bytes().splitlines() if line]
 
 
@@ -141,7 +119,7 @@ def test_an_evaluation_that_proves_killed_once(
 ) -> None:
     """It ends as `evaluate` and then `prove`; with none it draws proposals."""
     run, command = tmp_path / "run", [*evaluate, "--prove", str(BUDGET), "--out"]
-    ready = partial(reached, run, "proofs", questions) if questions else (run / "proposals").exists
+    ready = partial(reached, run, questions) if questions else (run / "proposals").exists
     kill_when(ready, 0, command, run)
     finish(command, run)
     assert found(run) == proved

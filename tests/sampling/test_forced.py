@@ -20,9 +20,7 @@ from sampling_tables import (
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.forced import log_ranges
-from leakbound.stats import DrawWeights
-from leakbound.types import Decoding, Draws, LogRange
+from leakbound.types import Decoding, Draws
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
@@ -69,78 +67,6 @@ def test_floors_hold_whatever_the_logits_within_the_margin(decoding: Decoding) -
         for leaf in found:
             assert leaf is not None
             assert math.exp(leaf.floor) <= law.get(leaf.token_ids, 0) + 1e-12
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_whatever_the_logits_within_the_margin_the_range_holds(decoding: Decoding) -> None:
-    """Also of an output that truncation takes away as the logits are, or lets in."""
-    margin, root = 0.2, ROOTS[1]
-    laws = [
-        enumerate_law(decoding, root.token_ids, perturbed(probabilities, margin / 2, kind))
-        for kind in range(6)
-    ]
-    every = sorted({ids for law in laws for ids in law})
-    whole = log_ranges(
-        table(), decoding, ROOTS, [(1, ids) for ids in every], margin=margin, whole=True
-    )
-    begun = [ids[:2] for ids in every]
-    parts = log_ranges(
-        table(), decoding, ROOTS, [(1, ids) for ids in begun], margin=margin, whole=False
-    )
-    for law in laws:
-        for ids, start, one, part in zip(every, begun, whole, parts, strict=True):
-            assert one is not None
-            assert part is not None
-            assert math.exp(one.least) - 1e-12 <= law.get(ids, 0) <= math.exp(one.most) + 1e-12
-            true = sum(p for other, p in law.items() if other[: len(start)] == start)
-            assert math.exp(part.least) - 1e-12 <= true <= math.exp(part.most) + 1e-12
-
-
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
-def test_weights_within_these_ranges_enclose_the_mean(decoding: Decoding) -> None:
-    """Summed over all outputs, whichever within the margin were the laws that were drawn from."""
-    margin, mix = 0.1, 0.4
-    keys = ROOTS[1].token_ids, ROOTS[3].token_ids  # the model, and what proposes
-    laws = [
-        [enumerate_law(decoding, k, perturbed(probabilities, margin / 2, kind)) for k in keys]
-        for kind in range(4)
-    ]
-    every = sorted({ids for pair in laws for law in pair for ids in law})
-    found = [
-        log_ranges(table(), decoding, ROOTS, [(i, o) for o in every], margin=margin, whole=True)
-        for i in (1, 3)
-    ]
-    ends = [
-        np.array([(x.least, x.value, x.most) for x in some if x is not None]).T for some in found
-    ]
-    weights = DrawWeights.between(ends[0], ends[1], mix=mix)
-    scores = np.array([float(2 in ids) for ids in every])
-    for pair in laws:
-        p, r = (np.array([law.get(ids, 0.0) for ids in every]) for law in pair)
-        q = mix * r + (1 - mix) * p
-        assert q @ (weights.lower * scores) <= p @ scores + 1e-12
-        assert q @ (weights.upper * scores) >= p @ scores - 1e-12
-    exact = [enumerate_law(decoding, k) for k in keys]
-    p, r = (np.array([law.get(ids, 0.0) for ids in every]) for law in exact)
-    q = mix * r + (1 - mix) * p
-    assert q @ (weights.value * scores) == pytest.approx(p @ scores, abs=1e-12)
-
-
-def test_ranges_of_what_is_no_output_or_cannot_be() -> None:
-    half = [0.5, 0, 0, 0, 0, 0, 0.5]
-    model = TableModel(lambda prefix: half, vocab_size=VOCAB, eos_token_ids=[EOS])
-    keys = [(0, ids) for ids in [(0, EOS), (0,), (EOS, 0), (), (1, EOS)]]
-    decoding = Decoding(max_new_tokens=5)
-    whole = log_ranges(model, decoding, ROOTS, keys, margin=0.1, whole=True)
-    assert whole[0] is not None
-    assert (whole[0].least, whole[0].value, whole[0].most) == pytest.approx(
-        [2 * math.log(0.5) + by for by in (-0.2, 0.0, 0.2)]
-    )
-    assert whole[1:4] == [None, None, None]
-    assert whole[4] == LogRange(-math.inf, -math.inf, -math.inf)
-    begun = log_ranges(model, decoding, ROOTS, keys[1:2], margin=0.0, whole=False)
-    assert begun == [LogRange(math.log(0.5), math.log(0.5), math.log(0.5))]
-    assert model.held == 0
 
 
 def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
@@ -200,8 +126,6 @@ def test_unusable_logits_prove_nothing() -> None:
     keys = [(0, (5, EOS)), (0, (4, EOS)), (1, (5, EOS))]
     found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
     assert [leaf is None for leaf in found] == [True, False, False]
-    ranges = log_ranges(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0, whole=True)
-    assert [one is None for one in ranges] == [True, False, False]
     assert model.held == 0
 
 
@@ -209,5 +133,3 @@ def test_a_decoding_of_two_laws_is_refused() -> None:
     decoding = Decoding(adaptive_temperature=0.9, adaptive_mode="two_pass")
     with pytest.raises(InputError, match="two_pass"):
         force(table(), decoding, ROOTS, [], margin=0.0)
-    with pytest.raises(InputError, match="two_pass"):
-        log_ranges(table(), decoding, ROOTS, [], margin=0.0, whole=True)

@@ -33,13 +33,10 @@ def law_of(
     logits: np.ndarray, decoding: Decoding, margin: float, before: float = 0.0, depth: int = 1
 ) -> Law:
     rows = torch.from_numpy(np.atleast_2d(logits))
-    sums, depths = np.full(len(rows), before), np.full(len(rows), depth, dtype=np.int64)
-    return certain_law(rows, decoding, sums, depths, margin, ceilings=True)
-
-
-def ceiling_of(law: Law) -> np.ndarray:
-    assert law.ceiling is not None
-    return law.ceiling[0].numpy()
+    count = len(rows)
+    return certain_law(
+        rows, decoding, np.full(count, before), np.full(count, depth, dtype=np.int64), margin
+    )
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -64,9 +61,7 @@ def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 @pytest.mark.parametrize("margin", [1e-5, 0.02, 0.3])
-def test_floors_and_ceilings_hold_for_all_logits_within_the_margin(
-    decoding: Decoding, margin: float
-) -> None:
+def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin: float) -> None:
     rng = np.random.default_rng(0)
     for case in range(60):
         size = int(rng.integers(2, 13))
@@ -75,14 +70,11 @@ def test_floors_and_ceilings_hold_for_all_logits_within_the_margin(
             logits = np.round(logits) + margin * rng.integers(-2, 3, size) / 2
         order = np.argsort(-logits)
         logits[: size // 2] = logits[order][: size // 2]  # the heaviest come first
-        law = law_of(logits, decoding, margin)
-        floor, ceiling = law.floor[0].numpy(), ceiling_of(law)
-        assert (ceiling >= law.logprob[0].numpy() - 1e-12).all()
+        floor = law_of(logits, decoding, margin).floor[0].numpy()
         for direction in adversaries(rng, size):
             with np.errstate(divide="ignore"):
                 moved = np.log(truth(logits + margin / 2 * direction, decoding))
             assert (floor <= moved + 1e-9).all(), (logits, direction)
-            assert (moved <= ceiling + 1e-9).all(), (logits, direction)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
@@ -95,11 +87,6 @@ def test_floors_lose_no_more_than_the_margin_where_nothing_is_in_doubt(decoding:
     assert (loss >= least - 1e-12).all()
     assert (loss <= least + 1e-9).all()
     assert (torch.exp(law.floor).sum(dim=1) > 1 - 1e-6).all()
-    assert law.ceiling is not None
-    gain = (law.ceiling - law.logprob)[torch.isfinite(law.logprob)]
-    assert (gain <= least + 1e-9).all()
-    assert ((gain >= least - 1e-12) | (law.ceiling[torch.isfinite(law.logprob)] == 0)).all()
-    assert (torch.isfinite(law.ceiling) == torch.isfinite(law.logprob)).all()
 
 
 def test_doubtful_tokens_have_no_floor_and_the_others_share_with_them() -> None:
@@ -115,30 +102,6 @@ def test_doubtful_tokens_have_no_floor_and_the_others_share_with_them() -> None:
     assert np.isclose(floor[1], np.log(0.3 / 0.7) - 1e-4)
 
 
-def test_the_ceiling_of_a_doubtful_token_is_its_share_beside_the_sure_ones() -> None:
-    logits = np.log([0.4, 0.3, 0.2995, 0.0005])
-    ceiling = ceiling_of(law_of(logits, Decoding(top_k=2), 0.01))
-    assert ceiling[0] == 0.0  # nothing else is surely kept
-    assert np.allclose(ceiling[1:3], np.log([0.3 / 0.7, 0.2995 / 0.6995]) + 0.01)
-    assert ceiling[3] == -math.inf
-    ceiling = ceiling_of(law_of(logits, Decoding(top_p=0.6), 1e-4))
-    assert np.allclose(ceiling[:2], np.log([0.4 / 0.7, 0.3 / 0.7]) + 1e-4)
-    assert ceiling[2] == -math.inf
-    tied = ceiling_of(law_of(np.log([0.2, 0.4, 0.4]), Decoding(temperature=0), 1e-6))
-    assert tied.tolist() == [-math.inf, 0.0, 0.0]
-    impossible = ceiling_of(law_of(np.array([0.0, -math.inf]), Decoding(top_p=0.9), 0.1))
-    assert impossible.tolist() == [0.0, -math.inf]
-    light = ceiling_of(law_of(np.array([0.0, -900.0, -900.0]), Decoding(top_k=2), 0.1))
-    assert np.allclose(light, [0.0, -899.9, -899.9])  # as weights they are nothing
-
-
-def test_no_ceiling_unless_asked_for() -> None:
-    ones = np.ones(1)
-    law = certain_law(torch.zeros(1, 3), Decoding(), 0 * ones, ones.astype(np.int64), 0.1)
-    assert law.ceiling is None
-    assert law.steps([[1]])[0][0].ceiling == 0.0
-
-
 def test_a_tied_maximum_is_no_certain_choice() -> None:
     logits = np.log([0.2, 0.4, 0.4])
     assert (law_of(logits, Decoding(temperature=0), 1e-6).floor == -math.inf).all()
@@ -152,8 +115,6 @@ def test_without_margin_nothing_is_in_doubt(decoding: Decoding) -> None:
     logits = np.round(np.random.default_rng(2).normal(0, 1, (20, 9)))  # ties
     law = law_of(logits, decoding, 0.0)
     assert torch.equal(law.floor, law.logprob)
-    assert law.ceiling is not None
-    assert torch.allclose(torch.exp(law.ceiling), torch.exp(law.logprob), atol=1e-15, rtol=0)
     for row, got in zip(logits, torch.exp(law.logprob), strict=True):
         assert np.allclose(got, truth(row, decoding), atol=1e-12)
 
@@ -189,7 +150,6 @@ def test_the_adaptive_switch_in_doubt_takes_the_worse_of_both_ways(margin: float
                 with np.errstate(divide="ignore"):
                     want = np.log(truth(moved, decoding, greedy))
                 assert (law.floor[0].numpy() <= want + 1e-9).all()
-                assert (want <= ceiling_of(law) + 1e-9).all()
                 seen.add(bool(greedy))
     assert seen == {True, False}
 
@@ -197,14 +157,12 @@ def test_the_adaptive_switch_in_doubt_takes_the_worse_of_both_ways(margin: float
 def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
     decoding, logits = Decoding(adaptive_temperature=0.7), np.log([0.8, 0.2])
     sure = law_of(logits, decoding, 1e-3)
-    assert sure.floor[0].tolist() == ceiling_of(sure).tolist() == [0.0, -math.inf]
+    assert sure.floor[0].tolist() == [0.0, -math.inf]
     below = law_of(logits, decoding, 1e-3, before=0.1, depth=2)
     assert np.allclose(below.floor[0], logits - 1e-3)
-    assert np.allclose(ceiling_of(below), logits + 1e-3)
     doubtful = law_of(logits, Decoding(adaptive_temperature=0.8), 1e-3)
     assert np.isclose(doubtful.floor[0, 0], np.log(0.8) - 1e-3)
     assert doubtful.floor[0, 1] == -math.inf
-    assert np.allclose(ceiling_of(doubtful), [0.0, np.log(0.2) + 1e-3])
 
 
 @pytest.mark.parametrize("decoding", DECODINGS[3:9], ids=lambda d: d.name)

@@ -152,21 +152,10 @@ def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], list[str]]:
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     """Completions that were drawn; outputs that were explored or searched for, known from below.
 
-    What was searched for, or drawn to be weighed, is that of the scorer with this slug.
+    What was searched for is that of the scorer with this slug.
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
-    weighed = arm.weighed.read(slug)
-    for text in () if weighed is None else (x for one in weighed.queries for x in one.texts):
-        if text.logprob is not None and text.logprob > -math.inf:
-            drawn = Completion(
-                text=text.text,
-                token_ids=text.token_ids,
-                count=text.count,
-                logprob=text.logprob,
-                logprob_floor=text.least,
-            )
-            yield text.query_id, drawn
     found = arm.proofs.table(slug)
     for table in [*arm.masses.tables(), *([] if found is None else [found])]:
         for row in table.to_pylist():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,17 @@ from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
 from leakbound.certificate.redraw import check_draws, require_share
-from leakbound.certificate.weighed import check_weighed
 from leakbound.engines.models import OpenModels
 from leakbound.engines.servers import UnnamedServerError, servers_of, short_name
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.scoring.score import (
-    prompts_by_query,
     range_part,
     require_same_model,
     score_part,
     slug,
 )
-from leakbound.scorers import connect, make_scorer, score_texts
-from leakbound.store import Arm, DamagedError, Run, WeighedText, load, sha256
+from leakbound.scorers import connect, make_scorer
+from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.sealed import as_read, digest_of
 from leakbound.store.tables import read_table
 from leakbound.types import Generate, JsonObject, Progress, Scorer, during, silent
@@ -45,6 +43,10 @@ _DERIVED = {
 }
 """Checks of what follows from the run alone, and the members that they compare."""
 _FORMER = ("asked",)  # members of earlier formats
+_WEIGHED = (
+    "it names weighted draws ({}), which this version does not read: check it with the version "
+    "that made it; its verdict does not rest on them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,6 @@ def verify(
     run: str | Path,
     *,
     model: str | Generate | None = None,
-    proposal: str | Generate | None = None,
     redraw: float | None = None,
     scorer: str | None = None,
     loading: Mapping[str, Any] | None = None,
@@ -93,8 +94,6 @@ def verify(
         run: the folder of the run that it is about.
         model: the model that drew, to compare its fingerprint too and compute the
             log-probabilities of the completions anew; None: neither.
-        proposal: the model that proposed the run's weighted draws, to compute their probabilities
-            under it too, beside `model` (None: where the model itself proposed, it is asked).
         redraw: the share of the arm's parts to draw again with `model`, at least one of them (None:
             none). Which they are is decided now. It finds outputs that were made up or left out,
             and no seed that was chosen among many.
@@ -123,13 +122,8 @@ def verify(
     if model is not None:
         arm = subject[2]
         name = slug(make_scorer(subject[0].scorer))
-        engine, *others = (
-            _opened(arm, one, loading or {}, progress) if isinstance(one, str) else one
-            for one in (model, proposal)
-            if one is not None
-        )
+        engine = _opened(arm, model, loading or {}, progress) if isinstance(model, str) else model
         checks += check_model(arm, name, engine, progress)
-        checks += check_weighed(subject[1], arm, name, [engine, *others], progress)
         if redraw is not None:
             checks.append(check_draws(arm, engine, redraw, progress))
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
@@ -184,10 +178,24 @@ def _against_run(
     found = as_read(made_from(run, arm, scorer))
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
+    said, weighed = _unweighed(said)
     yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
+    if weighed:
+        yield Check("weighted draws", "unchecked", _WEIGHED.format(", ".join(weighed)))
     yield _scores(run, arm, scorer, models, progress)
     yield from [anew] if isinstance(anew, Check) else _derived(said, anew)
     yield _code(said)
+
+
+def _unweighed(said: JsonObject) -> tuple[JsonObject, list[str]]:
+    """A certificate without what only weighted draws had, and which files of theirs it names."""
+    files, estimate = said.get("files"), said.get("estimate")
+    if not isinstance(files, Mapping) or not isinstance(estimate, Mapping):
+        return said, []
+    weighed = [name for name in files if "/weighed/" in name]
+    kept = {name: value for name, value in files.items() if name not in weighed}
+    known = {k: v for k, v in estimate.items() if k != "standard_error" or v is not None}
+    return {**said, "files": kept, "estimate": known}, weighed
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
@@ -214,8 +222,7 @@ def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Pr
 def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     """(question, draws, score) of completions, then (question, mass, low, high) of events.
 
-    Then (question, mass, low) of what a search for rare leaks found, and (question, score) of what
-    was drawn to be weighed.
+    Then (question, mass, low) of what a search for rare leaks found.
     """
     files = [arm.scores_file(slug(scorer))]
     if arm.explored:
@@ -223,8 +230,7 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
     found = arm.proofs.table(slug(scorer))
     proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
-    weighed = ((text.query_id, text.score) for text in _weighed(arm, scorer))
-    return [*rows, *proofs, *weighed]
+    return [*rows, *proofs]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
@@ -242,18 +248,6 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
     if (found := arm.proofs.table(slug(scorer))) is not None:
         lows = (low for low, _ in range_part(arm, scorer, found))
         yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
-
-    prompts = prompts_by_query(arm)
-    for query_id, texts in groupby(_weighed(arm, scorer), lambda text: text.query_id):
-        for score in score_texts(scorer, [text.text for text in texts], prompts[query_id]):
-            yield query_id, score
-
-
-def _weighed(arm: Arm, scorer: Scorer) -> Iterator[WeighedText]:
-    """What was drawn to be weighed, question by question."""
-    if (drawn := arm.weighed.read(slug(scorer))) is not None:
-        for one in drawn.queries:
-            yield from one.texts
 
 
 def _columns(table: Any, *names: str) -> Iterator[list[Any]]:

@@ -14,7 +14,6 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.saying import bold, say, write
-from leakbound.errors import InputError
 from leakbound.text.plain import visible
 
 if TYPE_CHECKING:
@@ -64,9 +63,7 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
 @click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
-@click.option(
-    "--with-proposal", metavar="MODEL", help="And those of weighted draws, under what proposed."
-)
+@opt.removed("--with-proposal", "weighted draws are not read any more. Leave it out.")
 @click.option(
     "--redraw",
     type=float,
@@ -81,7 +78,6 @@ def verify(
     certificate: Path,
     run: Path,
     with_model: str | None,
-    with_proposal: str | None,
     redraw: float | None,
     scorer: str | None,
     as_json: bool,
@@ -97,17 +93,11 @@ def verify(
     """
     from leakbound import certificate as verbs
 
-    if with_proposal and not with_model:
-        raise InputError(
-            f"`--with-proposal` {with_proposal} goes with the model that was evaluated. Add "
-            "--with-model."
-        )
     with progress_bar(not as_json) as progress:
         found = verbs.verify(
             certificate,
             run,
             model=with_model,
-            proposal=with_proposal,
             redraw=redraw,
             loading=loading,
             progress=progress,

@@ -31,10 +31,7 @@ EXAMPLES = {
         "leakbound bound runs/mine --limit 0.02",
     ),
     "measure": ("leakbound measure runs/mine --metrics model_utility,forget_quality",),
-    "prove": (
-        "leakbound prove runs/npo --proposal runs/full --budget 1000",
-        "leakbound prove runs/npo --proposal runs/full --draws 1000 --mix 0.5",
-    ),
+    "prove": ("leakbound prove runs/npo --proposal runs/full --budget 1000",),
     "unlearn": (
         "leakbound unlearn my-model --objective npo+entropy --benchmark tofu:forget10 \\",
         "    --out unlearned",

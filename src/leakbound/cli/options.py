@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from leakbound.cli.help import ASKED, DRAWN, LOADED, REWRITTEN, SCORED, SPREAD, WRITTEN, under
+from leakbound.cli.help import (
+    ASKED,
+    DRAWN,
+    LOADED,
+    REWRITTEN,
+    SCORED,
+    SPREAD,
+    WRITTEN,
+    Decorated,
+    under,
+)
 from leakbound.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +44,16 @@ def numbers(value: str) -> tuple[float, ...]:
     except ValueError as error:
         said = f"{value!r} is no number, nor numbers separated by commas."
         raise click.BadParameter(said) from error
+
+
+def removed(option: str, why: str) -> Callable[[Decorated], Decorated]:
+    """An option that was taken out: it is refused, and `why` says what serves instead."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+        if value is not None and not ctx.resilient_parsing:
+            raise InputError(f"`{option}` {value}: {why}")
+
+    return click.option(option, hidden=True, expose_value=False, callback=refuse)
 
 
 as_json = under(

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 _VALUES = ("machine", "probe")
 _MARGIN = "margin"
-_ASKED = ("explore", "force", "force_ids", "log_ranges", "prove", "read", "gradient_norms")
+_ASKED = ("explore", "force", "force_ids", "prove", "read", "gradient_norms")
 _MEASURE = "measure"
 
 

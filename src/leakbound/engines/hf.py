@@ -29,7 +29,6 @@ from leakbound.types import (
     Exploration,
     Failure,
     JsonObject,
-    LogRange,
     ProbedPrompt,
     Proving,
     Query,
@@ -209,16 +208,6 @@ class TransformersEngine:
         """See `Redraws.redraw`."""
         self._require_exact(decoding, queries)
         yield from self._sampler(decoding.max_new_tokens).retrace(queries, decoding, draws, stored)
-
-    def log_ranges(
-        self,
-        outputs: Sequence[tuple[Query, tuple[int, ...]]],
-        decoding: Decoding,
-        whole: bool = True,
-    ) -> list[LogRange | None]:
-        """See `Weighs.log_ranges`."""
-        self._require_exact(decoding, [query for query, _ in outputs])
-        return self._sampler(decoding.max_new_tokens).log_ranges(outputs, decoding, whole)
 
     def prove(
         self,

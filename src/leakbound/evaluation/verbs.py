@@ -38,7 +38,6 @@ from leakbound.evaluation.drawing.sample import (
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch
-from leakbound.evaluation.drawing.weigh import weigh_arms
 from leakbound.evaluation.planning.checks import require_confidence
 from leakbound.evaluation.planning.crew import ScoringCrew
 from leakbound.evaluation.planning.metrics import choose
@@ -70,7 +69,6 @@ from leakbound.study import (
     Study,
     StudyFields,
     Until,
-    Weighing,
     study_of,
 )
 from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
@@ -226,7 +224,6 @@ def prove(
     *,
     model: str | Path | Generate | None = None,
     proposals: Sequence[str | Path] = (),
-    weighing: Weighing | None = None,
     progress: Progress = silent,
 ) -> Scorer:
     """Look for rare leaks of a finished run's model, and bound the run with what they prove.
@@ -244,8 +241,6 @@ def prove(
             of the model before unlearning: where their answers leak the search begins, beside the
             true answer and the run's own. Without any, the run's model proposes, shown the answer;
             "none": nobody.
-        weighing: draws to be made beyond what is proved, by the first of the proposals in part,
-            each with its weight (None: none). They bound the leakage from both sides.
         progress: called with phase, done, total and unit.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
@@ -270,8 +265,6 @@ def prove(
         require_explorable(where := str(model or arms[0].spec.model), PROVING)
         engine = opens(where)
     prove_arms(run, engine, chosen, asked, opens, progress=progress)
-    if weighing is not None:
-        weigh_arms(run, engine, chosen, (asked, weighing), opens, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
     bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen

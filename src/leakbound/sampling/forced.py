@@ -12,11 +12,10 @@ from leakbound.errors import InputError
 from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.forest import Leaf, Root, Stem, forward, laws_after
 from leakbound.sampling.model import PrefixModel
-from leakbound.types import Decoding, FinishReason, LogRange
+from leakbound.types import Decoding, FinishReason
 
 Key = tuple[int, tuple[int, ...]]
 """(root number, generated ids)"""
-IMPOSSIBLE = LogRange(-math.inf, -math.inf, -math.inf)
 
 
 def force(
@@ -35,41 +34,11 @@ def force(
     that go on past their end or stop short of it, or logits that are unusable on the way. Each
     distinct prefix is forwarded once, at most `rows` together. InputError for `two_pass`.
     """
+    require_one_law(decoding)
     ending = Ending.of(model, decoding, ended)
     reasons = {key: _reason(key[1], ending) for key in sequences}
     wanted = {key: reason for key, reason in reasons.items() if reason is not None}
     trie = _Trie(wanted, decoding, margin)
-    _follow(model, roots, trie, rows)
-    return [trie.leaf(key) for key in sequences]
-
-
-def log_ranges(
-    model: PrefixModel,
-    decoding: Decoding,
-    roots: Sequence[Root],
-    sequences: Sequence[Key],
-    *,
-    margin: float,
-    whole: bool,
-    rows: int = 64,
-    ended: Ended | None = None,
-) -> list[LogRange | None]:
-    """How likely each sequence is, at least and at most, for any logits within the margin.
-
-    If `whole`, as an output: None of ids that go on past their end or stop short of it. Else all
-    outputs that begin with the ids. None too where logits are unusable on the way. InputError for
-    `two_pass`.
-    """
-    ending = Ending.of(model, decoding, ended)
-    reasons = {key: _reason(key[1], ending) for key in sequences}
-    wanted = {key: why for key, why in reasons.items() if key[1] and (why or not whole)}
-    trie = _Trie(wanted, decoding, margin)
-    _follow(model, roots, trie, rows)
-    return [trie.within(key) if key in wanted else None for key in sequences]
-
-
-def _follow(model: PrefixModel, roots: Sequence[Root], trie: _Trie, rows: int) -> None:
-    """Forward each distinct prefix once, at most `rows` together."""
     held, level = list[int](), trie.roots
     while level:
         handles: list[int] = []
@@ -81,6 +50,7 @@ def _follow(model: PrefixModel, roots: Sequence[Root], trie: _Trie, rows: int) -
         model.release(np.array(held, dtype=np.int64))
         held, level = handles, trie.next_level(level)
     model.release(np.array(held, dtype=np.int64))
+    return [trie.leaf(key) for key in sequences]
 
 
 def require_one_law(decoding: Decoding) -> None:
@@ -93,17 +63,15 @@ def require_one_law(decoding: Decoding) -> None:
 
 
 class _Trie:
-    """The prefixes of wanted ids, and the stems of those the decoding may reach."""
+    """The prefixes of wanted outputs, and the stems of those the decoding can reach."""
 
     def __init__(
-        self, wanted: Mapping[Key, FinishReason | None], decoding: Decoding, margin: float
+        self, wanted: Mapping[Key, FinishReason], decoding: Decoding, margin: float
     ) -> None:
-        require_one_law(decoding)
         self.roots: list[Key] = [(number, ()) for number in sorted({n for n, _ in wanted})]
         self.stems = dict.fromkeys(self.roots, Stem.prompt())
         self._wanted, self._decoding, self._margin = wanted, decoding, margin
         self._after: dict[Key, set[int]] = {}
-        self._broken: set[Key] = set()
         for number, ids in wanted:
             for depth, token in enumerate(ids):
                 self._after.setdefault((number, ids[:depth]), set()).add(token)
@@ -111,8 +79,7 @@ class _Trie:
     def grow(self, part: Sequence[Key], handles: Sequence[int], logits: torch.Tensor) -> None:
         """Follow the wanted tokens after each of these prefixes, one row of logits each."""
         stems = [self.stems[key] for key in part]
-        for some, law in laws_after(logits, stems, self._decoding, self._margin, ceilings=True):
-            self._broken |= {key for key, bad in zip(part[some], law.broken, strict=True) if bad}
+        for some, law in laws_after(logits, stems, self._decoding, self._margin):
             wanted = [
                 [] if broken else sorted(self._after[key])
                 for key, broken in zip(part[some], law.broken, strict=True)
@@ -122,7 +89,7 @@ class _Trie:
             )
             for key, stem, handle, tokens, steps in mine:
                 for token, step in zip(tokens, steps, strict=True):
-                    if step.ceiling > -math.inf:
+                    if step.logprob > -math.inf:
                         child = stem.child(handle, token, step)
                         self.stems[key[0], child.path] = child
 
@@ -134,19 +101,7 @@ class _Trie:
     def leaf(self, key: Key) -> Leaf | None:
         """The sequence as an output, if it is one and was reached."""
         stem, reason = self.stems.get(key), self._wanted.get(key)
-        if stem is None or reason is None or stem.logprob == -math.inf:
-            return None
-        return stem.leaf((0,), reason)
-
-    def within(self, key: Key) -> LogRange | None:
-        """How likely the sequence is; None where logits were unusable on the way."""
-        number, ids = key
-        if any((number, ids[:depth]) in self._broken for depth in range(len(ids))):
-            return None
-        if (stem := self.stems.get(key)) is None:
-            return IMPOSSIBLE
-        value = stem.logprob
-        return LogRange(min(stem.floor, value), value, max(stem.ceiling, value))
+        return None if stem is None or reason is None else stem.leaf((0,), reason)
 
 
 def _reason(ids: tuple[int, ...], ending: Ending) -> FinishReason | None:

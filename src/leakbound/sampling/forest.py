@@ -53,7 +53,6 @@ class Stem:
     floor: float
     model_logprob: float
     p_max_sum: float
-    ceiling: float = 0.0
 
     @classmethod
     def prompt(cls) -> Stem:
@@ -69,7 +68,6 @@ class Stem:
             floor=self.floor + step.floor,
             model_logprob=self.model_logprob + step.model_logprob,
             p_max_sum=self.p_max_sum + step.p_max,
-            ceiling=self.ceiling + step.ceiling,
         )
 
     def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
@@ -91,18 +89,14 @@ def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
 
 
 def laws_after(
-    logits: torch.Tensor,
-    stems: Sequence[Stem],
-    decoding: Decoding,
-    margin: float,
-    ceilings: bool = False,
+    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
 ) -> Iterator[tuple[slice, Law]]:
     """The next-token law after each stem, one row of logits each, for a few stems at a time."""
     height = rows_at_once(logits)
     for start in range(0, len(stems), height):
         part = slice(start, start + height)
         confidence = confidence_of(stems[part])
-        yield part, certain_law(logits[part], decoding, *confidence, margin, ceilings)
+        yield part, certain_law(logits[part], decoding, *confidence, margin)
 
 
 def forward(

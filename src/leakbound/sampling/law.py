@@ -5,9 +5,7 @@ they go: no logit differs by more than margin / 2 between batch shapes, so no lo
 T = 1 by more than margin, none at temperature T by more than margin / T. A *floor* is a lower
 bound of a log-probability under every such perturbation. Where a token's place in the top-k or
 nucleus, the largest logit, or the adaptive switch could come out otherwise, the doubtful token
-has floor −inf and the others are divided by the weight of all that could be kept. A *ceiling* is
-an upper bound: what surely is not kept has −inf, the others are divided by the weight of
-themselves and of all that surely are kept.
+has floor −inf and the others are divided by the weight of all that could be kept.
 
 All probabilities are float64. With margin 0 nothing is in doubt, ties included.
 """
@@ -58,16 +56,12 @@ class LogitsReading:
 
 
 class Step(NamedTuple):
-    """One token's log-probabilities, as in `Law`, and p_max of the row it is from.
-
-    `ceiling` is 0 where none was asked for.
-    """
+    """One token's log-probabilities, as in `Law`, and p_max of the row it is from."""
 
     logprob: float
     floor: float
     model_logprob: float
     p_max: float
-    ceiling: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,6 @@ class Law:
 
     `logprob` under the decoding, `floor` what that is at least for any logits within the margin,
     `model_logprob` under the untruncated T = 1 model. Per row `p_max` and `broken`, as in `Picks`.
-    `ceiling`, where it was asked for: what `logprob` is at most for any logits within the margin.
     """
 
     logprob: torch.Tensor
@@ -84,7 +77,6 @@ class Law:
     model_logprob: torch.Tensor
     p_max: Floats
     broken: Flags
-    ceiling: torch.Tensor | None = None
 
     def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[Step]]:
         """What it is to take each of these tokens after each row's prefix; a sequence a row.
@@ -94,10 +86,9 @@ class Law:
         rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
         ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
-        columns = [self.logprob, self.floor, self.model_logprob]
-        columns += [] if self.ceiling is None else [self.ceiling]
-        values = torch.stack([column[row, token] for column in columns]).cpu().tolist()
-        every = zip(*values[:3], self.p_max[rows].tolist(), *values[3:], strict=True)
+        columns = (self.logprob, self.floor, self.model_logprob)
+        values = torch.stack([column[row, token] for column in columns]).cpu().numpy()
+        every = zip(*values.tolist(), self.p_max[rows].tolist(), strict=True)
         steps = iter([Step(*each) for each in every])
         return [list(islice(steps, len(some))) for some in tokens]
 
@@ -167,20 +158,18 @@ def certain_law(
     p_max_sum: Floats,
     depth: NDArray[np.int64],
     margin: float,
-    ceilings: bool = False,
 ) -> Law:
-    """The next-token law of each row of `logits`, its floors, and ceilings if asked for.
+    """The next-token law of each row of `logits`, and its floors for this margin.
 
     `p_max_sum` and `depth` are, for each row, the sum of p_max over the tokens before this one
     and how many tokens there will be with it (adaptive temperature, `running`).
     """
     at_one = read(logits)
-    most = _ceilings(at_one, decoding, (p_max_sum, depth), margin) if ceilings else None
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, p_max_sum, depth, margin)
     model_logprob = at_one.logits - (at_one.top + at_one.log_total)[:, None]
     if greedy.all() and not doubtful.any():
         logprob, floor = _likeliest(at_one, margin)
-        return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken, most)
+        return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
     logprob, floor = _sampled(at_one, decoding, margin)
     if greedy.any() or doubtful.any():
         first, second = (_column(rows, logits.device) for rows in (greedy, doubtful))
@@ -188,7 +177,7 @@ def certain_law(
         either = torch.minimum(floor, sure_floor)
         floor = torch.where(second, either, torch.where(first, sure_floor, floor))
         logprob = torch.where(first, sure_logprob, logprob)
-    return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken, most)
+    return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
 
 
 def _likeliest(at_one: LogitsReading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -228,53 +217,6 @@ def _sampled(
         logprob[rows] = logprob[rows].scatter_(1, part.ids, kept)
         floor[rows] = floor[rows].scatter_(1, part.ids, least)
     return logprob, floor
-
-
-def _ceilings(
-    at_one: LogitsReading,
-    decoding: Decoding,
-    confidence: tuple[Floats, NDArray[np.int64]],
-    margin: float,
-) -> torch.Tensor:
-    """What log-probabilities are at most; of a step that may be greedy or not, the larger."""
-    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
-    behind = at_one.top[:, None] - at_one.logits
-    near = behind <= margin + _ROUNDING
-    if not margin:
-        near = torch.zeros_like(near).scatter_(1, at_one.best[:, None], True)
-    likeliest = torch.where(near, 0.0, -math.inf).to(behind.dtype)
-    if greedy.all() and not doubtful.any():
-        return likeliest
-    sampled = _sampled_most(at_one, decoding, margin)
-    first, second = (_column(rows, behind.device) for rows in (greedy, doubtful))
-    either = torch.maximum(sampled, likeliest)
-    return torch.where(second, either, torch.where(first, likeliest, sampled))
-
-
-def _sampled_most(at_one: LogitsReading, decoding: Decoding, margin: float) -> torch.Tensor:
-    """Ceilings of a step that is not greedy.
-
-    Whatever is kept, all that surely is and the token itself are, so its probability is at most
-    its share of these. Within the margin a ratio of weights moves by e^(margin / T) at most.
-    """
-    temperature = decoding.temperature
-    scaled = (at_one.logits - at_one.top[:, None]) / temperature
-    weights = at_one.tempered(temperature)
-    if not decoding.top_k and decoding.top_p == 1:
-        most = scaled - torch.log(weights.sum(dim=-1, keepdim=True)) + margin / temperature
-        return most.clamp(max=0.0)
-    found = torch.full_like(weights, -math.inf)
-    everything = torch.arange(len(weights), device=weights.device)
-    for rows, part in truncations(weights, everything, decoding, margin):
-        upto = torch.nn.functional.pad(part.mass.cumsum(dim=-1), (1, 0))
-        surely = torch.log(upto.gather(1, part.sure[:, None]))
-        each = scaled[rows].gather(1, part.ids)
-        place = torch.arange(each.shape[1], device=weights.device)
-        beside = torch.where(place < part.sure[:, None], surely, torch.logaddexp(surely, each))
-        may = (place < part.possible[:, None]) & (each > -math.inf)
-        most = (each - beside + margin / temperature).clamp(max=0.0)
-        found[rows] = found[rows].scatter_(1, part.ids, torch.where(may, most, -math.inf))
-    return found
 
 
 def truncations(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from leakbound.sampling.explore import ExploredTree, Explorer
-from leakbound.sampling.forced import Key, force, log_ranges
+from leakbound.sampling.forced import Key, force
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.prove import Prover
@@ -25,7 +25,6 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
-    LogRange,
     Proving,
     Query,
     Ranges,
@@ -198,22 +197,6 @@ class Sampler:
             None if x is None else _completion(x, text(x.token_ids, decoding.stop), 0, FORCED)
             for x in leaves
         ]
-
-    def log_ranges(
-        self, outputs: Sequence[tuple[Query, Path]], decoding: Decoding, whole: bool = True
-    ) -> list[LogRange | None]:
-        """See `Weighs.log_ranges`."""
-        roots, keys = self._keys(outputs)
-        return log_ranges(
-            self.model,
-            decoding,
-            roots,
-            keys,
-            margin=self.margin,
-            whole=whole,
-            rows=self.rows,
-            ended=self.spells.stopped(decoding.stop),
-        )
 
     def _keys(self, outputs: Sequence[tuple[Query, Path]]) -> tuple[list[Root], list[Key]]:
         """The prompts of some ids, each once, and the ids with their numbers."""

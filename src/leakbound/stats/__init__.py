@@ -40,10 +40,6 @@ from leakbound.stats.expectation_deviation import (
 from leakbound.stats.gaps import Gaps as Gaps
 from leakbound.stats.gaps import excess_of as excess_of
 from leakbound.stats.gaps import gaps_over_questions as gaps_over_questions
-from leakbound.stats.importance import IMPORTANCE
-from leakbound.stats.importance import DrawWeights as DrawWeights
-from leakbound.stats.importance import importance_bound as importance_bound
-from leakbound.stats.importance import standard_error as standard_error
 from leakbound.stats.independence import Independence as Independence
 from leakbound.stats.independence import check_independence as check_independence
 from leakbound.stats.independence import require_independent as require_independent
@@ -140,7 +136,6 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
         "leak@k": ListedBound(leak_at_k_bound, "scores", _AT_K, tuple(BANDS)),
         "mean + sd": ListedBound(expectation_deviation_bound, "scores", _ED, ("betting", "paper")),
         "stopped mean, betting": ListedBound(stopped_mean_bound, "scores", MEAN.about),
-        "importance, betting": ListedBound(importance_bound, "scores", IMPORTANCE),
         "excess": ListedBound(excess_bound, "scores of two models", EXCESS),
         "excess over questions": ListedBound(excess_over_questions, "scores of two models", EXCESS),
         "mean over questions": ListedBound(

@@ -18,8 +18,6 @@ Quantity = Literal[
     "standard deviation",
     "expectation deviation",
     "corrected leak probability",
-    "importance-sampled leak probability",
-    "importance-sampled mean leakage",
     "greedy score",
     "claim on leak probability",
     "claim on mean leakage",

@@ -41,8 +41,6 @@ class Estimate:
         method: by what the ends were found.
         seed: what keyed the order of the draws, where an order mattered.
         stopping: when drawing may have ended for the ends to hold.
-        standard_error: of `value`, where that is a mean of weighted draws. It sees what was drawn
-            and nothing else: no bound.
     """
 
     about: About
@@ -56,7 +54,6 @@ class Estimate:
     method: str
     seed: int | Counts | None = None
     stopping: str = "fixed n"
-    standard_error: float | None = None
 
     @property
     def estimand(self) -> str:

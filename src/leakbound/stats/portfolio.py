@@ -22,7 +22,6 @@ from leakbound.stats.whole import halved
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))
-LEAST = -700.0  # the logarithm of the smallest lower bound that is told from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,36 +68,6 @@ def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
         np.zeros(questions),
         np.ones(questions),
     )
-
-
-def mean_lower(rows: Leakage, alpha: float) -> Array:
-    """Lower bound at 1 - alpha on the mean of each row's expectations, of X >= 0: (Q,).
-
-    The draws are independent, n fixed beforehand; laws may differ between draws. It is the largest
-    m at which the wealth W(m) = (1/12) sum_j prod_i [1 - b_j + b_j x_i/m], falling in m, reaches
-    1/alpha, and 0 where none does; the b_j go in equal ratios from 1/n, for leaks that are seen
-    once, to .95. A missing draw counts as 0. Rounded down.
-
-    Proof. No factor is negative for x_i >= 0, and at the true mean m, by independence and
-    1 + x <= e^x, the expected product for one bet is at most exp(b sum_i (mu_i - m)/m) = 1, so
-    Markov's inequality gives the bound. That X <= 1 plays no part: the bound scales with X, and a
-    mean of 1e-9 is told from 0 by as many draws as one of 1/2 if these are as much alike.
-    """
-    n, goal = rows.size, math.log(1 / alpha)
-    counts = rows.counts.astype(np.float64)
-    found = np.geomspace(min(1 / n, 0.95), 0.95, 12)
-
-    def reaches(log_m: Array) -> npt.NDArray[np.bool_]:
-        ratio = rows.values * np.exp(-log_m)[:, None]
-        stakes = [
-            np.einsum("qd,qd->q", counts, np.log(1 - b + b * ratio)) + rows.missing * np.log(1 - b)
-            for b in found
-        ]
-        return np.asarray(np.logaddexp.reduce(stakes, axis=0) - math.log(len(found)) >= goal)
-
-    least = np.full(len(rows.n), LEAST)
-    log_m = halved(reaches, least, np.zeros(len(rows.n)), HALVINGS)[0]
-    return np.where(log_m > LEAST, np.exp(log_m), 0.0)
 
 
 def mean_p_value(rows: Leakage, m: float) -> Array:

@@ -48,7 +48,6 @@ from leakbound.store.run import CERTIFICATE, Run
 from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
-from leakbound.store.weighed import WeighedDraws, WeighedQuery, WeighedText
 
 
 def load(path: str | Path) -> Run:
@@ -108,9 +107,6 @@ __all__ = [
     "Searched",
     "StoppedDraws",
     "TriedVariant",
-    "WeighedDraws",
-    "WeighedQuery",
-    "WeighedText",
     "calibration_file",
     "holder_of",
     "holding",

@@ -24,7 +24,6 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, Stoppe
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
-from leakbound.store.weighed import Weighed
 from leakbound.types import JsonObject, Prompt, Query, Usage
 
 
@@ -77,7 +76,6 @@ class Arm:
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
         self.proofs = Proofs(self.folder / "proofs", self.identity)
-        self.weighed = Weighed(self.folder / "weighed", self.identity)
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()
@@ -197,8 +195,7 @@ class Arm:
         """
         parts = (file for part in self.parts for file in self._files(part))
         scores = (self.scores_file(slug), self.masses.ranges_file(slug))
-        rare = (self.proofs.file(slug), self.weighed.file(slug))
-        named = [*parts, self._looks_file, self._cut_file, *scores, *rare]
+        named = [*parts, self._looks_file, self._cut_file, *scores, self.proofs.file(slug)]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -315,8 +312,8 @@ class Arm:
         if not self.masses.has_ranges(scorer, slug):
             return None
         ranges = [self.masses.ranges_digest(slug)] if self.explored else []
-        rare = (self.proofs.digest(slug), self.weighed.digest(slug))
-        return [self.scores_digest(slug), *ranges, *(each for each in rare if each)]
+        proofs = self.proofs.digest(slug)
+        return [self.scores_digest(slug), *ranges, *([proofs] if proofs else [])]
 
     def scores_file(self, slug: str) -> Path:
         return self.folder / "scores" / f"{slug}.parquet"

@@ -135,11 +135,6 @@ class EstimateRow:
         """How the ends were found."""
         return self.estimate.method
 
-    @property
-    def standard_error(self) -> float | None:
-        """Of the point estimate of weighted draws, no bound; None of any other."""
-        return self.estimate.standard_error
-
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON holds it: its columns, and what they are about in words."""
         return {"estimand": self.estimand, "target": self.target, **row_of(self)}

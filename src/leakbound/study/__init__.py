@@ -7,7 +7,6 @@ from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Explore, FixedN, SamplingPlan, Until
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.study.study import CONFIDENCE, Study, StudyFields, study_of
-from leakbound.study.weighing import Weighing
 
 __all__ = [
     "CONFIDENCE",
@@ -24,6 +23,5 @@ __all__ = [
     "Study",
     "StudyFields",
     "Until",
-    "Weighing",
     "study_of",
 ]

@@ -85,15 +85,3 @@ class Proving:
     events: tuple[Event, ...]
     lows: tuple[float, ...]
     forwards: int
-
-
-@dataclass(frozen=True, slots=True)
-class LogRange:
-    """A natural log-probability: what it is at least, as computed, and at most.
-
-    The ends hold for any logits within the measured margin; -inf is impossible.
-    """
-
-    least: float
-    value: float
-    most: float

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Redrawn, Sample, Usage
-from leakbound.types.exploring import Effort, Exploration, LogRange, Proving, Ranges
+from leakbound.types.exploring import Effort, Exploration, Proving, Ranges
 from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
 from leakbound.types.records import Json, JsonObject
@@ -260,25 +260,6 @@ class Redraws(Protocol):
 
         A draw may have another token than it has here only where its random number lies within
         the margin of that token's edge. InputError where probabilities cannot be exact.
-        """
-        ...
-
-
-@runtime_checkable
-class Weighs(Protocol):
-    """An engine that tells within what the probability of known tokens lies."""
-
-    def log_ranges(
-        self,
-        outputs: Sequence[tuple[Query, tuple[int, ...]]],
-        decoding: Decoding,
-        whole: bool = True,
-    ) -> list[LogRange | None]:
-        """Of generated token ids, teacher-forced, under a decoding that may truncate or adapt.
-
-        If `whole`, of the output that they are, with the end token, or to the length limit; else
-        of all outputs that begin with them. None where they are no output, or logits are
-        unusable. InputError where probabilities cannot be exact.
         """
         ...
 

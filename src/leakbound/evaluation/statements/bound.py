@@ -25,7 +25,6 @@ from leakbound.evaluation.statements.independence import require_independent_dra
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved, raised_rows
 from leakbound.evaluation.statements.rows import rows_of
-from leakbound.evaluation.statements.weighed import WeighedArm
 from leakbound.scorers import make_scorer
 from leakbound.store import (
     ALL,
@@ -138,7 +137,6 @@ def _arm_rows(run: Run, arm: Arm, scorer: Scorer, confidence: float) -> Iterator
     ]
     yield from raised_rows(_drawn_rows(run, arm, scorer, known, confidence), arm, proofs)
     yield from proofs
-    yield from _weighed_rows(arm, scorer, confidence)
 
 
 def _drawn_rows(
@@ -153,17 +151,6 @@ def _drawn_rows(
     if len(query_ids) == len(arm.asked.questions) and arm.key.asks != "attack":
         together = _together(run, arm, scorer, known, confidence)
         yield from rows_of(arm.name, scorer.name, ALL, *together)
-
-
-def _weighed_rows(arm: Arm, scorer: Scorer, confidence: float) -> Iterator[EstimateRow]:
-    """What is proved with what weighted draws add: each question, and the worst of all."""
-    known = WeighedArm.of(arm, scorer)
-    if known is None:
-        return
-    for query_id, estimate in known.each(confidence):
-        yield from rows_of(arm.name, scorer.name, [query_id], estimate)
-    if len(known.query_ids) == len(arm.asked.questions):
-        yield from rows_of(arm.name, scorer.name, ALL, known.worst(confidence))
 
 
 def _each(

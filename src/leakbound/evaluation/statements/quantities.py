@@ -12,11 +12,6 @@ FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing o
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
 LEAK_X = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
 RHO = 2.0  # of the ED score
-WEIGHED: tuple[Quantity, ...] = (
-    "importance-sampled leak probability",
-    "importance-sampled mean leakage",
-)
-"""The same from weighted draws: of a binary scorer, and of any other."""
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",

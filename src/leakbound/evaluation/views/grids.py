@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar, Unpack
 
-from leakbound.evaluation.statements.quantities import WEIGHED
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.remarks import remarks, title_of
 from leakbound.evaluation.views.table import (
@@ -264,8 +263,6 @@ def _statement(row: EstimateRow) -> str:
         return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
         return f"{row.about.name}, mean"
-    if row.quantity in WEIGHED:
-        return "Worst, with weighted draws"
     judged = row.quantity == "corrected leak probability"
     return "Mean, corrected for the judge" if judged else ""
 

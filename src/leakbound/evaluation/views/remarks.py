@@ -14,7 +14,6 @@ from leakbound.evaluation.views.words import (
     greedy_rows,
     known,
     proved,
-    weighed,
 )
 from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
 from leakbound.text.figures import DASH, many, number
@@ -47,7 +46,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "the questions"
     )
     says_of = (
-        _leaked, _proved, _weighed, _decided, _explored, _imported, _corrected, _undecided,
+        _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
         _assumed,
     )  # fmt: skip
     said = (says(view, model, scorer) for says in says_of for model in view.models)
@@ -73,12 +72,6 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
     """What leaking texts of known probability prove of a model; empty where that is nothing."""
     said = proved(view, model, scorer)
-    return f"{model.label}: {said}" if said else ""
-
-
-def _weighed(view: View, model: Model, scorer: ScorerView) -> str:
-    """What weighted draws add to that; empty where none were made."""
-    said = weighed(view, model, scorer)
     return f"{model.label}: {said}" if said else ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Unpack
 
-from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE, WEIGHED
+from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.stats.about import Quantity
@@ -86,11 +86,6 @@ class Measured:
     def proved(self) -> EstimateRow | None:
         """What leaking texts prove of its leakage; None where none were looked for."""
         return self.rows.first(quantity=LEAKAGE, proved=True)
-
-    @cached_property
-    def weighed(self) -> EstimateRow | None:
-        """What is proved of it with what weighted draws add; None where none were made."""
-        return self.rows.first(quantity=WEIGHED)
 
     @cached_property
     def proved_leak_at_k(self) -> EstimateRow | None:

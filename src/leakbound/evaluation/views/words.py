@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from leakbound import stats
-from leakbound.evaluation.statements.quantities import WEIGHED
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
@@ -184,22 +183,6 @@ def extraction(cell: Measured) -> str:
     return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(said)}" if said else ""
 
 
-def weighed(view: View, model: Model, scorer: ScorerView) -> str:
-    """What weighted draws add to what is proved of the questions; empty where none were made."""
-    cells = [cell for cell in cells_of(view, model, scorer) if cell.weighed]
-    rows = [(cell.weighed, cell.proved.lower if cell.proved else 0.0) for cell in cells]
-    beyond = sum(row.lower > proof for row, proof in rows if row is not None)
-    first = next((row for row, _ in rows if row is not None), None)
-    if first is None:
-        return ""
-    said = f"with {first.n:,} weighted draws of each question beside what is proved: "
-    if worst := model.rows.of(scorer.name).first(quantity=WEIGHED, scope="worst question"):
-        says = "leaks with probability" if scorer.binary else "has a mean score"
-        ends = f"between {at_least(worst.lower)} and {above(worst.upper)}"
-        said += f"the worst question {says} {ends}; "
-    return f"{said}{beyond} of {len(rows)} are shown to leak more than is proved"
-
-
 def proof(cell: Measured) -> str:
     """What leaking texts prove of a question; empty where nothing is proved."""
     if cell.proved is None or not cell.proved.lower:
@@ -230,11 +213,6 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
         told.append(f"proved, given the measured margin: {proved}")
     if scorer.binary and (extracted := extraction(cell)):
         told.append(extracted)
-    if more := cell.weighed:
-        ends = f"at least {at_least(more.lower)}, at most {above(more.upper)}"
-        error = more.standard_error
-        give = "" if error is None else f" (standard error {nearly(error)})"
-        told.append(f"with {more.n:,} weighted draws: {nearly(more.value)}{give}, {ends}")
     return "; ".join(told)
 
 
