@@ -30,7 +30,6 @@ from leakbound import stats
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
-from leakbound.evaluation.drawing.propose import SHOWN_DRAWS
 from leakbound.sampling.forest import Root
 from leakbound.scorers import score_ranges, score_texts
 from leakbound.types import (
@@ -50,6 +49,7 @@ WIDTH = 20
 FROM_ANSWER = "prover from the answer"
 FROM_DRAWS, SHOWN = "prover from draws too", "prover shown the answer"
 DRAWN = "draws (99 %)"
+SHOWN_DRAWS = 64  # of a question, of the model that is shown the answer
 LEVEL, SURE = 0.99, 1 - 1e-6  # of draws as a method, and of those that proofs are held against
 MOST_DRAWS = 1 << 17  # of the forest for one question
 

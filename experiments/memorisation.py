@@ -101,8 +101,8 @@ def asked(options: argparse.Namespace, prefix: int) -> Run:
     )
     marker = out / "proved"
     if not marker.exists():
-        prove(run, options.budget, options.near, proposals=("none",))
-        prove(run, VERBATIM_BUDGET, VERBATIM, proposals=("none",))
+        prove(run, options.budget, options.near)
+        prove(run, VERBATIM_BUDGET, VERBATIM)
         marker.touch()
     return load(out)
 

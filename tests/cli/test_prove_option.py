@@ -1,4 +1,4 @@
-"""`leakbound evaluate --prove`: rare leaks searched for in the run's own command, and proposals."""
+"""`leakbound evaluate --prove`: rare leaks searched for in the run's own command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from commands import SMALL, done, leakbound, refused
 from estimates import rows
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation.drawing import prove as proving
-from leakbound.evaluation.drawing.propose import DRAWS, SHOWN_DRAWS
 from leakbound.scorers.keyword import Keyword
 from leakbound.store import Run
 from leakbound.store.tables import read_table
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from leakbound.study import Prove
 
 SEARCHED = ("--prove", 60)
 
@@ -41,12 +40,6 @@ def proofs(run: Path) -> dict[str, float]:
     """What is proved of each question."""
     found = rows(Run.open(run), arm="target", quantity="leak probability", proved=True)
     return {str(row.query_id): row.lower for row in found}
-
-
-def proposed(run: Path) -> Run:
-    """The one run of proposals in a run."""
-    (folder,) = (run / "proposals").iterdir()
-    return Run.open(folder)
 
 
 @pytest.fixture
@@ -119,68 +112,35 @@ def test_a_control_is_not_proved(
     assert {file.parents[1].name for file in tmp_path.rglob("proofs/*.parquet")} == {"target"}
 
 
-def test_without_a_proposal_the_model_is_drawn_from_right_after_the_answer(proved: Path) -> None:
-    trial = proposed(proved)
-    shown = [query.examples for query in trial.queries]
-    assert shown == [((prompt.question, prompt.answer),) for prompt in trial.prompts]
-    (arm,) = trial.arms.values()
-    assert arm.usage.draws == 2 * SHOWN_DRAWS
+def test_no_model_is_drawn_from_for_leads(proved: Path) -> None:
+    assert not (proved / "proposals").exists()
+    assert all(proofs(proved).values())
 
 
 @pytest.mark.slow
-def test_nobody_proposes_where_that_is_said(model: Path, questions: Path, tmp_path: Path) -> None:
-    done(*command(model, questions, tmp_path / "run", *SEARCHED, "--proposal", "none"))
-    assert not (tmp_path / "run" / "proposals").exists()
-    assert all(proofs(tmp_path / "run").values())
-
-
-@pytest.mark.slow
-def test_a_model_that_is_named_is_drawn_from_once(
-    control: Path, run: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_leaks_of_a_named_run_is_where_the_search_begins(
+    control: Path, run: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done("prove", run, "--budget", 60, "--proposal", control)
-    trial = proposed(run)
-    assert [query.examples for query in trial.queries] == [(), ()]
-    (arm,) = trial.arms.values()
-    assert arm.usage.draws == 2 * DRAWS
-    before = proofs(run)
-
-    def ran(*_: object, **__: object) -> Iterator[Any]:
-        raise AssertionError("drawn again")
-
-    monkeypatch.setattr(TransformersEngine, "generate", ran)
-    done("prove", run, "--budget", 61, "--proposal", control)
-    assert all(after >= before[name] for name, after in proofs(run).items())
-
-
-@pytest.mark.slow
-def test_what_leaks_of_a_proposal_is_where_the_search_begins(
-    model: Path, control: Path, run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leads: dict[Path | str, set[str]] = {}
+    other = tmp_path / "other"
+    done(*command(control, questions, other))
+    leads: dict[int, set[str]] = {}
     whole = proving.prove_question
-    for proposal in ("none", control):
+    for runs in ([], ["--proposal", other]):
 
-        def noted(engine: Any, job: proving.ProveJob, of: Path | str = proposal) -> Any:
+        def noted(engine: Any, job: proving.ProveJob, of: int = len(runs)) -> Any:
             leads.setdefault(of, set()).update(job.asked.leads)
             return whole(engine, job)
 
         monkeypatch.setattr(proving, "prove_question", noted)
-        done("prove", run, "--budget", 60, "--proposal", proposal)
-    assert leads["none"] < leads[control]
-    said = {row.completion.text for row in proposed(run).completions}
-    assert leads[control] - leads["none"] <= said
-    assert all({"Ann", "Bob"} & set(text.split()) for text in leads[control])
+        done("prove", run, "--budget", 60, *runs)
+    assert leads[0] < leads[2]
+    said = {row.completion.text for row in Run.open(other).completions}
+    assert leads[2] - leads[0] <= said
+    assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
 
 
-@pytest.fixture(scope="module")
-def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with other words."""
-    folder = tmp_path_factory.mktemp("stranger") / "model"
-    tokenizer = tiny_tokenizer(("Question:", "Answer:", "who", "wrote", "what"))
-    tiny_llama(len(tokenizer), 3).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+def test_a_study_that_said_nobody_proposes_is_read() -> None:
+    assert Prove(60, ("none", "runs/before")) == Prove(60, ("runs/before",))
 
 
 @pytest.mark.parametrize(
@@ -190,10 +150,11 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("--prove", 60, "--temperature", 0), ("`prove`", "greedy")),
         (("--prove", 0), ("forwards", "at least 1")),
         (("--prove", 60, "--max-tokens", 40), ("max_tokens 40",)),
-        (("--prove", 60, "--proposal", "{stranger}"), ("{stranger}", "another tokenizer")),
-        (("--prove", 60, "--proposal", "openai:http://127.0.0.1:9/v1#m"), ("server",)),
-        (("--prove", 60, "--proposal", "./nowhere"), ("nowhere",)),
-        (("--prove", 60, "--proposal", "none", "--proposal", "x"), ("'none'", "x")),
+        (
+            ("--prove", 60, "--proposal", "{model}"),
+            ("`{model}` is no finished run", "leakbound evaluate {model}", "name that run"),
+        ),
+        (("--prove", 60, "--proposal", "./nowhere"), ("nowhere", "is no finished run")),
         (("--proposal", "x"), ("`--proposal` x", "`--prove`")),
     ],
     ids=str,
@@ -201,13 +162,12 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_cannot_be_proved_is_refused_before_anything_is_drawn(
     model: Path,
     questions: Path,
-    stranger: Path,
     tmp_path: Path,
     more: tuple[object, ...],
     named: tuple[str, ...],
 ) -> None:
-    told = [str(each).format(stranger=stranger) for each in more]
-    said = [each.format(stranger=stranger) for each in named]
+    told = [str(each).format(model=model) for each in more]
+    said = [each.format(model=model) for each in named]
     how = ("--benchmark", questions, "--out", tmp_path / "run", "--max-new-tokens", 4)
     count = () if "--max-tokens" in told else ("-n", 16)
     refused(leakbound("evaluate", model, *how, *count, *told), *said)
@@ -224,21 +184,11 @@ def test_a_model_behind_a_server_and_sampling_alone_are_refused(
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.slow
-def test_another_tokenizer_is_refused_by_prove_too(
-    run: Path, stranger: Path, tmp_path: Path
-) -> None:
-    refused(leakbound("prove", run, "--proposal", stranger), str(stranger), "another tokenizer")
-    assert not (run / "proposals").exists()
-    same = tiny_model_folder(tmp_path / "same", seed=5)
-    done("prove", run, "--budget", 60, "--proposal", same)
-
-
 def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(Keyword, "bounds")
-    told = done("prove", run, "--budget", 20, "--proposal", "none").err
+    told = done("prove", run, "--budget", 20).err
     assert "note: 'keyword' has no `bounds` of prefixes" in told
     (file,) = (run / "arms" / "target" / "proofs").glob("*.parquet")
     assert set(read_table(file)["ended"].to_pylist()) == {True}

@@ -30,7 +30,7 @@ def proved(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = Path(shutil.copytree(finished, tmp_path_factory.mktemp("proved") / "run"))
     done("score", run, "--scorer", "keyword", "--scorer", "rouge-l-recall")
     for scorer in ("keyword", "rouge-l-recall"):
-        done("prove", run, "--budget", 60, "--scorer", scorer, "--proposal", "none")
+        done("prove", run, "--budget", 60, "--scorer", scorer)
     return run
 
 

@@ -84,14 +84,13 @@ def proved(drawn: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return found(run)
 
 
-@pytest.mark.parametrize("questions", [0, 3, QUESTIONS])
+@pytest.mark.parametrize("questions", [1, 3, QUESTIONS])
 def test_a_search_killed_once(
     questions: int, drawn: Path, proved: dict[str, Any], tmp_path: Path
 ) -> None:
-    """After so many questions; with none it draws proposals, with all of them it is bounding."""
+    """After so many questions; with all of them it is bounding."""
     run = Path(shutil.copytree(drawn, tmp_path / "run"))
-    ready = partial(reached, run, questions) if questions else (run / "proposals").exists
-    kill_when(ready, moment(questions), prove(), run)
+    kill_when(partial(reached, run, questions), moment(questions), prove(), run)
     finish(prove(), run)
     assert found(run) == proved
 
@@ -113,13 +112,12 @@ def kept(run: Path) -> list[bytes]:
     return [line for file in files for line in file.read_bytes().splitlines() if line]
 
 
-@pytest.mark.parametrize("questions", [0, 4])
+@pytest.mark.parametrize("questions", [1, 4])
 def test_an_evaluation_that_proves_killed_once(
     questions: int, evaluate: list[str], proved: dict[str, Any], tmp_path: Path
 ) -> None:
-    """It ends as `evaluate` and then `prove`; with none it draws proposals."""
+    """It ends as `evaluate` and then `prove`."""
     run, command = tmp_path / "run", [*evaluate, "--prove", str(BUDGET), "--out"]
-    ready = partial(reached, run, questions) if questions else (run / "proposals").exists
-    kill_when(ready, 0, command, run)
+    kill_when(partial(reached, run, questions), 0, command, run)
     finish(command, run)
     assert found(run) == proved

@@ -128,6 +128,6 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:
-        say("not counted: what --prove searches once all is drawn, and what proposals are drawn")
+        say("not counted: what --prove searches once all is drawn")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")

@@ -153,8 +153,8 @@ attack = under(
     ),
 )
 PROPOSAL = (
-    "Whose leaking answers are tried too, such as the model before unlearning; repeatable. none: "
-    "nobody's.  [default: the model's own, shown the answer]"
+    "A finished run whose leaking answers are tried too, such as of the model before unlearning; "
+    "repeatable."
 )
 proving = under(
     SCORED,
@@ -165,7 +165,7 @@ proving = under(
         metavar="BUDGET",
         help="Search for leaks too rare to be drawn: forwards per question.",
     ),
-    click.option("--proposal", "proposals", multiple=True, metavar="MODEL|RUN", help=PROPOSAL),
+    click.option("--proposal", "proposals", multiple=True, metavar="RUN", help=PROPOSAL),
 )
 no_attack = click.option("--attack", "attack_budget", type=int, hidden=True)  # refused, and why
 scorers = click.option(

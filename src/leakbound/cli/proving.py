@@ -31,7 +31,7 @@ _TAKEN_OUT = (
 @click.option(
     "--proposal",
     "proposals",
-    metavar="MODEL|RUN",
+    metavar="RUN",
     multiple=True,
     help=opt.PROPOSAL,
 )
@@ -50,11 +50,9 @@ def prove(
     """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
 
     None of RUN's draws is drawn again. The model's own probabilities of leaking answers are added
-    up: from the benchmark's answers, from what RUN's models and --proposal said, and from a search
-    around these. A --proposal that is a model is drawn from, in the questions' own words, and kept
-    in RUN; without any, RUN's model is, right after it was shown question and answer. The sum is a
-    lower bound without chance, given the measured margin for rounding, and so is leak@k for every
-    k. Table, report and certificate have it from then on.
+    up: from the benchmark's answers, from what RUN's models and those of --proposal said, and from
+    a search around these. The sum is a lower bound without chance, given the measured margin for
+    rounding, and so is leak@k for every k. Table, report and certificate have it from then on.
     """
     from leakbound.evaluation import prove as verb
 

@@ -113,9 +113,8 @@ def evaluate(
         score_run(run, asked.scorers, progress, asked.drawing.at)
         if asked.study.prove is not None:
             scorer = min(asked.scorers, key=lambda one: not one.binary)
-            opens = partial(asked.study.settings.open, benchmark=asked.benchmark)
             at = asked.drawing.at
-            prove_arms(run, engine, scorer, asked.study.prove, opens, at=at, progress=progress)
+            prove_arms(run, engine, scorer, asked.study.prove, at=at, progress=progress)
     if asked.study.calibration is not None:
         calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
     bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
@@ -237,10 +236,8 @@ def prove(
         forwards: prefixes of each question that the model may forward, at most.
         scorer: by name (default: the first of the run that is binary, else its first).
         model: where the run's model is now, or its engine (None: where it was).
-        proposals: models with the same tokenizer, and finished runs of the same questions, such as
-            of the model before unlearning: where their answers leak the search begins, beside the
-            true answer and the run's own. Without any, the run's model proposes, shown the answer;
-            "none": nobody.
+        proposals: finished runs of the same questions, such as of the model before unlearning:
+            where their answers leak the search begins, beside the true answer and the run's own.
         progress: called with phase, done, total and unit.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
@@ -256,15 +253,12 @@ def prove(
             f"`leakbound score {run.path} --scorer {chosen.name}` first."
         )
 
-    def opens(where: str) -> Generate:
-        return study.settings.open(where, study.load())
-
     if isinstance(model, Generate):
         engine = model
     else:
         require_explorable(where := str(model or arms[0].spec.model), PROVING)
-        engine = opens(where)
-    prove_arms(run, engine, chosen, asked, opens, progress=progress)
+        engine = study.settings.open(where, study.load())
+    prove_arms(run, engine, chosen, asked, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
     bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen

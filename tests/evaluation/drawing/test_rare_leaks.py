@@ -54,7 +54,7 @@ def test_the_benchmark_says_its_answer_in_other_words_too(
     folder = str(tiny_model_folder(tmp_path / "model"))
     other = replace(TASK.prompts[1], paraphrased_answer="the sea")
     task = replace(TASK, prompts=(TASK.prompts[0], other))
-    evaluate(folder, task, n=8, prove=Prove(30, ("none",)), out=tmp_path / "run")
+    evaluate(folder, task, n=8, prove=Prove(30), out=tmp_path / "run")
     assert leads["a"][:2] == ("Ann", "Ann sea")
     assert leads["b"][0] == "Bob"
     assert "the sea" not in leads["b"]

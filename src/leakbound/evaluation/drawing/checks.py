@@ -8,9 +8,9 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
-from leakbound.evaluation.drawing.propose import require_proposals
 from leakbound.evaluation.drawing.prove import is_proved, require_prover
 from leakbound.evaluation.drawing.readings import require_able
+from leakbound.evaluation.drawing.said import named_runs
 from leakbound.evaluation.drawing.search import retained_pairs
 from leakbound.evaluation.planning.metrics import Wanted
 from leakbound.evaluation.planning.models import ModelArm
@@ -36,7 +36,7 @@ def require_possible(
         for job in jobs:
             if is_proved(job.key, job.decoding):
                 require_prover(job.engine, str(job.key), job.decoding)
-        require_proposals(run, jobs[0].engine, drawing.prove)
+        named_runs(run, drawing.prove.proposals)
 
 
 def require_inputs_fit(

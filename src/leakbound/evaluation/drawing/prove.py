@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -16,8 +16,7 @@ from leakbound.evaluation.drawing.explore import (
     require_explores,
     why_unknown,
 )
-from leakbound.evaluation.drawing.propose import proposals, require_proposals
-from leakbound.evaluation.drawing.said import said_by
+from leakbound.evaluation.drawing.said import named_runs, said_by
 from leakbound.evaluation.planning.crew import HeldScorer, ScoringCrew
 from leakbound.evaluation.scoring.score import prompts_by_query, slug
 from leakbound.scorers import Threshold, check_bounds, score_texts
@@ -192,22 +191,20 @@ def prove_arms(
     engine: Generate,
     scorer: Scorer,
     asked: Prove,
-    opens: Callable[[str], Generate],
     *,
     at: ScoringCrew | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Search every arm of the run that is proved, from what the run said and what is proposed.
+    """Search every arm of the run that is proved, from what it and the runs that are named said.
 
-    `opens` opens a proposing model by its name; `at`: the workers that search, if any. The run has
-    a note of what failed, of what the scorer cannot settle, and of leads that led to nothing.
-    InputError and MixError before anything is drawn or searched.
+    `at`: the workers that search, if any. The run has a note of what failed, of what the scorer
+    cannot settle, and of leads that led to nothing. InputError and MixError before anything is
+    searched.
     """
     arms = arms_to_prove(run)
     for arm in arms:
         require_proves(engine, arm, run)
-    require_proposals(run, engine, asked)
-    others = proposals(run, arms, engine, asked, opens, progress)
+    others = named_runs(run, asked.proposals)
     search = RareLeaks(scorer, asked.forwards, said_by(run, others), at)
     if not tells_prefixes(scorer):
         run.notes.append(

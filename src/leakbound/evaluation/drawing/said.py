@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from leakbound.errors import InputError
+from leakbound.evaluation.drawing.sample import finished_run
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.store import Arm, Run
 
@@ -22,6 +23,24 @@ def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
         for name, said in said_in(each.arms.values()).items():
             if name in shared:
                 found.setdefault(name, Counter()).update(said)
+    return found
+
+
+def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
+    """The finished runs of these names, which asked questions of this run.
+
+    Raises InputError for a name that is no run, and for a run about none of the questions.
+    """
+    found = []
+    for name in names:
+        if (source := finished_run(name)) is None:
+            raise InputError(
+                f"`{name}` is no finished run, and models are not drawn from here any more: their "
+                "draws added next to nothing to what is proved. Evaluate it on the same "
+                f"questions, `leakbound evaluate {name} --out RUN …`, and name that run."
+            )
+        found.append(Run.open(source))
+        shared_prompts(run, found[-1])
     return found
 
 
