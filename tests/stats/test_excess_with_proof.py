@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +20,19 @@ from leakbound.stats import (
     worst_question,
 )
 from leakbound.stats.beyond import PROVED, SHARE, raised
+from leakbound.stats.questions import BoundFunction
+
+
+def asked(bound: BoundFunction) -> BoundFunction:
+    """The same, where side and confidence have to be said."""
+    return lambda *, confidence, side: bound(confidence=confidence, side=side)
+
 
 HITS, BASE, N = [30, 12, 6], [5, 2, 1], [60, 60, 60]
-CONTROL = partial(proportion_bound, BASE, N)
-EXCESS = partial(excess_of, partial(proportion_bound, HITS, N), CONTROL)
-MEAN_CONTROL = partial(proportion_over_questions, BASE, N, seed=1)
-MEAN = partial(excess_of, partial(proportion_over_questions, HITS, N, seed=1), MEAN_CONTROL)
+CONTROL = asked(partial(proportion_bound, BASE, N))
+EXCESS = asked(partial(excess_of, partial(proportion_bound, HITS, N), CONTROL))
+MEAN_CONTROL = asked(partial(proportion_over_questions, BASE, N, seed=1))
+MEAN = asked(partial(excess_of, partial(proportion_over_questions, HITS, N, seed=1), MEAN_CONTROL))
 MARGIN = 1e-12
 
 
@@ -54,6 +62,19 @@ def test_the_share_is_set_aside_whether_or_not_anything_is_proved() -> None:
     assert (above.side, above.confidence) == ("upper", pytest.approx(0.9))
 
 
+def test_no_excess_lies_below_what_the_control_leaks_at_most() -> None:
+    """A model leaks no less than never, whatever bets on the difference say."""
+    loose = asked(lambda **how: replace(EXCESS(**how), lower=np.full(3, -0.9)))
+    made = excess_with_proof(loose, CONTROL, confidence=0.9, side="lower")
+    np.testing.assert_allclose(made.lower, [-upper_end(hits, 60, 0.01) for hits in BASE])
+    assert PROVED not in made.method
+
+
+def test_at_99_per_cent_unless_it_is_said() -> None:
+    made = excess_with_proof(EXCESS, CONTROL)
+    np.testing.assert_array_equal(made.upper, EXCESS(confidence=0.99, side="upper").upper)
+
+
 def test_a_proof_above_an_upper_end_raises_nothing() -> None:
     """One of the two is wrong, and no interval says which."""
     tally = proportion_bound([3, 3], [60, 60], confidence=0.9, side="both")
@@ -66,8 +87,8 @@ def test_a_proof_above_an_upper_end_raises_nothing() -> None:
 
 
 def test_mean_and_worst_share_one_alpha() -> None:
-    each = partial(excess_with_proof, EXCESS, CONTROL)
-    mean = partial(excess_with_proof, MEAN, MEAN_CONTROL)
+    each = asked(partial(excess_with_proof, EXCESS, CONTROL))
+    mean = asked(partial(excess_with_proof, MEAN, MEAN_CONTROL))
     made = excess_of_mean_and_worst(mean, each, 3, confidence=0.9)
     worst = partial(worst_question, each, 3)
     assert made.mean.lower == mean(confidence=0.975, side="lower").lower
