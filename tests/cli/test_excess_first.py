@@ -44,7 +44,7 @@ def test_without_a_control_that_is_what_comes_first(
 ) -> None:
     out = tmp_path / "run"
     shown = done("evaluate", model, "--benchmark", asked, "--out", out, *SMALL).out
-    assert shown.startswith("model: NO VERDICT, no control: chance is not subtracted\n")
+    assert shown.startswith("model: NO VERDICT (no control: chance is not subtracted)\n")
     assert "\nNo control: a model that never saw the data may score as much" in shown
     first = (out / "report.html").read_text(encoding="utf-8").partition("<nav")[0]
     assert "no control: chance is not subtracted" in first

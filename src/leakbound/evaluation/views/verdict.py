@@ -35,6 +35,7 @@ Kind = Literal[
 _SHOWN = 160  # characters of a text that is quoted
 _ABOVE = "SCORES ABOVE THE CONTROL"
 _THAN = "more than the control"
+_UNCONTROLLED = "(no control: chance is not subtracted)"
 _EVERYWHERE = "on average and at the worst question"
 _WORST_ALONE = "at the worst question, not shown on average"
 
@@ -217,8 +218,7 @@ def _found(
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
         says = _seen(model, scorer, words.cells_of(view, model, scorer)).upper()
-        where = "no control: chance is not subtracted"
-        return "uncontrolled", says or "NO VERDICT,", f"({where})" if says else where, worst
+        return "uncontrolled", says or "NO VERDICT", _UNCONTROLLED, worst
     if worst.lower > 0:
         where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
         where = where if len(view.questions) > 1 else _THAN
