@@ -57,6 +57,7 @@ def test_the_share_is_set_aside_whether_or_not_anything_is_proved() -> None:
     bare = excess_with_proof(EXCESS, CONTROL, confidence=0.9, side="lower")
     np.testing.assert_allclose(bare.lower, EXCESS(confidence=0.91, side="lower").lower)
     assert PROVED not in bare.method
+    assert (np.asarray(bare.upper) == 1).all()
     above = excess_with_proof(EXCESS, CONTROL, confidence=0.9)
     np.testing.assert_array_equal(above.upper, EXCESS(confidence=0.9, side="upper").upper)
     assert (above.side, above.confidence) == ("upper", pytest.approx(0.9))

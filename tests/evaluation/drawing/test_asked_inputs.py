@@ -236,7 +236,7 @@ def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(tmp_path:
         assert drawn(run.arms["target inputs"])["p1"] == 64
         tried = summary(run)[-1]
         note = tried.note
-        assert "no rewriting is left of 1 questions, asked as they are: 'p1'" in note
+        assert "no rewriting is left of 1 question, asked as they are: 'p1'" in note
         accepted = read_accepted(run.path, run.record)
         assert accepted is not None
         assert accepted[1].note is not None
