@@ -13,7 +13,7 @@ import leakbound
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
-from leakbound.errors import UnansweredError
+from leakbound.errors import InputError, UnansweredError
 from leakbound.evaluation import evaluate, run_verdicts
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
@@ -112,8 +112,8 @@ def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("leaks", "kind", "limit"),
     [
-        ((0.0, 0.0), "below", "BELOW 0.1 at every question"),
-        ((0.0, 0.6), "leaks", "of 2 questions 1 shown below 0.1, 1 shown above"),
+        ((0.0, 0.0), "below", "BELOW 0.1 at every question (99 %, by itself)"),
+        ((0.0, 0.6), "leaks", "of 2 questions 1 shown below 0.1, 1 shown above (99 % each)"),
     ],
 )
 def test_a_limit_that_the_study_named(
@@ -127,7 +127,7 @@ def test_a_limit_that_the_study_named(
 
 def test_a_limit_without_a_control(tmp_path: Path) -> None:
     found = made(tmp_path / "r", 0.0, 0.0, sampling=Until("p<=0.1", most=256)).verdict
-    assert (found.kind, found.limit) == ("below", "BELOW 0.1 at every question")
+    assert (found.kind, found.limit) == ("below", "BELOW 0.1 at every question (99 %, by itself)")
     assert found.word.startswith("NONE OF ")
 
 
@@ -190,6 +190,17 @@ def test_the_certificate_of_the_run(tmp_path: Path) -> None:
     values = json.loads(file.read_text())
     file.write_text(json.dumps(values | {"verdict": "refuted"}))
     assert run.verdict.certificate == "certificate.json was changed after it was written"
+    for text, says in (("{", "JSON"), ("[]", "is no certificate"), ("{}", "is no certificate")):
+        file.write_text(text)
+        assert says in run.verdict.certificate
+        assert says in repr(run)
+
+
+def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
+    run = made(tmp_path / "r", 0.2, 0.4, decodings=(Decoding(max_new_tokens=8, temperature=0),))
+    with pytest.raises(InputError, match=r"greedy answers alone.*above 0"):
+        leakbound.show(run)
+    assert "no verdict: " in repr(run)
 
 
 def test_departures_stand_in_one_line(tmp_path: Path) -> None:

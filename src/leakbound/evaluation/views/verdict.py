@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.by_question import targets_of
@@ -27,7 +28,6 @@ from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import many, number
 from leakbound.text.shown import as_html, as_lines
-from leakbound.types import object_of
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
@@ -138,7 +138,13 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
 
     Raises InputError where the run has no estimates, or nothing was sampled.
     """
-    return run_verdicts(run, texts=texts)[0]
+    found = run_verdicts(run, texts=texts)
+    if not found:
+        raise InputError(
+            f"`{run.path}` holds greedy answers alone, of which there is no verdict. Evaluate at a "
+            "temperature above 0."
+        )
+    return found[0]
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
@@ -173,11 +179,16 @@ def certificate(run: Run) -> str:
     file = run.path / CERTIFICATE
     if not file.exists():
         return ""
-    values = object_of(read_json(file, "Write it again with `leakbound certify`."))
+    try:
+        values = read_json(file, "Write it again with `leakbound certify`.")
+    except InputError as error:  # a run is shown whatever lies beside it
+        return str(error)
+    claim = values.get("claim") if isinstance(values, dict) else None
+    if not isinstance(values, dict) or not isinstance(claim, dict):
+        return f"{CERTIFICATE} is no certificate"
     if values.get("digest") != digest_of(values):
         return f"{CERTIFICATE} was changed after it was written"
-    claim = object_of(values.get("claim")).get("text")
-    return f"{CERTIFICATE}: {values.get('verdict')}, {claim}"
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
 
 
 def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
@@ -239,15 +250,13 @@ def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
     claims = [cell.claim for cell in cells if cell.claim is not None]
     if not claims:
         return "", False
-    limit = f"{claims[0].about.constant:g}"
+    limit, sure = f"{claims[0].about.constant:g}", percent(claims[0].confidence)
     decided = [words.decision(claim) for claim in claims]
     holds, refuted = decided.count("holds"), decided.count("refuted")
     if holds == questions:
-        return f"BELOW {limit} at every question", True
-    return (
-        f"of {many(questions, 'question')} {holds:,} shown below {limit}, {refuted:,} shown above",
-        False,
-    )
+        return f"BELOW {limit} at every question ({sure}, by itself)", True
+    each = f"{holds:,} shown below {limit}, {refuted:,} shown above ({sure} each)"
+    return f"of {many(questions, 'question')} {each}", False
 
 
 def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
@@ -257,9 +266,11 @@ def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
     rows = [cell.leakage for cell in cells]
     leaks = sum(round((row.value or 0.0) * (row.n - row.missing)) for row in rows)
     drawn = sum(row.n for row in rows)
+    missing = sum(row.missing for row in rows)
+    unknown = f" ({missing:,} without a score)" if missing else ""
     if not leaks:
-        return f"none of {many(drawn, 'draw')} leaks"
-    return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}"
+        return f"none of {many(drawn, 'draw')} leaks{unknown}"
+    return f"{leaks:,} of {many(drawn, 'draw')} leak{'s' if leaks == 1 else ''}{unknown}"
 
 
 def _example(
