@@ -68,6 +68,14 @@ def test_a_question_spans_its_bounds() -> None:
     assert root.find(".//*[@data-question='q-7']") is not None
 
 
+def test_whole_places_have_no_decimals() -> None:
+    mark = Mark("q-7", "t", Interval(0.5, 0.25, 0.75), greedy=1.0)
+    drawn = str(lanes_chart(AXES, [Lane("a", [mark], style="m1")]))
+    places = re.findall(r'(?:x|y|cx|cy|width|height|r|d)="([^"]*)"', drawn)
+    assert len(places) > 10
+    assert not [place for place in places if re.search(r"\.0(?!\d)", place)]
+
+
 def test_what_is_unknown_is_not_drawn() -> None:
     root = parsed(lanes_chart(AXES, [Lane("a", [Mark("q-1", "t", Interval(None, 0, 1))])]))
     assert not any(of_class(root, name) for name in ("dot", "value", "beside"))

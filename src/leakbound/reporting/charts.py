@@ -71,6 +71,12 @@ class Spot:
     own: bool = False
 
 
+def _tenth(place: float) -> float:
+    """A place to a tenth of a pixel, as an integer where it is one: a page has thousands."""
+    rounded = round(float(place), 1)
+    return int(rounded) if rounded.is_integer() else rounded
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The room of a chart, its margins included: shares of the axes into places."""
@@ -85,11 +91,11 @@ class Frame:
 
     def x(self, share: float) -> float:
         """How far from the left a share of the horizontal axis lies."""
-        return round(LEFT + share * self.across, 1)
+        return _tenth(LEFT + share * self.across)
 
     def y(self, share: float) -> float:
         """How far from the top a share of the vertical axis lies."""
-        return round(self.height - BOTTOM - share * (self.height - TOP - BOTTOM), 1)
+        return _tenth(self.height - BOTTOM - share * (self.height - TOP - BOTTOM))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,20 +205,20 @@ def heat_chart(
             body.append(_heat_cell(bound, LEFT + j * step, top, step, shade))
     for j, (_, text) in enumerate(axes.x_ticks):
         x = LEFT + (j + 0.5) * step
-        body.append(tag("text", text, x=f"{x:.1f}", y=height - BOTTOM + 15, class_="mid"))
+        body.append(tag("text", text, x=_tenth(x), y=height - BOTTOM + 15, class_="mid"))
     return _svg(axes, [tag("g", *body, class_=style)], width, height)
 
 
 def _heat_cell(bound: Bound, x: float, y: float, width: float, shade: float) -> Markup:
-    middle = f"{x + width / 2:.1f}"
+    middle = _tenth(x + width / 2)
     ends = f"[{below(bound.lower)}, {above(bound.upper)}]"
     return tag(
         "g",
         tag(
             "rect",
-            x=f"{x:.1f}",
+            x=_tenth(x),
             y=y,
-            width=f"{width:.1f}",
+            width=_tenth(width),
             height=CELL_HEIGHT,
             fill_opacity=f"{shade:.3f}",
             class_="heat",
@@ -234,9 +240,9 @@ def _question_mark(mark: Mark, centre: float, slot: float, axes: Axes) -> Markup
         parts.append(_bar(mark.bound, x, half, "bar", axes))
     if mark.bound is not None and (shown := nearest(mark.bound)) is not None:
         y = frame.y(shown / axes.top)
-        parts.append(tag("path", d=f"M{x - half:.1f} {y}H{x + half:.1f}", class_="value"))
+        parts.append(tag("path", d=f"M{_tenth(x - half)} {y}H{_tenth(x + half)}", class_="value"))
     if mark.greedy is not None:
-        radius = f"{min(max(half, 1.4), 3.6):.1f}"
+        radius = _tenth(min(max(half, 1.4), 3.6))
         y = frame.y(mark.greedy / axes.top)
         parts.append(tag("circle", cx=x, cy=y, r=radius, class_="dot"))
     return tag("g", *parts, data_question=mark.anchor)
@@ -258,10 +264,10 @@ def _bar(bound: Bound, x: float, half: float, kind: str, axes: Axes) -> Markup:
     top, bottom = axes.frame.y(bound.upper / axes.top), axes.frame.y(bound.lower / axes.top)
     return tag(
         "rect",
-        x=f"{x - half:.1f}",
+        x=_tenth(x - half),
         y=top,
-        width=f"{2 * half:.1f}",
-        height=f"{max(bottom - top, 0.8):.1f}",
+        width=_tenth(2 * half),
+        height=_tenth(max(bottom - top, 0.8)),
         class_=kind,
     )
 
@@ -293,7 +299,7 @@ def _plot(axes: Axes, body: Iterable[Markup]) -> Markup:
 
 
 def _svg(axes: Axes, body: Iterable[Markup], width: float, height: float) -> Markup:
-    middle, centre = (LEFT + width - RIGHT) / 2, (TOP + height - BOTTOM) / 2
+    middle, centre = _tenth((LEFT + width - RIGHT) / 2), _tenth((TOP + height - BOTTOM) / 2)
     turn = f"translate(12 {centre:g}) rotate(-90)"
     return tag(
         "svg",

@@ -97,6 +97,7 @@ def test_one_question_one_draw(tmp_path: Path) -> None:
     found = made(tmp_path / "r", 1.0, sampling=FixedN(1)).verdict
     assert found.headline == "1 OF 1 DRAW LEAKS (no control: chance is not subtracted)"
     assert "1 question of b, 1 draw of every question" in found.sure
+    assert found.seen == "1 of 1 greedy answer leaks"
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:

@@ -312,8 +312,9 @@ def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
     scores = words.known(words.greedy_rows(model, scorer))
     if not scorer.binary or not scores:
         return seen
-    leaking = f"{scores.count(1.0):,} of {many(len(scores), 'greedy answer')}"
-    return f"{seen}, and {leaking}" if seen else f"of the greedy answers {leaking} leak"
+    leak = scores.count(1.0)
+    of = f"{leak:,} of {many(len(scores), 'greedy answer')}"
+    return f"{seen}, and {of}" if seen else f"{of} leak{'s' if leak == 1 else ''}"
 
 
 def _how_often(text: Text) -> str:
