@@ -1,4 +1,4 @@
-"""README's commands and Python as they are written: they parse, and the example finds its row."""
+"""Commands and Python of README and `docs/own-model.md` parse; README's example finds its row."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from leakbound.cli import group
 from leakbound.evaluation import evaluate
 from leakbound.types import Prompt
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", README, re.M | re.S))
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BOTH = README + (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
+BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", BOTH, re.M | re.S))
 COMMANDS = [
-    *re.findall(r"`(leakbound [^`]+)`", README),
+    *re.findall(r"`(leakbound [^`]+)`", BOTH),
     *re.findall(r"^(?:\$ \S*/)?(leakbound .+)$", BLOCKS, re.M),
 ]
 
@@ -27,7 +29,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
 def test_every_command_names_options_that_exist(command: str) -> None:
     _, name, *arguments = shlex.split(command)
-    if "--help" in (name, *arguments):
+    if {"--help", "--help-all"} & {name, *arguments}:
         return
     found = group.get_command(click.Context(group), name)
     assert found is not None, name
@@ -38,9 +40,14 @@ def test_every_command_names_options_that_exist(command: str) -> None:
 
 def test_the_claims_about_rouge_say_when_a_score_is_a_leak() -> None:
     """TOFU's scorer is ROUGE-L, of which Pr[leak] is not defined without a threshold."""
-    (row,) = re.findall(r"^.*--until .*$", README, re.M)
-    assert "--scorer 'rouge-l-recall>=0.5' --until" in row
-    assert "`leakbound certify runs/mine --max-leak 0.01 --threshold 0.5`" in README
+    rows = re.findall(r"^\|.*--until .*$", BOTH, re.M)
+    assert len(rows) == 2
+    assert all("--scorer 'rouge-l-recall>=0.5' --until" in row for row in rows)
+    assert BOTH.count("`leakbound certify runs/mine --max-leak 0.01 --threshold 0.5`") == 2
+
+
+def test_readme_is_read_in_five_minutes() -> None:
+    assert len(README.split()) <= 900
 
 
 def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_path: Path) -> None:
