@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commands import Result, done, leakbound
 
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 CLIPBOARD, TURNED, EIGHT_BIT = "\x1b]52;c;ZXZpbA==\x07", "\u202egnp\u202c", "\x9b2J"
 EVIL = f"{CLIPBOARD}{TURNED}{EIGHT_BIT}\r\u2066"

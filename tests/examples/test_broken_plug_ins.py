@@ -254,6 +254,6 @@ def test_losses_and_objectives(
 
 
 def test_what_fails_in_our_own_code_is_not_blamed_on_them(site: Path, tmp_path: Path) -> None:
-    put(site, "__import__('leakbound.text.plain', fromlist=['visible']).visible(3)")
+    put(site, "__import__('leakbound.text.shown', fromlist=['visible']).visible(3)")
     with pytest.raises(TypeError):
         evaluate(tmp_path, "--scorer", "theirs")

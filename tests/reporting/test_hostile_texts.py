@@ -14,7 +14,7 @@ from test_report_page import Page
 from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS
 from leakbound.reporting import picture, write_report
 from leakbound.store import Run
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ from itertools import product
 
 import pytest
 
-from leakbound.text.rouge import rouge_l
-from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
+from leakbound.text.rouge import f1_bounds, recall_bounds, rouge_l
 
 REFERENCES = ("a", "a b", "a b c a", "the cats were running home, the cat said", "b " * 40 + "a")
 

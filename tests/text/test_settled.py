@@ -11,8 +11,7 @@ import unicodedata
 import pytest
 from rouge_score.tokenizers import DefaultTokenizer
 
-from leakbound.text.keywords import normalise
-from leakbound.text.settled import settled_characters, settled_words
+from leakbound.text.keywords import normalise, settled_characters, settled_words
 
 CHARACTERS = [c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c) != "Cn"]
 BLANKS = [c for c in CHARACTERS if c.isspace()]

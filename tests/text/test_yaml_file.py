@@ -8,7 +8,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.study import Study
-from leakbound.text.yaml_file import MOST, read_yaml
+from leakbound.text.rows import MOST, read_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)

@@ -22,7 +22,7 @@ from leakbound.evaluation import bound, evaluate
 from leakbound.evaluation.views.verdict import Kind
 from leakbound.store import Holder, Run, locked, write_sealed
 from leakbound.store.files import write_json
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 from leakbound.types import Decoding
 from leakbound.viewing import pages, serving
 from leakbound.viewing.catalogue import Catalogue, Listed, listed

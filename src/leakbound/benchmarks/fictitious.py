@@ -19,7 +19,7 @@ from leakbound.benchmarks.benchmark import Benchmark, Prompts
 from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.text.keywords import answer_keywords
-from leakbound.text.yaml_file import read_yaml
+from leakbound.text.rows import read_yaml
 from leakbound.types import Prompt, Role, from_json
 
 _PERTURBED = 5

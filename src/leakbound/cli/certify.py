@@ -14,7 +14,7 @@ from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.saying import bold, say, write
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification

@@ -16,7 +16,7 @@ from unicodedata import east_asian_width
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
 from leakbound.text.figures import share as percentage
 from leakbound.text.figures import tied
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 from leakbound.types import Progress, silent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 import click
 
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 
 def say(text: str, *, err: bool = False) -> None:

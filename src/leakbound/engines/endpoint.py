@@ -21,7 +21,7 @@ from leakbound.engines.manner import require_offered
 from leakbound.engines.reply_cache import ReplyCache, default_folder
 from leakbound.engines.server import NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import IncompleteError
-from leakbound.text.replies import json_object
+from leakbound.text.rows import json_object
 from leakbound.types import Decoding, Json, JsonObject, Request
 
 _SILENT = 20  # requests in a row without a reply, after which no other is tried

@@ -25,7 +25,7 @@ from leakbound.losses.family import keywords, require_kind
 from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
 from leakbound.objective.terms import Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts
-from leakbound.text.yaml_file import read_yaml
+from leakbound.text.rows import read_yaml
 from leakbound.types import from_json
 
 _SUFFIXES = (".yaml", ".yml")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from leakbound.plotting.material import Material
-from leakbound.text.plain import as_cell
+from leakbound.text.shown import as_cell
 
 if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas

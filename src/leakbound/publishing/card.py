@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from leakbound import __version__
 from leakbound.evaluation import Table, run_verdicts, summary
 from leakbound.store import Run
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 _CAUTION = (
     "Every interval holds by itself at its confidence, for these questions under this decoding. "

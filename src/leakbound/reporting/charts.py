@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from leakbound.evaluation.views.table import Bound, interval, nearest
 from leakbound.text.figures import above, below, number
-from leakbound.text.svg import tag
+from leakbound.text.shown import tag
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 66, 12, 10, 40

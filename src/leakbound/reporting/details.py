@@ -33,7 +33,7 @@ from leakbound.reporting.figures import ENDS, Data, Figure
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 from leakbound.text.figures import number, tied
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 from leakbound.types import Json, JsonObject
 
 _DIGITS = 4  # of a chart's data

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from leakbound.evaluation.views.compared_verdict import ModelMoves, Move, Moved
 from leakbound.evaluation.views.table import Interval, interval
-from leakbound.text.svg import tag
+from leakbound.text.shown import tag
 
 _HEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of an axis above 0, or below it
 _APART = 10  # times as long as a model needs: then it has an axis of its own

@@ -33,7 +33,7 @@ from leakbound.reporting.terms import terms_of
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.figures import many, tied
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""

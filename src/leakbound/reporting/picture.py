@@ -13,7 +13,7 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.reporting.figures import WIDE, first_figures
 from leakbound.reporting.page import asset
 from leakbound.store import Run, write_text
-from leakbound.text.svg import tag
+from leakbound.text.shown import tag
 
 _CAPTION, _GAP = 26, 12  # above a chart, and between two
 

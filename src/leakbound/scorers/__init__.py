@@ -7,7 +7,7 @@ before a model is loaded. Third parties add theirs in the entry-point group `lea
 A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score
 of all texts that begin with `prefix`, that text itself among them. A member with `bounds` lets
 an exact evaluation stop early; one without is scored on complete texts only. They must hold for
-every continuation, and be (0, 1) where one of them may be undecided: `leakbound.text.settled` has
+every continuation, and be (0, 1) where one of them may be undecided: `leakbound.text.keywords` has
 the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
 its own completions with `check_bounds`, and stops where one breaks them.
 

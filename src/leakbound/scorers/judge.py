@@ -13,7 +13,7 @@ from typing import Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, opened, spec_name
-from leakbound.text.replies import json_object
+from leakbound.text.rows import json_object
 from leakbound.types import Chat, Decoding, Message, Models, Prompt, Request
 
 JUDGING = Decoding(temperature=0.0, max_new_tokens=256)

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import named, prompt_of
-from leakbound.text.keywords import keyword_pattern, normalise
-from leakbound.text.settled import settled_characters, settled_words
+from leakbound.text.keywords import keyword_pattern, normalise, settled_characters, settled_words
 from leakbound.types import Prompt
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.scorers.family import named
-from leakbound.text.keywords import normalise
-from leakbound.text.settled import settled_words
+from leakbound.text.keywords import normalise, settled_words
 from leakbound.types import Prompt
 
 _REFUSAL = re.compile(

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, named
-from leakbound.text.rouge import rouge_l
-from leakbound.text.rouge_bounds import f1_bounds, recall_bounds
+from leakbound.text.rouge import f1_bounds, recall_bounds, rouge_l
 from leakbound.types import Prompt
 
 YesNo = Literal["yes", "no"]

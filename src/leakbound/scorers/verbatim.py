@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.scorers.family import answer_of, named
-from leakbound.text.keywords import keyword_pattern, normalise
-from leakbound.text.settled import settled_characters, settled_words
+from leakbound.text.keywords import keyword_pattern, normalise, settled_characters, settled_words
 from leakbound.types import Prompt
 
 _WORD = re.compile(r"\w")

@@ -18,7 +18,7 @@ from typing import Any
 
 from leakbound.durable import is_guarded, require_guarded, sync_file, sync_names
 from leakbound.errors import PASSING, IncompleteError, InputError
-from leakbound.text.plain import visible
+from leakbound.text.shown import visible
 
 NO_SPACE = tuple(getattr(errno, name, errno.ENOSPC) for name in ("ENOSPC", "EDQUOT"))
 REFUSED = (errno.EACCES, errno.EPERM)

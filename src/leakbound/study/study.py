@@ -15,7 +15,7 @@ from leakbound.study.prove import Prove
 from leakbound.study.rewritings import NONE, Rewritings
 from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
 from leakbound.study.settings import ModelSettings
-from leakbound.text.yaml_file import read_yaml
+from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of
 
 CONFIDENCE = 0.99

@@ -1,4 +1,7 @@
-"""Rows of CSV, JSON, JSON-lines and Parquet files; what is wrong is said with file and row."""
+"""Rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON that a chat model replied.
+
+What is wrong is said with file and row.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.registry import near
+from leakbound.types import Json
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
 
@@ -287,3 +291,73 @@ def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     """A JSON object; InputError where two of its names are one."""
     _require_distinct([name for name, _ in pairs], where)
     return dict(pairs)
+
+
+_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+
+
+def json_object(reply: str) -> dict[str, object] | None:
+    """The JSON object that a reply consists of; None where it is anything else.
+
+    Thoughts in tags before it, and a code fence around it, do no harm. An object among words does
+    not count: it may be quoted from what the model was shown. Nor does one that has a key twice:
+    it says two things.
+    """
+    text = _THOUGHTS.sub("", reply).strip()
+    fenced = _FENCED.match(text)
+    try:
+        found = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+MOST = 1 << 20  # bytes: what is written by hand is smaller
+
+
+def read_yaml(path: Path) -> Json:
+    """What the file holds, as plain lists, mappings and values; InputError for no YAML.
+
+    No aliases: a few lines of them can stand for more than fits in memory. `MOST` bytes.
+    """
+    import yaml  # loads when a file is read
+
+    try:
+        if (size := path.stat().st_size) > MOST:
+            raise InputError(f"`{path}` has {size:,} bytes, more than {MOST:,}. Shorten the file.")
+    except OSError:
+        pass  # which is told where it is read
+    try:
+        found: Json = yaml.load(read_text(path), _plain_loader())
+        return found
+    except yaml.YAMLError as error:
+        raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error
+    except RecursionError as error:
+        raise InputError(f"`{path}` is nested too deep. Make it flatter.") from error
+
+
+@cache
+def _plain_loader() -> Any:
+    import yaml
+
+    class Plain(yaml.SafeLoader):  # type: ignore[misc]
+        """Without aliases."""
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                event = self.peek_event()
+                raise yaml.MarkedYAMLError(
+                    problem=f"an alias (*{event.anchor}) is not read: write out what it stands for",
+                    problem_mark=event.start_mark,
+                )
+            return super().compose_node(parent, index)
+
+    return Plain

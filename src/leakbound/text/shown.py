@@ -1,11 +1,49 @@
-"""What an object shows of itself in a shell and in a notebook: a heading and a few rows."""
+"""Texts of others where a person reads them, elements of a page, and what an object shows of itself.
+
+What would steer a terminal or a page is spelled, and what a page shows is escaped.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from leakbound.text.plain import visible
-from leakbound.text.svg import tag
+from markupsafe import Markup
+
+# Controls but for tab and line feed; marks that turn the direction of what follows; line ends that
+# only some programs know.
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+)
+_COMPUTED = tuple("=+-@\t\r")
+
+
+def visible(text: str) -> str:
+    """The text with each character that steers, an escape sequence's first say, as `\\u001b`.
+
+    So spelled, JSON says the same as before.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def as_cell(value: Any) -> Any:
+    """A value for a cell of a CSV file: a text that a spreadsheet would compute gets an apostrophe.
+
+    Those are texts that begin with =, +, -, @, a tab or a carriage return (OWASP, "CSV injection").
+    """
+    return f"'{value}" if isinstance(value, str) and value[:1] in _COMPUTED else value
+
+
+def tag(name: str, *children: str, **attributes: object) -> Markup:
+    """An element; text and attributes are escaped, elements among the children are not."""
+    written = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value)
+        for key, value in attributes.items()
+    )
+    if not children:
+        return Markup("<{}{}/>").format(name, written)
+    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(children))
 
 
 def as_lines(heading: str, rows: Iterable[Sequence[str]]) -> str:

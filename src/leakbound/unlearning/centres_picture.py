@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 from markupsafe import Markup
 
-from leakbound.text.svg import tag
+from leakbound.text.shown import tag
 from leakbound.unlearning.centres import Centres
 
 PANELS = 6

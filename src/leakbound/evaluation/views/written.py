@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from leakbound.evaluation.views.table import Table
-from leakbound.text.plain import as_cell, visible
+from leakbound.text.shown import as_cell, visible
 from leakbound.types import Json
 
 _LATEX = str.maketrans({
