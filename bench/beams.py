@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound.sampling import PrefixModel, Settle
-from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.forest import Root, Stem, forward, laws_after
+from leakbound.sampling.model import Ended, Ending
 from leakbound.types import Decoding
 
 

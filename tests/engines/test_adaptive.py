@@ -13,7 +13,7 @@ from leakbound.engines.adaptive import AdaptiveTemperature
 from leakbound.errors import InputError
 from leakbound.sampling import Explorer, Root, TableModel
 from leakbound.sampling.law import certain_law
-from leakbound.sampling.tree import SearchTree
+from leakbound.sampling.search import SearchTree
 from leakbound.types import Decoding, Effort
 from tiny import tiny_llama
 

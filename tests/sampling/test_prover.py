@@ -23,7 +23,7 @@ from sampling_tables import (
 from leakbound.errors import InputError
 from leakbound.sampling import Root, Settle, TableModel
 from leakbound.sampling.prove import Proof, Prover
-from leakbound.sampling.tree import SearchTree
+from leakbound.sampling.search import SearchTree
 from leakbound.types import Decoding
 
 PLAIN = Decoding(max_new_tokens=4)

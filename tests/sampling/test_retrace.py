@@ -13,9 +13,8 @@ import torch
 from sampling_tables import DECODINGS, EOS, ROOTS, VOCAB, Table, perturbed, probabilities, table
 
 from leakbound.sampling import Forest, Root
-from leakbound.sampling.edges import may_split
 from leakbound.sampling.next_token import pick
-from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs
+from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.types import Decoding, Draws
 
 MARGIN = 0.03

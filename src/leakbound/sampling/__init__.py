@@ -9,5 +9,5 @@ from leakbound.sampling.forest import Forest as Forest
 from leakbound.sampling.forest import Root as Root
 from leakbound.sampling.forest import Tree as Tree
 from leakbound.sampling.model import PrefixModel as PrefixModel
+from leakbound.sampling.model import TableModel as TableModel
 from leakbound.sampling.search import Settle as Settle
-from leakbound.sampling.table import TableModel as TableModel

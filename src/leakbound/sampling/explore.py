@@ -17,10 +17,8 @@ from itertools import groupby
 import numpy as np
 
 from leakbound.sampling.forest import Forest, Leaf, Root, Stem
-from leakbound.sampling.pilot import Survey, forwarded, survey
-from leakbound.sampling.remainder import certain_mass, plant
-from leakbound.sampling.search import Node, Open, Path, Search, split_rows
-from leakbound.sampling.tree import SearchTree
+from leakbound.sampling.remainder import Survey, certain_mass, forwarded, plant, survey
+from leakbound.sampling.search import Node, Open, Path, Search, SearchTree, split_rows
 from leakbound.types import Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps

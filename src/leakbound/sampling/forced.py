@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.forest import Leaf, Root, Stem, forward, laws_after
-from leakbound.sampling.model import PrefixModel
+from leakbound.sampling.model import Ended, Ending, PrefixModel
 from leakbound.types import Decoding, FinishReason
 
 Key = tuple[int, tuple[int, ...]]

@@ -27,10 +27,9 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.ending import Ended, Ending
 from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
 from leakbound.sampling.lengths import Lengths
-from leakbound.sampling.model import Handles, PrefixModel
+from leakbound.sampling.model import Ended, Ending, Handles, PrefixModel
 from leakbound.sampling.next_token import Picks, pick
 from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
 

@@ -1,13 +1,17 @@
-"""The seam between the forest and whatever gives next-token logits."""
+"""The seam between the forest and whatever gives next-token logits, and the public fake at it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+
+from leakbound.errors import InputError
+from leakbound.types import Decoding, FinishReason
 
 Handles = NDArray[np.int64]
 Ids = tuple[int, ...]
@@ -86,3 +90,67 @@ class WholePrefixes:
         self._next += len(prefixes)
         self._prefixes.update(zip(handles.tolist(), prefixes, strict=True))
         return handles, self._logits(prefixes)
+
+
+Prefix = tuple[int, ...]
+Table = Mapping[Prefix, Sequence[float]] | Callable[[Prefix], Sequence[float]]
+
+
+class TableModel(WholePrefixes):
+    """Next-token probabilities in float64 from a mapping or function of (prompt + generated).
+
+    `table[prefix]` has one probability a token and sums to 1 within 1e-9. NaN is let through,
+    so that tests can make a model break.
+    """
+
+    def __init__(self, table: Table, *, vocab_size: int, eos_token_ids: Sequence[int] = ()) -> None:
+        super().__init__(self._read)
+        self.vocab_size = vocab_size
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self._table = table
+
+    def probabilities(self, prefix: Prefix) -> NDArray[np.float64]:
+        """The next-token distribution after `prefix`, shape (vocab_size,)."""
+        table = self._table
+        if isinstance(table, Mapping) and prefix not in table:
+            raise InputError(f"the table has no row for prefix {prefix}. Add one.")
+        row = table[prefix] if isinstance(table, Mapping) else table(prefix)
+        values = np.asarray(row, dtype=np.float64)
+        if values.shape != (self.vocab_size,) or abs(values.sum() - 1) > 1e-9:
+            raise InputError(
+                f"the row of prefix {prefix} must be {self.vocab_size} probabilities that sum to "
+                f"1, got shape {values.shape} and sum {values.sum()}."
+            )
+        return values
+
+    def _read(self, prefixes: Sequence[Prefix]) -> torch.Tensor:
+        with np.errstate(divide="ignore"):
+            return torch.from_numpy(np.log(np.stack([self.probabilities(p) for p in prefixes])))
+
+
+Ended = Callable[[tuple[int, ...]], bool]
+"""Whether generated ids contain a stop string, where the decoding has some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ends a completion: an end token, a stop string or its length, in this order."""
+
+    eos: frozenset[int]
+    longest: int
+    ended: Ended | None
+
+    @classmethod
+    def of(cls, model: PrefixModel, decoding: Decoding, ended: Ended | None) -> Ending:
+        """The endings of a decoding; InputError where stop strings cannot be recognised."""
+        if decoding.stop and ended is None:
+            raise InputError("a decoding with stop strings needs `ended`. Pass one.")
+        return cls(model.eos_token_ids, decoding.max_new_tokens, ended if decoding.stop else None)
+
+    def reason(self, path: tuple[int, ...]) -> FinishReason | None:
+        """Why generated ids are complete; None where they go on."""
+        if path[-1] in self.eos:
+            return "stop"
+        if self.ended is not None and self.ended(path):
+            return "stop_string"
+        return "length" if len(path) == self.longest else None

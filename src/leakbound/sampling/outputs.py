@@ -15,8 +15,7 @@ from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import PrefixModel
 from leakbound.sampling.prove import Prover
 from leakbound.sampling.retrace import Retracer, StoredOutputs
-from leakbound.sampling.search import Node, Path
-from leakbound.sampling.tree import SearchTree
+from leakbound.sampling.search import Node, Path, SearchTree
 from leakbound.types import (
     Completion,
     Decoding,

@@ -24,11 +24,10 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from leakbound.sampling.ending import Ending
 from leakbound.sampling.forest import Root, Stem, laws_after
 from leakbound.sampling.law import Step
-from leakbound.sampling.search import Node, Path, Settle
-from leakbound.sampling.tree import SearchTree
+from leakbound.sampling.model import Ending
+from leakbound.sampling.search import Node, Path, SearchTree, Settle
 from leakbound.types import FinishReason
 
 _CHILDREN = 64  # of a prefix, beside those on leads

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
-from leakbound.sampling.ending import Ended
+from leakbound.sampling.model import Ended
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,

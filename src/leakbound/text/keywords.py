@@ -1,9 +1,9 @@
 """Finding keywords in a text, the words of an answer that make it one, and what of a text settles.
 
 Why settled openings are settled: let t = x + s + y be a text, s a blank or a character of ASCII.
-NFKC works within pieces that begin with a starter which composes with nothing before it (Unicode Annex 15, section 9), and s
-is one, or becomes one: a blank turns into a single blank. So the NFKC of t is that of x, then
-that of s + y. Case folding and straight apostrophes go character by character; stripping and
+NFKC works within pieces that begin with a starter which composes with nothing before it (Unicode
+Annex 15, section 9), and s is one, or becomes one: a blank turns into a single blank. So the NFKC
+of t is that of x, then that of s + y. Case folding and straight apostrophes go character by character; stripping and
 collapsing take nothing from x but blanks at its ends. Hence `normalise(t)` begins with
 `normalise(x)`.
 

@@ -1,4 +1,4 @@
-"""Texts of others where a person reads them, elements of a page, and what an object shows of itself.
+"""Texts of others as a person reads them, elements of a page, and what an object shows of itself.
 
 What would steer a terminal or a page is spelled, and what a page shows is escaped.
 """

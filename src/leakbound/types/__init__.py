@@ -5,7 +5,6 @@ Layer 0: the standard library only. Frozen values; protocols for whatever does t
 
 from __future__ import annotations
 
-from leakbound.types.crew import Crew, Opener, Spreads, Workers, alone
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Redrawn, Sample, Usage
 from leakbound.types.exploring import (
@@ -16,26 +15,37 @@ from leakbound.types.exploring import (
     Proving,
     Ranges,
 )
-from leakbound.types.fingerprint import Fingerprint
 from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
-from leakbound.types.probing import ProbedPrompt, Probes, probe_difference
 from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role, Usual
-from leakbound.types.readings import Differentiates, Reading, Reads
+from leakbound.types.readings import (
+    Differentiates,
+    Fingerprint,
+    ProbedPrompt,
+    Probes,
+    Reading,
+    Reads,
+    probe_difference,
+)
 from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
+    Crew,
     Explores,
     Generate,
     Keeps,
     Ledger,
     Measures,
+    Opener,
     Progress,
     Proves,
     Redraws,
     Retraces,
     Scorer,
+    Spreads,
     Tell,
     Tells,
     Unkept,
+    Workers,
+    alone,
     during,
     renamed,
     silent,
