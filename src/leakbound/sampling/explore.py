@@ -17,8 +17,9 @@ from itertools import groupby
 import numpy as np
 
 from leakbound.sampling.forest import Forest, Leaf, Root, Stem
+from leakbound.sampling.model import Ids
 from leakbound.sampling.remainder import Survey, certain_mass, forwarded, plant, survey
-from leakbound.sampling.search import Node, Open, Path, Search, SearchTree, split_rows
+from leakbound.sampling.search import Node, Open, Search, SearchTree, split_rows
 from leakbound.types import Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps
@@ -49,7 +50,7 @@ class ExploredTree:
     leaves: tuple[Leaf, ...]
     explored: int
     forwards: int
-    broken_at: Path | None = None
+    broken_at: Ids | None = None
 
 
 @dataclass(slots=True)

@@ -10,10 +10,10 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling.forest import Leaf, Root, Stem, forward, laws_after
-from leakbound.sampling.model import Ended, Ending, PrefixModel
+from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
 from leakbound.types import Decoding, FinishReason
 
-Key = tuple[int, tuple[int, ...]]
+Key = tuple[int, Ids]
 """(root number, generated ids)"""
 
 
@@ -103,7 +103,7 @@ class _Trie:
         return None if stem is None or reason is None else stem.leaf((0,), reason)
 
 
-def _reason(ids: tuple[int, ...], ending: Ending) -> FinishReason | None:
+def _reason(ids: Ids, ending: Ending) -> FinishReason | None:
     """Why ids are complete; None where they are not, or were before their last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     return None if any(before) or not ids else ending.reason(ids)

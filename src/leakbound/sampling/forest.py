@@ -29,7 +29,7 @@ from leakbound.errors import InputError
 from leakbound.sampling import philox
 from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
 from leakbound.sampling.lengths import Lengths
-from leakbound.sampling.model import Ended, Ending, Handles, PrefixModel
+from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
 from leakbound.sampling.next_token import Picks, pick
 from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
 
@@ -47,7 +47,7 @@ class Stem:
     """
 
     parent: int
-    path: tuple[int, ...]
+    path: Ids
     logprob: float
     floor: float
     model_logprob: float
@@ -108,6 +108,10 @@ def forward(
     return model.extend(parents, tokens, lasting if takes_over is None else takes_over)
 
 
+Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
+"""Stems, each with how many draws of each chunk go on from it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Root:
     """A prompt to sample from: its query's id, which keys the draws, and its token ids.
@@ -117,8 +121,8 @@ class Root:
     """
 
     query_id: str
-    token_ids: tuple[int, ...]
-    starts: tuple[tuple[Stem, tuple[int, ...]], ...] = ()
+    token_ids: Ids
+    starts: Starts = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class Leaf:
     largest T = 1 next-token probability.
     """
 
-    token_ids: tuple[int, ...]
+    token_ids: Ids
     counts: tuple[int, ...]
     logprob: float
     floor: float
@@ -145,7 +149,7 @@ class Tree:
 
     root: int
     leaves: tuple[Leaf, ...]
-    broken_at: tuple[int, ...] | None = None
+    broken_at: Ids | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +232,7 @@ class Forest:
         self._sharing: dict[int, list[int]] = {}
         self._keys: dict[int, NDArray[np.uint64]] = {}
         self._leaves: dict[int, list[Leaf]] = {}
-        self._broken: dict[int, tuple[int, ...]] = {}
+        self._broken: dict[int, Ids] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
         """Yield one Tree for each root, as they finish."""
@@ -382,7 +386,7 @@ class Forest:
 
 def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
     """Which roots grow one tree, by the number of the first of them."""
-    first: dict[tuple[int, ...], int] = {}
+    first: dict[Ids, int] = {}
     sharing: dict[int, list[int]] = {}
     for number, root in enumerate(roots):
         tree = number if root.starts else first.setdefault(root.token_ids, number)
@@ -390,7 +394,7 @@ def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
     return sharing
 
 
-def _planted(number: int, starts: Sequence[tuple[Stem, tuple[int, ...]]]) -> Frontier:
+def _planted(number: int, starts: Starts) -> Frontier:
     """The rows that these stems of one query are, with the draws on them."""
     stems = [stem for stem, _ in starts]
     counts = np.array([each for _, each in starts], dtype=np.int64)

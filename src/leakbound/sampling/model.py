@@ -92,8 +92,7 @@ class WholePrefixes:
         return handles, self._logits(prefixes)
 
 
-Prefix = tuple[int, ...]
-Table = Mapping[Prefix, Sequence[float]] | Callable[[Prefix], Sequence[float]]
+Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 
 
 class TableModel(WholePrefixes):
@@ -109,7 +108,7 @@ class TableModel(WholePrefixes):
         self.eos_token_ids = frozenset(eos_token_ids)
         self._table = table
 
-    def probabilities(self, prefix: Prefix) -> NDArray[np.float64]:
+    def probabilities(self, prefix: Ids) -> NDArray[np.float64]:
         """The next-token distribution after `prefix`, shape (vocab_size,)."""
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:
@@ -123,12 +122,12 @@ class TableModel(WholePrefixes):
             )
         return values
 
-    def _read(self, prefixes: Sequence[Prefix]) -> torch.Tensor:
+    def _read(self, prefixes: Sequence[Ids]) -> torch.Tensor:
         with np.errstate(divide="ignore"):
             return torch.from_numpy(np.log(np.stack([self.probabilities(p) for p in prefixes])))
 
 
-Ended = Callable[[tuple[int, ...]], bool]
+Ended = Callable[[Ids], bool]
 """Whether generated ids contain a stop string, where the decoding has some."""
 
 
@@ -147,7 +146,7 @@ class Ending:
             raise InputError("a decoding with stop strings needs `ended`. Pass one.")
         return cls(model.eos_token_ids, decoding.max_new_tokens, ended if decoding.stop else None)
 
-    def reason(self, path: tuple[int, ...]) -> FinishReason | None:
+    def reason(self, path: Ids) -> FinishReason | None:
         """Why generated ids are complete; None where they go on."""
         if path[-1] in self.eos:
             return "stop"

@@ -12,10 +12,10 @@ from typing import Protocol, TypeVar
 from leakbound.sampling.explore import ExploredTree, Explorer
 from leakbound.sampling.forced import Key, force
 from leakbound.sampling.forest import Forest, Leaf, Root
-from leakbound.sampling.model import PrefixModel
+from leakbound.sampling.model import Ids, PrefixModel
 from leakbound.sampling.prove import Prover
 from leakbound.sampling.retrace import Retracer, StoredOutputs
-from leakbound.sampling.search import Node, Path, SearchTree
+from leakbound.sampling.search import Node, SearchTree
 from leakbound.types import (
     Completion,
     Decoding,
@@ -43,15 +43,15 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search 
 class Spells(Protocol):
     """From generated ids to text; a completion ends at the first string of `stop` in it."""
 
-    def text(self, ids: Path, stop: Sequence[str]) -> str:
+    def text(self, ids: Ids, stop: Sequence[str]) -> str:
         """The completion that these ids, up to its end, are."""
         ...
 
-    def settled(self, ids: Path, stop: Sequence[str]) -> str:
+    def settled(self, ids: Ids, stop: Sequence[str]) -> str:
         """What every completion begins with that begins with these ids."""
         ...
 
-    def stopped(self, stop: Sequence[str]) -> Callable[[Path], bool]:
+    def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         """True of ids whose text holds a stop string."""
         ...
 
@@ -138,7 +138,7 @@ class Sampler:
 
     def prove(
         self,
-        asked: Sequence[tuple[Query, Sequence[Path]]],
+        asked: Sequence[tuple[Query, Sequence[Ids]]],
         decoding: Decoding,
         forwards: int,
         ranges: Ranges,
@@ -163,7 +163,7 @@ class Sampler:
     def _tree(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> SearchTree:
         """What is searched for these queries; ids have the range of scores that their text has."""
 
-        def settle(root: int, nodes: Sequence[tuple[Path, bool]]) -> list[tuple[float, float]]:
+        def settle(root: int, nodes: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
             texts = [(self._text(*node, decoding.stop), node[1]) for node in nodes]
             return ranges(queries[root], texts)
 
@@ -178,7 +178,7 @@ class Sampler:
         )
 
     def force(
-        self, outputs: Sequence[tuple[Query, Path | None]], decoding: Decoding
+        self, outputs: Sequence[tuple[Query, Ids | None]], decoding: Decoding
     ) -> list[Completion | None]:
         """The completion that each query's ids are; None where they are none or cannot be."""
         roots, keys = self._keys([(query, ids or ()) for query, ids in outputs])
@@ -197,7 +197,7 @@ class Sampler:
             for x in leaves
         ]
 
-    def _keys(self, outputs: Sequence[tuple[Query, Path]]) -> tuple[list[Root], list[Key]]:
+    def _keys(self, outputs: Sequence[tuple[Query, Ids]]) -> tuple[list[Root], list[Key]]:
         """The prompts of some ids, each once, and the ids with their numbers."""
         asked = list(dict.fromkeys(query for query, _ in outputs))
         numbers = {query: i for i, query in enumerate(asked)}
@@ -216,10 +216,10 @@ class Sampler:
         text, mass = self._text(ids, ended, stop), math.exp(node.floor)
         return Event(text=text, token_ids=ids, ended=ended, mass=mass)
 
-    def _text(self, ids: Path, ended: bool, stop: Sequence[str]) -> str:
+    def _text(self, ids: Ids, ended: bool, stop: Sequence[str]) -> str:
         return self.spells.text(ids, stop) if ended else self.spells.settled(ids, stop)
 
-    def _failure(self, query: Query, broken_at: Path) -> Failure:
+    def _failure(self, query: Query, broken_at: Ids) -> Failure:
         where = f"{self.spells.text(broken_at, ())!r} ({len(broken_at)} tokens)"
         return Failure(query=query, reason=f"the model's logits are NaN or infinite after {where}")
 
@@ -242,7 +242,7 @@ class Sampler:
 
 def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
     """Each distinct output once, with its count in every chunk."""
-    found: dict[Path, Counter[int]] = {}
+    found: dict[Ids, Counter[int]] = {}
     for one in completions:
         found.setdefault(one.token_ids or (), Counter())[one.chunk] += one.count
     return list(found.items())

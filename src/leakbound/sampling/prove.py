@@ -26,8 +26,8 @@ import torch
 
 from leakbound.sampling.forest import Root, Stem, laws_after
 from leakbound.sampling.law import Step
-from leakbound.sampling.model import Ending
-from leakbound.sampling.search import Node, Path, SearchTree, Settle
+from leakbound.sampling.model import Ending, Ids
+from leakbound.sampling.search import Node, SearchTree, Settle
 from leakbound.types import FinishReason
 
 _CHILDREN = 64  # of a prefix, beside those on leads
@@ -53,7 +53,7 @@ class Proof:
     root: int
     nodes: tuple[Node, ...]
     forwards: int
-    broken_at: Path | None = None
+    broken_at: Ids | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Open:
     """
 
     stem: Stem
-    lead: Path | None
+    lead: Ids | None
     at: int
     left: int
     share: float | None = None
@@ -81,25 +81,25 @@ class _Hunt:
     ending: Ending
     settle: Settle
     most: int
-    leads: list[Path] = field(default_factory=list)
-    on_leads: dict[Path, Path] = field(default_factory=dict)
-    masses: dict[Path, float] = field(default_factory=dict)
-    proved: dict[Path, float] = field(default_factory=dict)
+    leads: list[Ids] = field(default_factory=list)
+    on_leads: dict[Ids, Ids] = field(default_factory=dict)
+    masses: dict[Ids, float] = field(default_factory=dict)
+    proved: dict[Ids, float] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
-    broken_at: Path | None = None
+    broken_at: Ids | None = None
     _forced: list[_Open] = field(default_factory=list)
     _waiting: list[_Open] = field(default_factory=list)
-    _heap: list[tuple[float, Path, _Open]] = field(default_factory=list)
+    _heap: list[tuple[float, Ids, _Open]] = field(default_factory=list)
 
     @property
     def forwards(self) -> int:
         """Prefixes forwarded; the prompt is none of them."""
         return len(self.handles) - 1
 
-    def follow(self, leads: Sequence[Path]) -> None:
+    def follow(self, leads: Sequence[Ids]) -> None:
         """Take as many leads as half of the effort is for, and the first in any case."""
-        prefixes = set[Path]()
+        prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)
             if end is None:
@@ -112,7 +112,7 @@ class _Hunt:
             for depth in range(1, len(taken) + 1):
                 self.on_leads.setdefault(taken[:depth], taken)
 
-    def wanted_after(self, path: Path) -> list[int]:
+    def wanted_after(self, path: Ids) -> list[int]:
         """The tokens with which leads go on after a prefix."""
         if path and path not in self.on_leads:
             return []
@@ -191,7 +191,7 @@ class _Hunt:
             left = at if found else left
         self._waiting.append(_Open(child, lead, at, left))
 
-    def _settled_at(self, lead: Path) -> int | None:
+    def _settled_at(self, lead: Ids) -> int | None:
         """After how many tokens a lead surely leaks; None where it is no output that does."""
         depths = [d for d in range(1, len(lead) + 1) if self.ending.reason(lead[:d])]
         if not depths or depths[0] != len(lead):
@@ -228,7 +228,7 @@ class _Hunt:
         `last`: nothing is expanded any more, so what leaks in part is a node too.
         """
         hopes = [[] if last else _hopes(each) for each in prefixes]
-        asked: list[tuple[Path, bool]] = []
+        asked: list[tuple[Ids, bool]] = []
         for each, longer in zip(prefixes, hopes, strict=True):
             asked += [(each.stem.path, False), *((path, True) for path, *_ in longer)]
         ranges = iter(self.settle(self.number, asked))
@@ -268,7 +268,7 @@ class _Hunt:
             self.proved[before] = self.proved.get(before, 0.0) + math.exp(stem.floor) * scores[0]
 
 
-def _hopes(each: _Open) -> list[tuple[Path, float, int]]:
+def _hopes(each: _Open) -> list[tuple[Ids, float, int]]:
     """The outputs that a prefix would be if it went on as its lead, by how much of it is behind.
 
     Each with what it counts for, and how many of the lead's tokens are then behind it: it may have
@@ -298,7 +298,7 @@ class Prover:
     def __init__(self, tree: SearchTree, forwards: int) -> None:
         self._tree, self._most, self._ending = tree, forwards, tree.ending
 
-    def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Path]]) -> Iterator[Proof]:
+    def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Ids]]) -> Iterator[Proof]:
         """Yield one Proof for each root, in order; `leads` of each, what matters most first."""
         for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
             hunt = _Hunt(number, self._ending, self._tree.settle, self._most)

@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.sampling import philox
-from leakbound.sampling.forest import Leaf, Stem, confidence_of
+from leakbound.sampling.forest import Leaf, Starts, confidence_of
 from leakbound.sampling.law import certain_law
+from leakbound.sampling.model import Ids
 from leakbound.sampling.next_token import pick
-from leakbound.sampling.search import Lump, Path, Search
+from leakbound.sampling.search import Lump, Search
 from leakbound.types import Decoding, Draws
 
 _LEAST_GROWTH = 0.5
@@ -70,7 +71,7 @@ def survey(search: Search, pilot: Iterable[tuple[Leaf, float]]) -> Survey | None
     Draws of an earlier remainder that no later event covers are draws of the present one. None
     where no draw is left.
     """
-    visits: Counter[Path] = Counter()
+    visits: Counter[Ids] = Counter()
     draws, leaks = 0, 0.0
     for leaf, score in pilot:
         prefixes = [leaf.token_ids[:depth] for depth in range(1, len(leaf.token_ids) + 1)]
@@ -100,9 +101,6 @@ def _seen(count: int, draws: int, among: int) -> float:
     return 1 - math.comb(draws - count, among) / math.comb(draws, among)
 
 
-Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
-
-
 def certain_mass(search: Search) -> float:
     """What the mass of all cells is at least, for any logits within the margin."""
     opens = (math.exp(each.stem.floor) for each in search.open)
@@ -117,23 +115,19 @@ def plant(search: Search, query_id: str, decoding: Decoding, draws: Draws, margi
     last = np.flatnonzero(np.diff(upto, prepend=0.0))[-1]
     cell = np.minimum(np.searchsorted(upto, u * upto[-1], side="right"), last)
     counts = np.bincount(cell, minlength=len(upto)).tolist()
-    starts: list[tuple[Stem, tuple[int, ...]]] = [
-        (each.stem, (n,)) for each, n in zip(opens, counts, strict=False) if n
-    ]
+    starts: Starts = tuple((each.stem, (n,)) for each, n in zip(opens, counts, strict=False) if n)
     for lump, count in zip(search.lumps, counts[len(opens) :], strict=True):
         if count:
             u = _uniforms(draws, f"{draws.purpose}:lump", query_id, lump.stem.path, count)
             starts += _within(lump, u, decoding, margin)
-    return tuple(starts)
+    return starts
 
 
 def _masses(search: Search) -> NDArray[np.float64]:
     return np.array([*(each.mass for each in search.open), *(each.mass for each in search.lumps)])
 
 
-def _within(
-    lump: Lump, u: NDArray[np.float64], decoding: Decoding, margin: float
-) -> list[tuple[Stem, tuple[int, ...]]]:
+def _within(lump: Lump, u: NDArray[np.float64], decoding: Decoding, margin: float) -> Starts:
     """Draw the next token of a lump's prefix, none of them a child's."""
     one, stem = np.ones(1, dtype=np.int64), lump.stem
     law = certain_law(lump.logits[None], decoding, *confidence_of([stem]), margin)
@@ -146,11 +140,11 @@ def _within(
         stem.child(lump.handle, token, step)
         for token, step in zip(tokens, *law.steps([tokens]), strict=True)
     ]
-    return [(each, (count,)) for each, count in zip(stems, counts, strict=True)]
+    return tuple((each, (count,)) for each, count in zip(stems, counts, strict=True))
 
 
 def _uniforms(
-    draws: Draws, purpose: str, query_id: str, prefix: Path, count: int
+    draws: Draws, purpose: str, query_id: str, prefix: Ids, count: int
 ) -> NDArray[np.float64]:
     """Uniforms of this prefix in the one chunk of these draws."""
     key = philox.stream_key(draws.seed, purpose, query_id, draws.first_chunk)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from leakbound.sampling.forest import Floats, Forest, Frontier, Ints, Root, Tree
 from leakbound.sampling.law import LogitsReading, greedy_steps, ratio, read, truncations
+from leakbound.sampling.model import Ids
 from leakbound.sampling.next_token import Picks
 from leakbound.types import Decoding
 
@@ -126,8 +127,7 @@ def _stretch(below: float, most: float, end: float, least: float, factor: float)
     return low - _ROUNDING, high + _ROUNDING
 
 
-Path: TypeAlias = tuple[int, ...]
-StoredOutputs: TypeAlias = Sequence[tuple[Path, Mapping[int, int]]]
+StoredOutputs: TypeAlias = Sequence[tuple[Ids, Mapping[int, int]]]
 """Of a query: the tokens of each distinct output, and how often each chunk, by number, drew it."""
 
 _ENDS = -1  # in place of the next token of an output that has none
@@ -143,7 +143,7 @@ class Retraced:
     """
 
     root: int
-    differs_at: Path | None
+    differs_at: Ids | None
     excused: int
 
 
@@ -156,7 +156,7 @@ class Retracer(Forest):
         """Compare the draws of each root with its outputs in `stored`, by query id."""
         own = (stored.get(root.query_id, ()) for root in roots)
         self._stored = [sorted(each, key=lambda output: output[0]) for each in own]
-        self._differs: dict[int, Path] = {}
+        self._differs: dict[int, Ids] = {}
         self._excused = Counter[int]()
         for tree in self.sample(roots):
             self._compare(tree)
@@ -206,7 +206,7 @@ class Retracer(Forest):
         query, own = divmod(chunk, len(self._draws.sizes))
         return self._sharing[number][query], self._draws.first_chunk + own
 
-    def _next_tokens(self, root: int, chunk: int, path: Path) -> Counter[int]:
+    def _next_tokens(self, root: int, chunk: int, path: Ids) -> Counter[int]:
         """How often each token stands after this prefix in what is stored of a chunk."""
         stored, depth = self._stored[root], len(path)
         found = Counter[int]()

@@ -17,11 +17,10 @@ import torch
 from leakbound.sampling.forced import require_one_law
 from leakbound.sampling.forest import Root, Stem, forward, laws_after
 from leakbound.sampling.law import Step
-from leakbound.sampling.model import Ended, Ending, Handles, PrefixModel
+from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
 from leakbound.types import Decoding, FinishReason, Tell, Usage, untold
 
-Path = tuple[int, ...]
-Settle = Callable[[int, Sequence[tuple[Path, bool]]], list[tuple[float, float]]]
+Settle = Callable[[int, Sequence[tuple[Ids, bool]]], list[tuple[float, float]]]
 """(root number, (generated ids, ended) pairs) -> range of the scores they can end with."""
 
 _CHILDREN = 64
@@ -37,7 +36,7 @@ class Node:
     None unless `ended`.
     """
 
-    token_ids: Path
+    token_ids: Ids
     logprob: float
     floor: float
     ended: bool
@@ -127,11 +126,11 @@ class Search:
     events: list[Node] = field(default_factory=list)
     lumps: list[Lump] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
-    expanded: set[Path] = field(default_factory=set)
-    closed: set[Path] = field(default_factory=set)
+    expanded: set[Ids] = field(default_factory=set)
+    closed: set[Ids] = field(default_factory=set)
     settled: float = 0.0
-    broken_at: Path | None = None
-    _heap: list[tuple[float, Path, Open]] = field(default_factory=list)
+    broken_at: Ids | None = None
+    _heap: list[tuple[float, Ids, Open]] = field(default_factory=list)
 
     @property
     def explored(self) -> int:

@@ -3,9 +3,9 @@
 Why settled openings are settled: let t = x + s + y be a text, s a blank or a character of ASCII.
 NFKC works within pieces that begin with a starter which composes with nothing before it (Unicode
 Annex 15, section 9), and s is one, or becomes one: a blank turns into a single blank. So the NFKC
-of t is that of x, then that of s + y. Case folding and straight apostrophes go character by character; stripping and
-collapsing take nothing from x but blanks at its ends. Hence `normalise(t)` begins with
-`normalise(x)`.
+of t is that of x, then that of s + y. Case folding and straight apostrophes go character by
+character; stripping and collapsing take nothing from x but blanks at its ends. Hence `normalise(t)`
+begins with `normalise(x)`.
 
 Let s now be a separator: a blank, or a sign of ASCII that is no part of a word. Marks in y turn
 it into no letter (of the signs only ≮, ≠ and ≯ are compositions), so after a `normalise(x)` that
