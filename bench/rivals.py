@@ -28,8 +28,8 @@ from beams import beam_search
 from explore import Drawn
 from leakbound import stats
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.tokens import Detokenizer
 from leakbound.sampling.forest import Root
 from leakbound.scorers import score_ranges, score_texts
 from leakbound.types import (

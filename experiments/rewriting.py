@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.engines.chat import TransformersChat
+from leakbound.engines.models import TransformersChat
 from leakbound.inputs import NUMBER, REASONS, Accepted, gather
 from leakbound.inputs.model import ModelInputs
 from leakbound.types import Prompt

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from leakbound.engines.chat import Conversations
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
+from leakbound.engines.models import Conversations
 from leakbound.types import Message, Request
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 

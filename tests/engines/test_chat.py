@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from chatting import chat_engine, chat_tokenizer, request
-from leakbound.engines.chat import CHATS, Conversations, TransformersChat, open_chat
+from leakbound.engines.models import CHATS, Conversations, TransformersChat, open_chat
 from leakbound.errors import InputError
 from leakbound.types import Decoding, Draws, Message, Query, Request, Sample
 from rewriters import FakeChat

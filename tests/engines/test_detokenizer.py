@@ -18,9 +18,9 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers import PreTrainedTokenizerFast
 
 from leakbound.engines import Prompting
-from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
+from leakbound.engines.tokens import Detokenizer
 from leakbound.types import Decoding, Effort, Exploration, Query
 from suites import slow_but
 from tiny import WORDS, tiny_llama, tiny_tokenizer

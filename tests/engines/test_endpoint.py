@@ -17,9 +17,8 @@ import pytest
 
 from chatting import request
 from leakbound.engines import server
-from leakbound.engines.chat import open_chat
-from leakbound.engines.endpoint import EndpointChat
-from leakbound.engines.reply_cache import ReplyCache, default_folder
+from leakbound.engines.endpoint import EndpointChat, ReplyCache, default_folder
+from leakbound.engines.models import open_chat
 from leakbound.engines.server import NoReplyError, Patience, Server
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.types import Decoding, Message, Request

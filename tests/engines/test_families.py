@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from leakbound.engines.families import family_of
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.templates import DATE_STRING
+from leakbound.engines.templates import DATE_STRING, family_of
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
 
 SYSTEM = "Be kind."

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from chatting import request
-from leakbound.engines.api_key import key_for
-from leakbound.engines.chat import CHATS
+from leakbound.engines.addresses import UnnamedServerError, key_for, server_of, servers_of
 from leakbound.engines.endpoint import EndpointChat
-from leakbound.engines.models import OpenModels
-from leakbound.engines.servers import UnnamedServerError, server_of, servers_of
+from leakbound.engines.models import CHATS, OpenModels
 from leakbound.errors import InputError
 from leakbound.scorers import connect, make_scorer
 from leakbound.study import Rewritings

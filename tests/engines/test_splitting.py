@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizer
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
-from leakbound.engines.splitting import split_at
+from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError
 from leakbound.types import Decoding, Prompt, Query
 from leakbound.unlearning.examples import Encoder

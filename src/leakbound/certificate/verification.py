@@ -16,8 +16,8 @@ from leakbound.certificate.derivation import derive
 from leakbound.certificate.evidence import code, file_digests, made_from
 from leakbound.certificate.model import check_model, open_for
 from leakbound.certificate.redraw import check_draws, require_share
+from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
 from leakbound.engines.models import OpenModels
-from leakbound.engines.servers import UnnamedServerError, servers_of, short_name
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.scoring.score import (
     range_part,

@@ -269,7 +269,7 @@ def asked(said: Said) -> Study:
     Raises InputError for options that say nothing without others, and for a profile that the
     base does not have.
     """
-    from leakbound.engines.servers import servers_of
+    from leakbound.engines.addresses import servers_of
 
     base = _base(said)
     _require_profile(said, base)
@@ -317,7 +317,7 @@ def models_of(said: Said) -> tuple[str, str | None]:
 
     Raises UnnamedServerError for a control of that run on a server that the user does not name.
     """
-    from leakbound.engines.servers import require_named_control, servers_of
+    from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
 
     named: str | None = said.control

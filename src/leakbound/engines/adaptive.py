@@ -1,6 +1,7 @@
-"""Adaptive temperature for serving: greedy while the model is sure (Scholten et al. 2025, §5).
+"""Adaptive temperature: greedy while the model is sure (Scholten et al. 2025, §5).
 
-The law of the decoding `adaptive_temperature`, mode `running`, for whoever serves a model through
+In two passes an evaluation draws the greedy answer alone where it is sure as a whole. The law of
+the decoding `adaptive_temperature`, mode `running`, is here for whoever serves a model through
 transformers' `generate`, so that the bounds of an evaluation speak of the model as it is served.
 No code was published; the mean over the tokens so far, this one included, is our reading of c(x).
 """
@@ -8,13 +9,16 @@ No code was published; the mean over the tokens so far, this one included, is ou
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from transformers import LogitsProcessor
 
 from leakbound.sampling.law import greedy_steps, read
-from leakbound.types import Decoding
+from leakbound.types import Completion, Decoding, Draws, Failure, Query, Sample
 
 
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
@@ -56,3 +60,50 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
         sure = torch.from_numpy(greedy & ~reading.broken).to(scores.device)[:, None]
         best = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, reading.best[:, None], True)
         return scores.masked_fill(sure & ~best, -math.inf)
+
+
+Grow: TypeAlias = Callable[[Sequence[Query], Decoding, Draws], Iterator[Sample | Failure]]
+"""Samples of queries under a plain decoding."""
+
+_ONE_DRAW = Draws(sizes=(1,))
+
+
+def in_two_passes(
+    queries: Sequence[Query], decoding: Decoding, draws: Draws, *, look: Grow, grow: Grow
+) -> Iterator[Sample | Failure]:
+    """Samples of queries: all draws the greedy answer where its mean confidence is high enough.
+
+    `look` makes the greedy answers, `grow` draws where they are not sure.
+    """
+    plain = replace(decoding, adaptive_temperature=None)
+    undecided = []
+    for first in look(queries, replace(plain, temperature=0.0), _ONE_DRAW):
+        if isinstance(first, Failure):
+            yield first
+        elif _is_confident(first, decoding):
+            sizes = draws.of(first.query.id)
+            completions = _all_draws(first.completions[0], sizes, draws.first_chunk)
+            yield _under(replace(first, completions=completions), decoding)
+        else:
+            undecided.append(first.query)
+    for sample in grow(undecided, plain, draws):
+        yield sample if isinstance(sample, Failure) else _under(sample, decoding)
+
+
+def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
+    mean, threshold = greedy.completions[0].confidence, decoding.adaptive_temperature
+    return mean is not None and threshold is not None and mean > threshold
+
+
+def _under(sample: Sample, decoding: Decoding) -> Sample:
+    """The sample as one of this decoding: which pass it is from is certain to no margin."""
+    completions = tuple(replace(each, logprob_floor=None) for each in sample.completions)
+    return replace(sample, decoding=decoding, completions=completions)
+
+
+def _all_draws(
+    completion: Completion, sizes: Sequence[int], first_chunk: int
+) -> tuple[Completion, ...]:
+    return tuple(
+        replace(completion, count=size, chunk=first_chunk + i) for i, size in enumerate(sizes)
+    )

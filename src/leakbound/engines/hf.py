@@ -10,15 +10,14 @@ from typing import Any
 
 import torch
 
+from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import CachedModel
-from leakbound.engines.probe import probe
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
-from leakbound.engines.two_pass import in_two_passes
+from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
@@ -317,3 +316,30 @@ class TransformersEngine:
         return self.prompting.encode(
             self.loaded.tokenizer, query.text, query.prefix, query.examples
         )
+
+
+QUESTIONS = (
+    "What is the capital of France?",
+    "Who wrote the first book that you remember, and when?",
+    "Write one sentence about the sea.",
+)
+_TOP = 5
+
+
+@torch.inference_mode()
+def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
+    """The likeliest tokens after the prompt of each fixed question, each forwarded alone.
+
+    Of a prompt longer than the model's context its end; one without a token is left out.
+    """
+    encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
+    prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]
+    return tuple(_read_alone(loaded, tuple(ids)) for ids in prompts)
+
+
+def _read_alone(loaded: LoadedModel, ids: tuple[int, ...]) -> ProbedPrompt:
+    inputs = torch.tensor([ids], device=loaded.model.device)
+    logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
+    logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
+    known = [value if math.isfinite(value) else None for value in logprobs.tolist()]
+    return ProbedPrompt(ids, tuple(zip(tokens.tolist(), known, strict=True)))

@@ -8,7 +8,6 @@ the model another one than the user named.
 from __future__ import annotations
 
 import importlib
-import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,28 +17,20 @@ from typing import Any, TypedDict
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from leakbound.durable import place
+from leakbound.engines.files import ModelFiles, first_line
 from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
-from leakbound.engines.stated import require_stated
 from leakbound.engines.templates import require_sound, start_renderer
-from leakbound.errors import InputError, LeakboundError, ModelError, require_no_fault
-from leakbound.registry import near
+from leakbound.errors import InputError, LeakboundError, ModelError
 from leakbound.types import Json, JsonObject
 
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 DEVICES = ("cpu", "cuda", "auto")
 _ENCODERS = ("ForMaskedLM", "ForPreTraining")
-_WEIGHTS = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
-_ADAPTER = "adapter_config.json"
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
-_TEMPLATE = "chat_template.jinja"
 _TOKEN_IDS = frozenset({"bos_token_id", "eos_token_id", "pad_token_id"})
-_FEW = 5  # tokens that a note shows, or models
+_FEW = 5  # tokens that a note shows
 # Generation settings that cannot change which token comes next.
 _HARMLESS = frozenset({"transformers_version", "use_cache"})
 
@@ -66,18 +57,11 @@ class LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    folder: Path
-    weights: tuple[Path, ...]
-    gguf: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model known from its files, its weights read by `load`, or by another engine."""
 
     location: str
-    files: _Files
+    files: ModelFiles
     config: Any
     tokenizer: Any
     dtype: str
@@ -95,7 +79,7 @@ class Checkpoint:
         """Find the model and read all but its weights; raises what `load_model` does."""
         torch_device = _device(device)
         _require_member("dtype", dtype, DTYPES)
-        files = _find(location)
+        files = ModelFiles.find(location)
         if files.gguf:
             raise ModelError(f"`{location}` is a .gguf file. Name a folder with safetensors here.")
         with quiet(), _refusing(location):
@@ -121,7 +105,7 @@ class Checkpoint:
 
     def require_sound(self) -> None:
         """See `templates.require_sound`: for those who have its chat template write prompts."""
-        require_sound(self.tokenizer, _template_of(self.files))
+        require_sound(self.tokenizer, str(self.files.template))
 
     def load(self, kind: Any) -> Any:
         """Its weights as a model of this transformers Auto class, complete or ModelError."""
@@ -148,15 +132,15 @@ def load_model(
     """
     torch_device = _device(device)
     _require_member("dtype", dtype, DTYPES)
-    files = _find(location)
+    files = ModelFiles.find(location)
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if files.gguf:
         common |= {"gguf_file": files.gguf}
-    if _expects_template(files):
+    if files.expects_template:
         start_renderer()  # meanwhile
     with quiet(), _refusing(location):
         tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
-    require_sound(tokenizer, _template_of(files))
+    require_sound(tokenizer, str(files.template))
     if before is not None:
         before(tokenizer)
     model = _read(AutoModelForCausalLM, location, files, dtype, **common)
@@ -177,11 +161,6 @@ def load_model(
             "generation_config_ignored": ignored,
         },
     )
-
-
-def require_files(location: str) -> None:
-    """Raise ModelError where a model's files are not there or not whole; no weights are read."""
-    _find(location)
 
 
 def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
@@ -233,7 +212,7 @@ def load_weights(model: Any, folder: Path) -> None:
     is missing.
     """
     location, dtype = str(folder), str(model.dtype).removeprefix("torch.")
-    kept = _read(type(model), location, _find(location), dtype)
+    kept = _read(type(model), location, ModelFiles.find(location), dtype)
     with _refusing(location):
         model.load_state_dict(kept.state_dict())
 
@@ -266,117 +245,7 @@ def _device(device: str) -> torch.device:
     return torch.device("cuda" if available and device != "cpu" else "cpu")
 
 
-def _find(location: str) -> _Files:
-    """The files of a model, checked as far as that goes without reading weights."""
-    path = Path(location).expanduser()
-    if path.is_file():
-        if path.suffix != ".gguf":
-            raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
-        _require_no_adapter(path.parent)
-        return _Files(path.parent, (path,), gguf=path.name)
-    folder = path if path.is_dir() else _download(location)
-    _require_model_folder(folder)
-    weights = _weight_files(folder)
-    for file in weights:
-        _require_readable(file)
-    require_stated(folder, weights)
-    return _Files(folder, weights)
-
-
-def _download(location: str) -> Path:
-    if location.startswith((".", "/", "~")) or location.count("/") > 1:
-        hint = near(Path(location).expanduser())
-        raise ModelError(f"there is no model folder `{location}`. {hint}Check the path.")
-    try:
-        return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"`{location}` is no folder here, and the hub did not give it: {_line(error)} "
-            "Check the name and the network, or name a folder."
-        ) from error
-
-
-def _require_no_adapter(folder: Path) -> None:
-    """Refuse adapters: transformers applies those beside whole weights without a word.
-
-    Whether these were merged into the weights before, nothing tells.
-    """
-    if not (folder / _ADAPTER).is_file():
-        return
-    merged = (
-        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a folder of its "
-        "own: leakbound loads whole models."
-    )
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
-    raise ModelError(
-        f"`{folder}` has a PEFT adapter ({_ADAPTER}) beside a model, which would be applied on top "
-        f"of it. If the weights are merged already, move {_ADAPTER} and adapter_model.* "
-        f"elsewhere; if not, merge them {merged}"
-    )
-
-
-def _require_model_folder(folder: Path) -> None:
-    _require_no_adapter(folder)
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"`{folder}` has no config.json. {_other_folder(folder)}")
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        raise ModelError(
-            f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
-            "Save the model's tokenizer beside it."
-        )
-
-
-def _other_folder(folder: Path) -> str:
-    """What to name in place of a folder that is no model's."""
-    below = [file.parent for file in folder.glob("*/config.json")]
-    below.sort(key=lambda each: (len(each.name), each.name))  # so that checkpoints are in order
-    if below:
-        first = "…, " if len(below) > _FEW else ""
-        named = ", ".join(f"`{each}`" for each in below[-_FEW:])
-        return f"Name one of the models below it: {first}{named}."
-    if (folder / "run.json").is_file():
-        return "It is a run. Name the model that was evaluated."
-    return "Name a model folder."
-
-
-def _weight_files(folder: Path) -> tuple[Path, ...]:
-    if (folder / _WEIGHTS).is_file():
-        return (folder / _WEIGHTS,)
-    if (folder / _INDEX).is_file():
-        return _shards(folder / _INDEX)
-    raise ModelError(
-        f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
-        "Only safetensors weights are loaded: convert others with `save_pretrained`."
-    )
-
-
-def _shards(index: Path) -> tuple[Path, ...]:
-    """The files beside an index that it names; ModelError for one that is none."""
-    try:
-        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        return tuple(index.with_name(name) for name in sorted(names))
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"`{index}` is no index of weights ({type(error).__name__}: {_line(error)}). Restore "
-            "the model's files."
-        ) from error
-
-
-def _require_readable(file: Path) -> None:
-    """Check a safetensors file's header against its size; reads no weights."""
-    try:
-        with safe_open(file, framework="pt"):
-            pass
-    except (OSError, SafetensorError) as error:
-        require_no_fault(file, error)
-        raise ModelError(
-            f"`{file}` is missing, cut short or damaged ({_line(error)}). "
-            "Copy or download it again."
-        ) from error
-
-
-def _read(kind: Any, location: str, files: _Files, dtype: str, **common: Any) -> Any:
+def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any) -> Any:
     """The model with every tensor from its own files, or ModelError."""
     with quiet(), _no_bar_of_gguf(), _refusing(location):
         model, info = kind.from_pretrained(
@@ -402,7 +271,7 @@ def _refusing(location: str) -> Iterator[None]:
         remedy = "Check the model's files and the installed version of transformers."
         if "trust_remote_code" in str(error):
             remedy = "It needs code of its own: read that code, then pass --trust-remote-code."
-        raise ModelError(f"`{location}` cannot be loaded: {_line(error)} {remedy}") from error
+        raise ModelError(f"`{location}` cannot be loaded: {first_line(error)} {remedy}") from error
 
 
 class _LoadingInfo(TypedDict):
@@ -486,25 +355,6 @@ def _strip_generation_config(model: Any) -> dict[str, Json]:
     }
 
 
-def _template_of(files: _Files) -> str:
-    """The file that a tokenizer's chat template is read from."""
-    if files.gguf:
-        return str(files.folder / files.gguf)
-    own = files.folder / _TEMPLATE
-    return str(own if own.is_file() else files.folder / "tokenizer_config.json")
-
-
-def _expects_template(files: _Files) -> bool:
-    """True if the tokenizer has a chat template, as far as its files tell at a glance."""
-    found = Path(_template_of(files))
-    try:
-        return not files.gguf and (
-            found.name == _TEMPLATE or b"chat_template" in found.read_bytes()
-        )
-    except OSError:  # reading the tokenizer tells why
-        return False
-
-
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
@@ -521,9 +371,3 @@ def _ends(
             "a token that it has."
         )
     return within
-
-
-def _line(error: Exception) -> str:
-    """What an error says first, as a sentence."""
-    said = str(error).strip().partition("\n")[0] or type(error).__name__
-    return said if said.endswith((".", "!", "?")) else f"{said}."

@@ -1,18 +1,156 @@
-"""How a server is asked for outputs: settled at the start, from what it says and what it takes."""
+"""How a server is asked for outputs: settled at the start, from what it says and what it takes.
+
+Servers have defaults of their own: llama.cpp keeps 40 tokens and cuts by min-p, and so does
+llama-cpp-python, which punishes repetition too; vLLM and transformers take those of the model's
+folder. Where one says what it is, each of these is sent to it at its neutral value, which its
+documentation says that it obeys. Any other is sent every such setting under the names that the
+common servers have for it, or those that its `/openapi.json` names; whether it obeys is not known.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from leakbound.engines.answers import Answer, Asked, Stated, read_answer
 from leakbound.engines.server import RefusedError, Server
-from leakbound.engines.stating import Statement, statement_of
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Json, JsonObject
+
+_PENALTIES: JsonObject = {"presence_penalty": 0, "frequency_penalty": 0}
+_NEUTRAL: Mapping[str, JsonObject] = {
+    # The order is ours: the temperature first, then the smallest set of tokens that holds top-p.
+    "llama.cpp": {
+        **_PENALTIES, "samplers": ["temperature", "top_p"], "top_k": 0, "min_p": 0, "typical_p": 1,
+        "top_n_sigma": -1, "xtc_probability": 0, "repeat_penalty": 1, "dry_multiplier": 0,
+        "dynatemp_range": 0, "mirostat": 0, "ignore_eos": False, "reasoning_format": "none",
+    },
+    "vLLM": {
+        **_PENALTIES, "top_k": -1, "min_p": 0, "repetition_penalty": 1, "min_tokens": 0,
+        "ignore_eos": False,
+    },
+    "transformers": {"frequency_penalty": 0},
+}  # fmt: skip
+# As llama.cpp, llama-cpp-python, vLLM, SGLang, Ollama and TGI call them.
+_EVERY: JsonObject = {
+    **_PENALTIES, "min_p": 0, "typical_p": 1, "tfs_z": 1, "top_n_sigma": -1, "xtc_probability": 0,
+    "repetition_penalty": 1, "repeat_penalty": 1, "dry_multiplier": 0, "dynatemp_range": 0,
+    "mirostat": 0, "mirostat_mode": 0, "min_tokens": 0, "ignore_eos": False,
+}  # fmt: skip
+_ALL_TOKENS = (-1, 0)  # top-k of a server that keeps all: not every one takes either
+_SAMPLES: JsonObject = {
+    "do_sample": True, "top_k": 0, "min_p": None, "typical_p": 1.0, "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0,
+}  # fmt: skip
+_OF_A_MODEL = ("id", "root", "parent", "owned_by", "max_model_len", "meta")
+_OF_LLAMA = ("build_info", "model_path", "model_alias", "model_ftype", "bos_token", "eos_token")
+_CHATS = "/v1/chat/completions"
+_WIDE = 53  # bits of a seed: what a float64 holds
+_NARROW = 31
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What a server says it is.
+
+    kind: `llama.cpp`, `vLLM` or `transformers`; empty where it does not say.
+    says: what of that tells one model and build from another.
+    takes: the fields of a request, as its description names them; None: it has none.
+    neutral: what is sent beside every request.
+    """
+
+    kind: str
+    says: JsonObject
+    takes: frozenset[str] | None = None
+    neutral: JsonObject = field(default_factory=lambda: _PENALTIES)
+
+    @classmethod
+    def of(cls, kind: str, says: JsonObject) -> Statement:
+        """Of a kind of server that is known."""
+        return cls(kind, says, neutral=_NEUTRAL[kind])
+
+    def ways(self) -> Iterator[Statement]:
+        """How it is told to truncate nothing, the surest way first: what it refuses is left."""
+        if self.kind:
+            yield self
+            return
+        for top_k in _ALL_TOKENS:
+            every = {**_EVERY, "top_k": top_k}
+            if self.takes is not None:
+                every = {k: v for k, v in every.items() if k in self.takes or k in _PENALTIES}
+            yield replace(self, neutral=every)
+        yield self
+
+    @property
+    def seed_bits(self) -> int:
+        """How large a seed may be."""
+        return _WIDE if self.kind in ("vLLM", "transformers") else _NARROW
+
+    def sampling(self, temperature: float) -> JsonObject:
+        """What is sent beside a request at this temperature."""
+        if self.kind != "transformers" or not temperature:
+            return self.neutral
+        return {**self.neutral, "generation_config": json.dumps(_SAMPLES, sort_keys=True)}
+
+
+def statement_of(server: Server, model: str) -> Statement:
+    """What the server says of itself and of this model, as far as it says anything."""
+    root = server.url.removesuffix("/v1")
+    listed = _entry(server.get(f"{server.url}/models"), model)
+    props, version = _object(server.get(f"{root}/props")), _object(server.get(f"{root}/version"))
+    says: dict[str, Json] = {"model": listed} if listed else {}
+    if "build_info" in props or "default_generation_settings" in props:
+        return Statement.of("llama.cpp", {**says, "server": _llama(props)})
+    if isinstance(version.get("version"), str):
+        says["version"] = version["version"]
+    if listed.get("owned_by") == "vllm":
+        return Statement.of("vLLM", says)
+    described = _object(server.get(f"{root}/openapi.json"))
+    paths = _object(described.get("paths"))
+    # A model of transformers' own server is listed only where it lies in the hub's cache.
+    if {"/load_model", "/v1/responses"} <= paths.keys():
+        return Statement.of("transformers", says)
+    return Statement("", says, takes=_fields(described) if paths else None)
+
+
+def _fields(described: JsonObject) -> frozenset[str] | None:
+    """The fields of a request for a chat, by the description of an API; None where it tells none.
+
+    As OpenAPI has it: the schema of the body, or those that it refers to.
+    """
+    known = _object(_object(described.get("components")).get("schemas"))
+    found: set[str] = set()
+    text = json.dumps(_object(_object(described.get("paths")).get(_CHATS)).get("post"))
+    for name in re.findall(r"#/components/schemas/([\w.-]+)", text):
+        found |= _object(_object(known.get(name)).get("properties")).keys()
+    return frozenset(found) if "messages" in found else None
+
+
+def _llama(props: JsonObject) -> JsonObject:
+    """What of the properties of a llama.cpp server tells one model and build from another."""
+    template = json.dumps(props.get("chat_template"))
+    known = {name: props[name] for name in _OF_LLAMA if name in props}
+    settings = _object(props.get("default_generation_settings"))
+    digest = hashlib.sha256(template.encode()).hexdigest()
+    return {**known, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
+
+
+def _entry(found: Json, model: str) -> JsonObject:
+    """What a list of models says of this one, or of the only one that there is."""
+    listed = _object(found).get("data")
+    models = [_object(one) for one in listed] if isinstance(listed, list) else []
+    named = [one for one in models if one.get("id") == model] or models
+    one = named[0] if len(named) == 1 else {}
+    return {name: one[name] for name in _OF_A_MODEL if one.get(name) is not None}
+
+
+def _object(found: Json) -> JsonObject:
+    return found if isinstance(found, Mapping) else {}
+
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not

@@ -30,8 +30,8 @@ from itertools import count
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
+from leakbound.engines.addresses import key_for, located
 from leakbound.engines.answers import Answer, Asked, Output, read_answer
-from leakbound.engines.api_key import key_for, located
 from leakbound.engines.manner import Manner, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import LostError, NoReplyError, Patience, RefusedError, Server

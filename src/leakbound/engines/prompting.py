@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
-from leakbound.engines.families import family_of
-from leakbound.engines.splitting import Tokenizer as Tokenizer
-from leakbound.engines.splitting import split_at
-from leakbound.engines.templates import Turns, said, written, written_all
+from leakbound.engines.templates import Turns, family_of, said, written, written_all
+from leakbound.engines.tokens import Tokenizer as Tokenizer
+from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Compat, Decoding, Json, JsonObject, Query, from_json
 

@@ -25,10 +25,10 @@ from urllib.parse import parse_qsl
 
 import yaml
 
-from leakbound.engines.detokenizer import Detokenizer
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
 from leakbound.engines.loading import Checkpoint, early_end
 from leakbound.engines.prompting import Prompting, require_room
+from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError, ModelError
 from leakbound.types import (
     Completion,

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Unpack
 
 from leakbound.benchmarks import Benchmark
+from leakbound.engines.addresses import require_named, servers_of
 from leakbound.engines.models import OpenModels
-from leakbound.engines.servers import require_named, servers_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.attack import attack_questions
 from leakbound.evaluation.drawing.begin import begin

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import get_args
 
-from leakbound.engines.servers import require_named
+from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
 from leakbound.inputs import (
     CRITERIA,
@@ -165,7 +165,7 @@ class _Later:
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         """See `Chat.chat`."""
         if self._chat is None:
-            from leakbound.engines.chat import open_chat
+            from leakbound.engines.models import open_chat
 
             require_named(self.name, self.servers)
             self._chat = open_chat(self.name, **self.loading)

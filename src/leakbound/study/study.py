@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.engines.servers import servers_of
+from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
 from leakbound.study.attack import Attack
 from leakbound.study.prove import Prove

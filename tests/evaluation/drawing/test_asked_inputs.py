@@ -412,7 +412,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = SimpleNamespace(open_chat=lambda name, **loading: Rewriter())
-    monkeypatch.setitem(sys.modules, "leakbound.engines.chat", chat)  # the real one loads torch
+    monkeypatch.setitem(sys.modules, "leakbound.engines.models", chat)  # the real one loads torch
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
     run = evaluate(
         engine(leaks), benchmark(), out=tmp_path / "r", n=16, scorers=["keyword"],

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from leakbound.engines.servers import server_of
+from leakbound.engines.addresses import server_of
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.meter import Meter
 from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine

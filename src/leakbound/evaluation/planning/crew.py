@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
-from leakbound.engines.servers import servers_of
 from leakbound.scorers import connect, make_scorer, models_of
 from leakbound.types import Crew, Scorer
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
-from leakbound.engines.crew_engine import CrewEngine
-from leakbound.engines.servers import server_of, short_name
+from leakbound.engines.addresses import server_of, short_name
+from leakbound.engines.crew import CrewEngine
 from leakbound.errors import InputError
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import ModelSettings
@@ -63,9 +63,9 @@ def require_there(model: str | Path | Generate | None) -> None:
     if isinstance(model, str | Path):
         engine, where = engine_of(str(model))
         if engine == "transformers":
-            from leakbound.engines.loading import require_files  # torch loads when a model does
+            from leakbound.engines.files import ModelFiles  # the hub's library loads with it
 
-            require_files(where)
+            ModelFiles.find(where)
 
 
 def _opened(

@@ -1,0 +1,214 @@
+"""The files of a model: found, and checked as far as that goes without reading weights.
+
+transformers builds as many layers as a config asks for, and skips generation settings that it
+cannot read: the one takes all memory, the other changes where answers end. Needs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
+
+from leakbound.errors import ModelError, require_no_fault
+from leakbound.registry import near
+
+_CONFIG, _GENERATION = "config.json", "generation_config.json"
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_ADAPTER = "adapter_config.json"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_TEMPLATE = "chat_template.jinja"
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers")
+_FEW = 5  # models that a message shows
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """A model folder and its files of weights; `gguf` is the name of the file where it is one."""
+
+    folder: Path
+    weights: tuple[Path, ...]
+    gguf: str | None = None
+
+    @classmethod
+    def find(cls, location: str) -> ModelFiles:
+        """Those at `location`: a folder, a `.gguf` file, or a hub name.
+
+        Raises ModelError where they are not there or not whole, and for a folder that states more
+        layers than its files hold tensors, or no end of answers.
+        """
+        path = Path(location).expanduser()
+        if path.is_file():
+            if path.suffix != ".gguf":
+                raise ModelError(f"`{path}` is a file. Name its model folder, or a .gguf file.")
+            _require_no_adapter(path.parent)
+            return cls(path.parent, (path,), gguf=path.name)
+        folder = path if path.is_dir() else _download(location)
+        _require_model_folder(folder)
+        weights = _weight_files(folder)
+        _require_layers(folder / _CONFIG, sum(map(_tensors, weights)))
+        _require_ends(folder / _GENERATION)
+        return cls(folder, weights)
+
+    @property
+    def template(self) -> Path:
+        """The file that a tokenizer's chat template is read from."""
+        if self.gguf:
+            return self.folder / self.gguf
+        own = self.folder / _TEMPLATE
+        return own if own.is_file() else self.folder / "tokenizer_config.json"
+
+    @property
+    def expects_template(self) -> bool:
+        """True if the tokenizer has a chat template, as far as its files tell at a glance."""
+        found = self.template
+        try:
+            return not self.gguf and (
+                found.name == _TEMPLATE or b"chat_template" in found.read_bytes()
+            )
+        except OSError:  # reading the tokenizer tells why
+            return False
+
+
+def _download(location: str) -> Path:
+    if location.startswith((".", "/", "~")) or location.count("/") > 1:
+        hint = near(Path(location).expanduser())
+        raise ModelError(f"there is no model folder `{location}`. {hint}Check the path.")
+    try:
+        return Path(snapshot_download(location, ignore_patterns=["*/*", "*.bin", "*.gguf"]))
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"`{location}` is no folder here, and the hub did not give it: {first_line(error)} "
+            "Check the name and the network, or name a folder."
+        ) from error
+
+
+def _require_no_adapter(folder: Path) -> None:
+    """Refuse adapters: transformers applies those beside whole weights without a word.
+
+    Whether these were merged into the weights before, nothing tells.
+    """
+    if not (folder / _ADAPTER).is_file():
+        return
+    merged = (
+        "with peft's `merge_and_unload`, and save that, with its tokenizer, into a folder of its "
+        "own: leakbound loads whole models."
+    )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
+    raise ModelError(
+        f"`{folder}` has a PEFT adapter ({_ADAPTER}) beside a model, which would be applied on top "
+        f"of it. If the weights are merged already, move {_ADAPTER} and adapter_model.* "
+        f"elsewhere; if not, merge them {merged}"
+    )
+
+
+def _require_model_folder(folder: Path) -> None:
+    _require_no_adapter(folder)
+    if not (folder / _CONFIG).is_file():
+        raise ModelError(f"`{folder}` has no config.json. {_other_folder(folder)}")
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise ModelError(
+            f"`{folder}` has no tokenizer (looked for {', '.join(_TOKENIZER_FILES)}). "
+            "Save the model's tokenizer beside it."
+        )
+
+
+def _other_folder(folder: Path) -> str:
+    """What to name in place of a folder that is no model's."""
+    below = [file.parent for file in folder.glob("*/config.json")]
+    below.sort(key=lambda each: (len(each.name), each.name))  # so that checkpoints are in order
+    if below:
+        first = "…, " if len(below) > _FEW else ""
+        named = ", ".join(f"`{each}`" for each in below[-_FEW:])
+        return f"Name one of the models below it: {first}{named}."
+    if (folder / "run.json").is_file():
+        return "It is a run. Name the model that was evaluated."
+    return "Name a model folder."
+
+
+def _weight_files(folder: Path) -> tuple[Path, ...]:
+    if (folder / _WEIGHTS).is_file():
+        return (folder / _WEIGHTS,)
+    if (folder / _INDEX).is_file():
+        return _shards(folder / _INDEX)
+    raise ModelError(
+        f"`{folder}` has neither {_WEIGHTS} nor {_INDEX}. "
+        "Only safetensors weights are loaded: convert others with `save_pretrained`."
+    )
+
+
+def _shards(index: Path) -> tuple[Path, ...]:
+    """The files beside an index that it names; ModelError for one that is none."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        return tuple(index.with_name(name) for name in sorted(names))
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        raise ModelError(
+            f"`{index}` is no index of weights ({type(error).__name__}: {first_line(error)}). "
+            "Restore the model's files."
+        ) from error
+
+
+def _tensors(file: Path) -> int:
+    """How many tensors a file of weights holds; its header alone is read, against its size."""
+    try:
+        with safe_open(file, framework="np") as opened:
+            return len(opened.keys())
+    except (OSError, SafetensorError) as error:
+        require_no_fault(file, error)
+        raise ModelError(
+            f"`{file}` is missing, cut short or damaged ({first_line(error)}). "
+            "Copy or download it again."
+        ) from error
+
+
+def _require_layers(config: Path, held: int) -> None:
+    try:
+        stated = json.loads(config.read_bytes())
+    except (ValueError, RecursionError):
+        return  # transformers says so, with its own words
+    if not isinstance(stated, dict):
+        return
+    asked = max((stated[name] for name in _LAYERS if _is_count(stated.get(name))), default=0)
+    if asked > held:
+        raise ModelError(
+            f"`{config}` states {asked:,} layers, and the model's files hold {held:,} tensors, "
+            "fewer than one for each. Restore the model's own config."
+        )
+
+
+def _require_ends(file: Path) -> None:
+    """Refuse generation settings that cannot be read, or whose end tokens are no tokens."""
+    if not file.exists():
+        return
+    try:
+        stated = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        require_no_fault(file, error)
+        raise ModelError(
+            f"`{file}` cannot be read ({str(error).partition(chr(10))[0]}), and it says where "
+            "answers end. Restore it, or remove it if the model has none."
+        ) from error
+    ends = stated.get("eos_token_id") if isinstance(stated, dict) else "no object"
+    listed = ends if isinstance(ends, list) else [ends]
+    if not all(end is None or type(end) is int for end in listed):
+        raise ModelError(
+            f"`{file}` must give token ids as `eos_token_id`, got {ends!r:.60}. Restore it: it "
+            "says where answers end."
+        )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def first_line(error: Exception) -> str:
+    """What an error says first, as a sentence."""
+    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    return said if said.endswith((".", "!", "?")) else f"{said}."
