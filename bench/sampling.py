@@ -45,7 +45,7 @@ from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import load_model
 from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.inputs import NUMBER
-from leakbound.inputs.lists import RuleInputs
+from leakbound.inputs.sources import RuleInputs
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 

@@ -13,7 +13,7 @@ from commands import SMALL, done, leakbound, refused
 from estimates import rows
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation.drawing import prove as proving
-from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.wording import Keyword
 from leakbound.store import Run
 from leakbound.store.tables import read_table
 from leakbound.study import Prove

@@ -11,7 +11,7 @@ from chatting import chat_tokenizer
 from leakbound.engines.models import OpenModels, open_scorer
 from leakbound.errors import InputError
 from leakbound.scorers import fingerprint
-from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.wording import Keyword
 from tiny import tiny_llama
 from tiny_classifiers import sequence_classifier, yes_no_model
 

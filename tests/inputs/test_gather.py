@@ -8,7 +8,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.inputs import Filters, gather
-from leakbound.inputs.lists import BenchmarkInputs
+from leakbound.inputs.sources import BenchmarkInputs
 from leakbound.types import Prompt
 from rewriters import FakeEmbed
 

@@ -7,8 +7,8 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.inputs import parse_inputs
-from leakbound.inputs.lists import FileInputs, RuleInputs
 from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
+from leakbound.inputs.sources import FileInputs, RuleInputs
 from leakbound.types import Prompt, Request
 from rewriters import FakeChat
 

@@ -6,9 +6,18 @@ from collections import Counter
 from dataclasses import replace
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.inputs.openers import NEUTRAL, gives_away, openers
-from leakbound.inputs.shots import PREFIXES, SHOTS, shots, with_shots
-from leakbound.inputs.variants import Space, Variant, variants
+from leakbound.inputs.variants import (
+    NEUTRAL,
+    PREFIXES,
+    SHOTS,
+    Space,
+    Variant,
+    gives_away,
+    openers,
+    shots,
+    variants,
+    with_shots,
+)
 from leakbound.types import Decoding, Prompt, Query
 
 PROMPT = Prompt(

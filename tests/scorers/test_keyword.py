@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers.keyword import Keyword
+from leakbound.scorers.wording import Keyword
 from leakbound.types import Prompt
 
 PROMPT = Prompt(id="p7", question="Who are the friends?", keywords=("Ron", "Hermione"))

@@ -16,9 +16,7 @@ from leakbound.scorers import (
     score_pairs,
     score_texts,
 )
-from leakbound.scorers.classifier import Classifier
-from leakbound.scorers.entailment import Entailment
-from leakbound.scorers.similarity import Similarity
+from leakbound.scorers.meaning import Classifier, Entailment, Similarity
 from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(id="p1", question="Who wrote it?", answer="Ossian Quill wrote it")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers.refusal import Refusal
 from leakbound.scorers.rouge import RougeLF1, RougeLRecall
-from leakbound.scorers.verbatim import Contains, Exact
+from leakbound.scorers.wording import Contains, Exact, Refusal
 from leakbound.types import Prompt
 
 ANSWER = "The cat sat."

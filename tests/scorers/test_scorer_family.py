@@ -19,9 +19,8 @@ from leakbound.scorers import (
     score_texts,
     settings,
 )
-from leakbound.scorers.keyword import Keyword
 from leakbound.scorers.rouge import RougeLRecall
-from leakbound.scorers.verbatim import Exact
+from leakbound.scorers.wording import Exact, Keyword
 from leakbound.types import Prompt
 
 PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")

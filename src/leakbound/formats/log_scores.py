@@ -12,7 +12,7 @@ from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.spool import Mapped
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.scorers.logged import Logged
+from leakbound.scorers.threshold import Logged
 from leakbound.types import Scorer
 
 NONE = "none"

@@ -10,18 +10,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from leakbound.errors import InputError
 from leakbound.registry import find, opening, require_parts, suggestion
 from leakbound.scorers.choice import Choice
-from leakbound.scorers.classifier import Classifier
 from leakbound.scorers.distance import Edit, Hamming
-from leakbound.scorers.entailment import Entailment
 from leakbound.scorers.family import setting_fields
 from leakbound.scorers.judge import Judge
-from leakbound.scorers.keyword import Keyword
-from leakbound.scorers.logged import Logged
-from leakbound.scorers.refusal import Refusal
+from leakbound.scorers.meaning import Classifier, Entailment, Similarity
 from leakbound.scorers.rouge import RougeLF1, RougeLRecall
-from leakbound.scorers.similarity import Similarity
-from leakbound.scorers.threshold import Threshold
-from leakbound.scorers.verbatim import Contains, Exact
+from leakbound.scorers.threshold import Logged, Threshold
+from leakbound.scorers.wording import Contains, Exact, Keyword, Refusal
 from leakbound.types import Scorer
 
 SCORERS: dict[str, Callable[..., Scorer]] = {

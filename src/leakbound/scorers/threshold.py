@@ -1,16 +1,17 @@
-"""Any scorer made binary by a threshold that is part of its name."""
+"""Scores made of others': cut at a threshold that is part of the name, or found in a log."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import (
     check_prompts,
     connect,
     fingerprint,
+    named,
     prefix_bounds,
     score_pairs,
     score_texts,
@@ -67,3 +68,27 @@ class Threshold:
         """What the bounds of the scorer underneath settle; (0, 1) where it has none."""
         low, high = prefix_bounds(self.scorer, prefix, prompt)
         return float(low >= self.at), float(high >= self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Scores that `by` gave, as a log has them beside the draws; none can be given anew.
+
+    `values`: `binary` where that tool's scorer can give 0 and 1 only, else `unit`, [0, 1].
+    """
+
+    by: str
+    values: Literal["unit", "binary"] = "unit"
+
+    @property
+    def binary(self) -> bool:
+        return self.values == "binary"
+
+    name = named("logged")
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """Refused: whoever gave these scores is not at hand."""
+        raise InputError(
+            f"scorer {self.name!r} stands for scores that another tool gave, and cannot score "
+            "anything itself. Import the log that has them."
+        )

@@ -21,7 +21,7 @@ from leakbound.inputs import (
     parse_inputs,
     require_similarity,
 )
-from leakbound.inputs.lists import FileInputs
+from leakbound.inputs.sources import FileInputs
 from leakbound.registry import near
 from leakbound.stats import Design
 from leakbound.study.settings import Loading, ModelSettings

@@ -24,7 +24,7 @@ from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.views.clean import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
-from leakbound.inputs.openers import NEUTRAL
+from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run

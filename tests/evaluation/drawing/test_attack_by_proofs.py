@@ -20,7 +20,7 @@ from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attac
 from leakbound.evaluation.views.asked_grids import found_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.inputs.halving import most_candidates, rounds
-from leakbound.inputs.openers import NEUTRAL
+from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import Run

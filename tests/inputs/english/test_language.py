@@ -9,9 +9,9 @@ import pytest
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.inputs import gather
-from leakbound.inputs.english.language import is_english
+from leakbound.inputs.english.facts import is_english
 from leakbound.inputs.english.rewriting import rewritings
-from leakbound.inputs.lists import RuleInputs
+from leakbound.inputs.sources import RuleInputs
 from leakbound.types import Prompt
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))

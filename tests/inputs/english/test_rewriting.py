@@ -11,10 +11,9 @@ import pytest
 
 from leakbound.inputs.english import rewriting
 from leakbound.inputs.english.facts import keeps_facts
-from leakbound.inputs.english.grammar import FRAMES
+from leakbound.inputs.english.grammar import BASES, FRAMES, past, third_person
 from leakbound.inputs.english.questions import indirect, opening, task, wanted
 from leakbound.inputs.english.rewriting import TURNS, rewritings
-from leakbound.inputs.english.verbs import BASES, past, third_person
 from suites import slow_but
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))

@@ -16,10 +16,18 @@ from leakbound.evaluation.planning.names import arm_keys
 from leakbound.evaluation.planning.plan import Prepared
 from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, most_candidates
-from leakbound.inputs.lists import RuleInputs
-from leakbound.inputs.openers import NEUTRAL, openers
-from leakbound.inputs.shots import PREFIXES, SHOTS, shots
-from leakbound.inputs.variants import Fits, Space, Variant, variants
+from leakbound.inputs.sources import RuleInputs
+from leakbound.inputs.variants import (
+    NEUTRAL,
+    PREFIXES,
+    SHOTS,
+    Fits,
+    Space,
+    Variant,
+    openers,
+    shots,
+    variants,
+)
 from leakbound.store import (
     ATTACK,
     ArmKey,

@@ -1,4 +1,4 @@
-"""What a rewriting must keep of its question, and what of the answer it must not hand over.
+"""Whether a question is in English, what a rewriting must keep of it and must not hand over.
 
 English writing is assumed, and errs to the strict side elsewhere: where every noun has a capital,
 as in German, every noun counts as a name and must be kept.
@@ -7,11 +7,56 @@ as in German, every noun counts as a name and must be kept.
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 
-from leakbound.inputs.english.questions import QUOTED, REQUESTS
+from leakbound.inputs.english.grammar import listed, words_of
+from leakbound.inputs.english.questions import QUOTED, REQUESTS, masked
 from leakbound.text.keywords import STOPWORDS, content_words, keyword_pattern, normalise
 from leakbound.text.rouge import stems
+
+# What questions in German, Dutch, French, Spanish, Portuguese, Italian and Scandinavian languages
+# are made of. A word that English has as well speaks for neither (`_EITHER`).
+_OTHERS = listed("German", "Dutch", "French", "Spanish", "Portuguese", "Italian", "Scandinavian")
+_ENGLISH = STOPWORDS | REQUESTS | words_of("always born is please")
+_EITHER = _ENGLISH & _OTHERS | words_of("come die me men per sin son us van war")
+_SPOKEN = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
+_OWNER = re.compile(r"\w['’]s?(?= [a-z])")
+_SENTENCE = re.compile(r"[.?!:]\s")
+# The small words within a name, which need not be of the question's language.
+_SMALL = "al and bin da das de del den der di do dos du e el et la las le los of the und van von y"
+_IN_NAME = re.compile(rf"(?<=\w )([A-Z][\w.-]*)(?: (?:{'|'.join(_SMALL.split())}))+(?= [A-Z])")
+
+
+def is_english(question: str) -> bool:
+    """True if a question or request is in English, as far as its words show.
+
+    Most of its letters are Latin, and of its function words more are English than are of the
+    other languages known here; a possessive speaks for English, a word with an accent against.
+    Titles in quotation marks, names, and small words within a name do not count. A text without
+    any other word, as "42?", is of every language.
+    """
+    bare = masked(question)
+    letters = [sign for sign in bare if sign.isalpha()]
+    latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
+    if 2 * latin < len(letters):
+        return False
+    words = [word for part in _SENTENCE.split(bare) for word in _words(part)]
+    english = sum(word.lower() in _ENGLISH for word in words) + len(_OWNER.findall(bare))
+    others = sum(word.lower() in _OTHERS or _accented(word) for word in words)
+    return english > others or not words
+
+
+def _words(sentence: str) -> list[str]:
+    """The words that speak for a language: in small letters, or the first of the sentence."""
+    found = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
+    counted = [word for at, word in enumerate(found) if at == 0 or word[0].islower()]
+    return [word for word in counted if word.lower() not in _EITHER]
+
+
+def _accented(word: str) -> bool:
+    return word.islower() and not word.isascii()
+
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")

@@ -11,8 +11,14 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from leakbound.inputs.english.grammar import listed, words_of
-from leakbound.inputs.english.verbs import BASES, is_participle, past, third_person
+from leakbound.inputs.english.grammar import (
+    BASES,
+    is_participle,
+    listed,
+    past,
+    third_person,
+    words_of,
+)
 
 _WH = words_of("what which who whom whose where when why how what's who's where's")
 _BE = words_of("is are was were")

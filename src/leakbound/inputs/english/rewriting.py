@@ -11,8 +11,8 @@ import random
 import re
 from collections.abc import Callable
 
+from leakbound.inputs.english.facts import is_english
 from leakbound.inputs.english.grammar import FRAMES, listed
-from leakbound.inputs.english.language import is_english
 from leakbound.inputs.english.questions import (
     SUBJECT_VERBS,
     body_of,

@@ -1,0 +1,232 @@
+"""What every input source is, the finite ones, and each from its written form, as `file:PATH`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from leakbound.errors import InputError
+from leakbound.inputs.english.rewriting import rewritings
+from leakbound.inputs.model import ModelInputs
+from leakbound.registry import find, opening, require_parts
+from leakbound.text.rows import FORMS, Row, read_rows
+from leakbound.types import Chat, Prompt
+
+
+class InputSource(Protocol):
+    """Where rewritings of a question come from.
+
+    A source may have `fingerprint`, a mapping of texts: all that its rewritings depend on beside
+    its name, such as digests of the files it reads (`digests_of`). It is recorded with the run,
+    which is refused where it has changed. Without one it is taken to read the file or folder that
+    its argument names, if there is such a one.
+    """
+
+    @property
+    def name(self) -> str:
+        """As it stands in results: the spec that gives the source."""
+        ...
+
+    @property
+    def finite(self) -> bool:
+        """True for a list; False for a distribution whose draws are independent."""
+        ...
+
+    def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
+        """For each prompt, at most `number` texts; the same arguments give the same texts.
+
+        Nothing is filtered yet. A source that is not finite gives `number` independent draws a
+        prompt, an empty text for one that failed; a prompt's draws do not depend on the others.
+        """
+        ...
+
+
+def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
+    """What a source's rewritings depend on beside its name; `argument` is what it was opened by."""
+    declared: Mapping[str, object] | None = getattr(source, "fingerprint", None)
+    if declared is None:
+        return digests_of(Path(argument)) if argument else {}
+    return {str(name): str(value) for name, value in declared.items()}
+
+
+def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
+    """The SHA-256 of a file, or of each in a folder, by what it is called; empty where none is.
+
+    Files in folders within the folder count where it is `deep`.
+    """
+    return {
+        f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
+        for file in _files(path, "**/*" if deep else "*")
+    }
+
+
+def _files(path: Path, pattern: str) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+    elif path.is_dir():
+        yield from sorted(file for file in path.glob(pattern) if file.is_file())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[str, ...]]:
+    """The rewritings that a file has of each prompt, by prompt id, in the file's order.
+
+    A CSV file or JSON lines. A row names a prompt by `id`, or by `question` as it stands in the
+    benchmark, and has a list `rewritings` or one `rewriting`; several rows may name one prompt.
+    Raises InputError, with file and row, for a prompt that is not there and for a row that has no
+    rewriting or one that is no text.
+    """
+    if path.suffix.lower() not in FORMS:
+        raise InputError(
+            f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `question` or an "
+            "`id`, and `rewritings`."
+        )
+    ids = {prompt.id: [prompt.id] for prompt in prompts}
+    questions = defaultdict(list)
+    for prompt in prompts:
+        questions[prompt.question.strip()].append(prompt.id)
+    found: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
+    for row in read_rows(path, FORMS[path.suffix.lower()]):
+        for named in _named(row, ids, questions):
+            found[named] += _rewritings(row)
+    return found
+
+
+def _named(
+    row: Row, ids: Mapping[str, list[str]], questions: Mapping[str, list[str]]
+) -> Sequence[str]:
+    """The ids of the prompts a row is about."""
+    by_id = row.maybe("id")
+    key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
+    known = ids if by_id else questions
+    if value not in known:
+        raise InputError(
+            f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One is "
+            f"{next(iter(known), '')!r}. Correct it, or remove the row."
+        )
+    return known[value]
+
+
+def _rewritings(row: Row) -> tuple[str, ...]:
+    single = row.maybe("rewriting")
+    found = row.texts("rewritings") + ((single.strip(),) if single else ())
+    if not found:
+        raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkInputs:
+    """The paraphrases that the prompts carry, in their order."""
+
+    name: ClassVar[str] = "benchmark"
+    finite: ClassVar[bool] = True
+
+    def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
+        return [list(prompt.paraphrases[:number]) for prompt in prompts]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInputs:
+    """English question forms made by rule: no model, every word kept. The seed picks their order.
+
+    A question in another language has none.
+    """
+
+    name: ClassVar[str] = "rules"
+    finite: ClassVar[bool] = True
+
+    def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
+        return [rewritings(prompt.question, seed)[:number] for prompt in prompts]
+
+
+@dataclass(frozen=True, slots=True)
+class FileInputs:
+    """The rewritings in a file, in its order; `read_rewritings` says how it is written.
+
+    A row for a prompt that is not among those asked about raises InputError, as it is likelier a
+    misspelling than meant. So ask about all prompts of the benchmark, then take those you need.
+    """
+
+    path: Path
+
+    finite: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return f"file:{self.path}"
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What is in the file, wherever it lies."""
+        return digests_of(self.path)
+
+    def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
+        found = read_rewritings(prompts, self.path)
+        return [list(found[prompt.id][:number]) for prompt in prompts]
+
+
+OpenChat = Callable[[str], Chat]
+"""Opens a chat model by name; it raises InputError for one that does not exist."""
+
+
+def no_chat(name: str) -> Chat:
+    """The `OpenChat` of a caller that has no engine."""
+    raise InputError(f"no engine was given to open the chat model {name!r}. Pass `open_chat`.")
+
+
+def _without_argument(name: str, source: InputSource) -> Callable[[str, OpenChat], InputSource]:
+    """Opens a source that takes no argument."""
+
+    def opens(argument: str, open_chat: OpenChat) -> InputSource:
+        if argument:
+            raise InputError(f"inputs {name!r} take no argument, got {argument!r}. Write {name!r}.")
+        return source
+
+    return opens
+
+
+def _by_argument(
+    name: str, what: str, make: Callable[[str, OpenChat], InputSource]
+) -> Callable[[str, OpenChat], InputSource]:
+    """Opens a source that is made of what its argument names."""
+
+    def opens(argument: str, open_chat: OpenChat) -> InputSource:
+        if not argument:
+            raise InputError(f"inputs {name!r} need {what}. Write `{name}:...`.")
+        return make(argument, open_chat)
+
+    return opens
+
+
+INPUTS: dict[str, Callable[[str, OpenChat], InputSource]] = {
+    "benchmark": _without_argument("benchmark", BenchmarkInputs()),
+    "file": _by_argument("file", "a path", lambda path, _: FileInputs(Path(path))),
+    "model": _by_argument(
+        "model", "a model's name", lambda name, opens: ModelInputs(chat=opens(name))
+    ),
+    "rules": _without_argument("rules", RuleInputs()),
+}
+
+
+def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | None:
+    """The source that `spec` describes; None for `none`: the original questions alone.
+
+    An unknown name or a wrong argument raises InputError.
+    """
+    name, _, argument = spec.strip().partition(":")
+    if name == "none" and not argument:
+        return None
+    opens = find("input", INPUTS, name)
+    with opening("input", name):
+        source = opens(argument, open_chat)
+    require_parts("input", name, source, ("name", "finite", "rewritings"))
+    return source
