@@ -45,7 +45,7 @@ _EXPORTS = {
     "view": "leakbound.viewing",
     "export": "leakbound.evaluation.exporting",
     "import_run": "leakbound.evaluation.importing",
-    "recompute": "leakbound.formats.recomputing",
+    "recompute": "leakbound.formats.openunlearning_check",
     "plan": "leakbound.stats",
     "push": "leakbound.publishing",
     "track": "leakbound.publishing",

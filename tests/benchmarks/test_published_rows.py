@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.benchmarks.published import PUBLISHED, as_published, digest_of_rows
+from leakbound.benchmarks.benchmark import PUBLISHED, as_published, digest_of_rows
 from leakbound.evaluation.views.specification import departures, specification
 from leakbound.store import ArmSpec, Plan, RunRecord
 from leakbound.types import Prompt

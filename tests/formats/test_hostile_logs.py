@@ -89,9 +89,9 @@ def test_a_member_that_is_too_large_is_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = archive(tmp_path / "log.eval", whole(**{"samples/a_epoch_1.json": " " * 9_000_000}))
-    monkeypatch.setattr(inspect_log, "_LARGEST_MEMBER", 1 << 20)
+    monkeypatch.setattr(inspect_log, "_MOST_OF_MEMBER", 1 << 20)
     refused(file, r"9,000,000 bytes in `samples/a_epoch_1.json`, more than", tmp_path)
-    monkeypatch.setattr(inspect_log, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(inspect_log, "_MOST_BYTES", 1 << 20)
     refused(file, r"9,000,000 bytes of samples, more than", tmp_path)
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.formats.copies import require_no_copies
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
-from leakbound.formats.joined import join
+from leakbound.formats.joined import join, require_no_copies
 
 SAMPLED = {"temperature": 1.0}
 

@@ -13,8 +13,7 @@ from leakbound.cli import group, run
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
 from leakbound.evaluation.importing import import_run
-from leakbound.formats.inspect_log import read
-from leakbound.formats.inspect_scores import number
+from leakbound.formats.inspect_log import number, read
 from leakbound.formats.lm_eval import read as read_lm_eval
 from leakbound.scorers import make_scorer
 from leakbound.store import Run

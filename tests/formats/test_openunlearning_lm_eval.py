@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.formats.openunlearning_check import Checked
-from leakbound.formats.openunlearning_lm_eval import check_samples, holds_samples
+from leakbound.formats.openunlearning_check import Checked, check_samples, holds_samples
 
 STEM, ARTS = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0]
 

@@ -8,10 +8,9 @@ group `leakbound.benchmarks`.
 from __future__ import annotations
 
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
-from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark
+from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark, with_rewritings
 from leakbound.benchmarks.corpora import load_corpus
 from leakbound.benchmarks.profiles import PROFILES, Profile
-from leakbound.benchmarks.rewritings import with_rewritings
 
 __all__ = [
     "BENCHMARKS",

@@ -1,8 +1,8 @@
-"""Every benchmark by name, and the way from a spec to one."""
+"""Every benchmark by name, the way from a spec to one, and rewritings of one's own for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,10 @@ from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.benchmarks.source import checked
 from leakbound.errors import InputError
+from leakbound.inputs.sources import read_rewritings
 from leakbound.registry import find, near, opening, plug_ins, require_parts
 from leakbound.text.rows import FORMS
+from leakbound.types import Prompt
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "continuation": continuation.load,
@@ -99,3 +101,14 @@ def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> st
 def _with_ending(spec: str) -> str | None:
     """The file that has this name but for its ending."""
     return next((file for end in FORMS if Path(file := f"{spec}{end}").is_file()), None)
+
+
+def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
+    """The prompts, each with the rewritings that the file has of it after its paraphrases.
+
+    `leakbound.inputs.sources.read_rewritings` says how the file is written, and what it refuses.
+    """
+    found = read_rewritings(prompts, Path(path))
+    return tuple(
+        replace(prompt, paraphrases=prompt.paraphrases + found[prompt.id]) for prompt in prompts
+    )

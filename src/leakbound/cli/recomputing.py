@@ -36,7 +36,7 @@ def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> 
     sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
     6 where a value differs or a row is damaged.
     """
-    from leakbound.formats.recomputing import recompute as verb
+    from leakbound.formats.openunlearning_check import recompute as verb
 
     found = {str(path): verb(path, retrained) for path in dict.fromkeys(logs)}
     agrees = all(checked.agrees for each in found.values() for checked in each)

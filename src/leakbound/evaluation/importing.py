@@ -14,10 +14,9 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.scoring.score import slug
-from leakbound.formats.catalogue import read_logs
+from leakbound.formats.catalogue import read_logs, take_scores
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
-from leakbound.formats.log_scores import take_scores
 from leakbound.formats.openunlearning_names import asked_by
 from leakbound.formats.spool import Spool
 from leakbound.scorers import make_scorer

@@ -1,18 +1,24 @@
-"""Every form of file that samples can be read from, and how a file's own form is told."""
+"""Every form of file that samples can be read from, and the scores that such files hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from leakbound.errors import InputError
-from leakbound.formats import inspect_log, lm_eval, openunlearning_answers, samples
-from leakbound.formats.imported import ImportedLog
-from leakbound.formats.spool import Spool
+from leakbound.formats import inspect_log, lm_eval, samples
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.openunlearning_values import read_answers
+from leakbound.formats.spool import Mapped, Spool
 from leakbound.registry import suggestion
+from leakbound.scorers import make_scorer
+from leakbound.scorers.threshold import Logged
 from leakbound.text.rows import first_line
+from leakbound.types import Scorer
 
 Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
 FORMATS = get_args(Format)
@@ -46,7 +52,7 @@ def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
     if form == "lm-eval":
         return lm_eval.read(path)
     if form == "openunlearning":
-        return openunlearning_answers.read(path, part)
+        return read_answers(path, part)
     return samples.read(path, spool)
 
 
@@ -61,3 +67,74 @@ def _form(path: Path) -> Format:
             "openunlearning or jsonl."
         )
     return "lm-eval" if '"resps"' in first_line(path) else "jsonl"
+
+
+NONE = "none"
+
+
+def take_scores(
+    logs: Sequence[ImportedLog], wanted: Sequence[str] | None = None
+) -> list[ImportedLog]:
+    """The logs with the scores that are `wanted`, all by default, under the names of scorers.
+
+    What another tool's log calls a score becomes the scorer `logged:by=NAME`: binary where
+    every log says that it can be 0 and 1 only and none has another, else of [0, 1]. Scores without
+    texts keep the names of the scorers that gave them. A draw that a log has no score of is
+    undecided. InputError for a name that no log has, and for a score outside [0, 1].
+    """
+    there = list(dict.fromkeys(name for log in logs for name in log.scorers))
+    chosen = there if wanted is None else [name for name in wanted if name != NONE]
+    if unknown := next((name for name in chosen if name not in there), None):
+        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, there)}")
+    if not there:
+        return list(logs)
+    scorers = {name: _scorer(name, logs) for name in chosen}
+    return [_renamed(log, {name: scorer.name for name, scorer in scorers.items()}) for log in logs]
+
+
+def _scorer(name: str, logs: Sequence[ImportedLog]) -> Scorer:
+    """The scorer that a name stands for, once its scores are found to be such."""
+    having = [log for log in logs if name in log.scorers]
+    others = sum(score not in (0, 1) for log in having for score in _scores(log, name))
+    binary = all(log.scorers[name] for log in having) and not others
+    if all(log.texts for log in having):
+        plain = name.replace(">=", "_").replace(",", "_").replace("=", "_")
+        return Logged(by=plain, values="binary" if binary else "unit")
+    scorer = make_scorer(name)
+    if scorer.binary and others:
+        raise InputError(
+            f"scorer {name!r} gives 0 or 1, and `{having[0].path}` has others of it. Export the "
+            "scores anew."
+        )
+    return scorer
+
+
+def _scores(log: ImportedLog, name: str) -> Iterator[float]:
+    """The scores of that name in a log, those that are undecided left out."""
+    for one in log.asked:
+        for draw in filter(None, one.draws):
+            score = dict(draw.scores).get(name)
+            if score is None:
+                continue
+            if not 0 <= score <= 1 or math.isnan(score):
+                raise InputError(
+                    f"scores must lie in [0, 1], got {score!r} of {name!r} at question "
+                    f"{one.id!r} in `{log.path}`. Rescale them there, or take others: "
+                    "--scores NAME, or --scores none."
+                )
+            yield score
+
+
+def _renamed(log: ImportedLog, names: dict[str, str]) -> ImportedLog:
+    mine = {name: new for name, new in names.items() if name in log.scorers}
+    asked = tuple(_renamed_question(one, names) for one in log.asked)
+    return replace(log, asked=asked, scorers={new: log.scorers[n] for n, new in mine.items()})
+
+
+def _renamed_question(one: ImportedQuestion, names: dict[str, str]) -> ImportedQuestion:
+    return replace(one, draws=Mapped(one.draws, partial(_scored, names)))
+
+
+def _scored(names: dict[str, str], draw: Draw) -> Draw:
+    known = dict(draw.scores)
+    return draw._replace(scores=tuple((new, known.get(name)) for name, new in names.items()))

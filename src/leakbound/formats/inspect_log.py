@@ -1,11 +1,17 @@
 """Logs of inspect_ai, with the epochs of every sample: `.json`, and `.eval`, a zip of JSON files.
 
 Newer `.eval` files are compressed with Zstandard, which the standard library cannot read.
+
+What scorers gave an epoch is a number. Letters are read as inspect_ai's `value_to_float` reads
+them: C 1, P 1/2, I and N 0; yes and true 1, no and false 0; a number, also one in words, is itself.
+Departure: what else is said counts there as 0, here as undecided, and so do NaN and infinity.
 """
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,14 +22,13 @@ import pyarrow as pa
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
-from leakbound.formats.inspect_scores import scorers, scores, unread
 from leakbound.registry import near
 from leakbound.text.rows import parse_json, read_text
 from leakbound.types import FinishReason
 
 _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
-_LARGEST, _LARGEST_MEMBER = 8 << 30, 256 << 20  # bytes, unpacked
+_MOST_BYTES, _MOST_OF_MEMBER = 8 << 30, 256 << 20  # bytes, unpacked
 _UNREAD = {"events", "store", "timelines", "model_usage", "metadata"}
 _CUT = {"max_tokens", "model_length"}
 _OURS = {"max_tokens": "max_new_tokens", "stop_seqs": "stop"}
@@ -76,10 +81,10 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
             names = archive.namelist()
             log = _member(path, archive, "header.json")
             mine = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
-            if (whole := sum(archive.getinfo(n).file_size for n in mine)) > _LARGEST:
+            if (whole := sum(archive.getinfo(n).file_size for n in mine)) > _MOST_BYTES:
                 raise InputError(
-                    f"`{path}` holds {whole:,} bytes of samples, more than the {_LARGEST:,} that "
-                    "are read. Split the evaluation, or log fewer events."
+                    f"`{path}` holds {whole:,} bytes of samples, more than the {_MOST_BYTES:,} "
+                    "that are read. Split the evaluation, or log fewer events."
                 )
             # One at a time, and without most of its events: these may be a hundred times the rest.
             return log, [_slim(_member(path, archive, name)) for name in mine]
@@ -103,10 +108,10 @@ def _slim(sample: Json) -> Json:
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Json:
     """The JSON object in a member; InputError, naming it, for one that is damaged or too large."""
     info = archive.getinfo(name)
-    if info.file_size > _LARGEST_MEMBER:
+    if info.file_size > _MOST_OF_MEMBER:
         raise InputError(
             f"`{path}` has {info.file_size:,} bytes in `{name}`, more than the "
-            f"{_LARGEST_MEMBER:,} that are read of one sample. Log less of it."
+            f"{_MOST_OF_MEMBER:,} that are read of one sample. Log less of it."
         )
     found: Json = parse_json(_bytes(path, archive, info), f"`{name}` in `{path}`")
     return found
@@ -245,3 +250,70 @@ def _has_reasoning(sample: Json) -> bool:
     choices = sample["output"].get("choices") or []
     content = choices[0]["message"]["content"] if choices else ""
     return isinstance(content, list) and any(part["type"] == "reasoning" for part in content)
+
+
+_LARGEST = sys.float_info.max
+_WORDS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+_LIKE = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+# Scorers of inspect_ai itself that give C and I alone; those of `_GRADED` unless partial credit is
+# allowed.
+_BINARY = {"answer", "choice", "exact", "includes", "match", "pattern"}
+_GRADED = {"model_graded_fact", "model_graded_qa"}
+
+
+def scorers(about: Json, samples: list[dict[str, Any]]) -> dict[str, bool]:
+    """The names of the scores that some epoch has, and whether they can be 0 and 1 only."""
+    made = {one["name"].rpartition("/")[2]: one for one in about.get("scorers") or []}
+    names = dict.fromkeys(name for sample in samples for name, _ in scores(sample))
+    return {name: _is_binary(made.get(name.rpartition("/")[2], {"name": ""})) for name in names}
+
+
+def scores(sample: Json) -> tuple[tuple[str, float | None], ...]:
+    """The scores of one epoch; of a scorer that gives several, each under `SCORER/KEY`."""
+    return tuple(
+        (name, number(value)) for name, value in _values(sample) if not isinstance(value, list)
+    )
+
+
+def unread(path: Path, samples: list[dict[str, Any]]) -> Iterator[str]:
+    """What a reader should know of scores that are no numbers."""
+    every = [pair for sample in samples for pair in _values(sample)]
+    if lists := dict.fromkeys(name for name, value in every if isinstance(value, list)):
+        yield f"lists of scores are left out of `{path.name}`: {', '.join(lists)}"
+    odd = [(n, v) for n, v in every if isinstance(v, str) and number(v) is None]
+    if odd:
+        yield (
+            f"{len(odd)} scores of `{path.name}` are no numbers and count as undecided, such as "
+            f"{odd[0][1]!r} of {odd[0][0]!r}"
+        )
+
+
+def number(value: object) -> float | None:
+    """A score as a number; None where it says none."""
+    if isinstance(value, bool | int | float):
+        return float(value) if -_LARGEST <= value <= _LARGEST else None
+    if not isinstance(value, str):
+        return None
+    known = _WORDS.get(value, _LIKE.get(value.strip().lower()))
+    if known is not None:
+        return known
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def _values(sample: Json) -> Iterator[tuple[str, Any]]:
+    for name, score in (sample.get("scores") or {}).items():
+        value = score["value"]
+        if isinstance(value, Mapping):
+            yield from ((f"{name}/{key}", each) for key, each in value.items())
+        else:
+            yield name, value
+
+
+def _is_binary(made: Json) -> bool:
+    name = made["name"].rpartition("/")[2]
+    partial = bool((made.get("options") or {}).get("partial_credit"))
+    return name in _BINARY or (name in _GRADED and not partial)

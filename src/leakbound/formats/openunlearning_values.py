@@ -11,10 +11,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 
-from leakbound.formats.openunlearning import EvaluationLog, rows
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.openunlearning import EvaluationLog, read_log, rows
 from leakbound.formats.openunlearning_names import ANSWERS, FACTS, MUSE, PREFIXES, TOFU
 from leakbound.metrics import Values, likelihood, membership, utility
 from leakbound.metrics.utility import UTILITY_TERMS
@@ -289,3 +291,27 @@ _OF_OTHERS: dict[str, Callable[[EvaluationLog, EvaluationLog | None], Remade]] =
     "privleak": partial(_relative, "privleak", membership.privleak),
     "rel_diff": partial(_relative, "rel_diff", membership.rel_diff),
 }
+
+
+def read_answers(path: Path, part: str | None = None) -> ImportedLog:
+    """The answers to the questions of a part, by row: one of `ANSWERS`, else the first there is.
+
+    The text of each question is all the model was shown. InputError where the log has none.
+    """
+    log = read_log(path)
+    first = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
+    part = first if part is None else part
+    asked = tuple(
+        ImportedQuestion(
+            id=str(row), text=found.prompt, answers=(found.answer,), draws=(Draw(found.text),)
+        )
+        for row, found in greedy_answers(log, part).items()
+    )
+    return ImportedLog(
+        path=path,
+        tool="OpenUnlearning",
+        model="unnamed",
+        task=part,
+        stated={"temperature": 0.0},
+        asked=asked,
+    )
