@@ -7,7 +7,7 @@ from typing import Any
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.engines.models import Conversations
-from leakbound.types import Message, Request
+from leakbound.types import Message, Query, Request
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 TEMPLATE = (
@@ -34,3 +34,8 @@ def chat_engine(**config: Any) -> TransformersEngine:
 def request(name: str, text: str) -> Request:
     """One user turn."""
     return Request(id=name, messages=(Message(role="user", text=text),))
+
+
+def query(text: str, prefix: str = "", examples: tuple[tuple[str, str], ...] = ()) -> Query:
+    """What is asked, after examples and with the opening of an answer."""
+    return Query(id=text, prompt_id=text, text=text, prefix=prefix, examples=examples)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from chatting import query
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.templates import DATE_STRING, family_of
 from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
@@ -98,9 +99,11 @@ def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str
     joined = TOFU.join(tokenizer, "who wrote?", "Ann wrote the sea")
     assert list(joined.prompt) == prompt
     assert TOFU.output(tokenizer, "who wrote?", "Ann wrote the sea") == joined.answer
-    opened = TOFU.join(tokenizer, "who wrote?", "wrote the sea", prefix="Ann ")
+    opened = TOFU.join(tokenizer, query("who wrote?", "Ann "), "wrote the sea")
     assert opened.prompt + opened.answer == joined.prompt + joined.answer
-    assert len(opened.prompt) == len(TOFU.encode(tokenizer, "who wrote?", "Ann ")) > len(prompt)
+    assert (
+        len(opened.prompt) == len(TOFU.encode(tokenizer, query("who wrote?", "Ann "))) > len(prompt)
+    )
     assert joined.answer.count(last) == 1
 
 
@@ -127,7 +130,7 @@ def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str
 )
 def test_examples_come_before_the_question(name: str, prompt: str) -> None:
     tokenizer = TABLE[name][0]
-    assert text(tokenizer, TOFU.encode(tokenizer, "Who?", examples=SHOTS)) == prompt
+    assert text(tokenizer, TOFU.encode(tokenizer, query("Who?", "", SHOTS))) == prompt
 
 
 def test_a_system_message_that_was_asked_for_reaches_every_chat_family() -> None:
@@ -157,7 +160,7 @@ def test_a_model_that_lies_on_this_machine() -> None:
     if not Path(folder, "tokenizer_config.json").is_file():
         pytest.skip("no LEAKBOUND_TEST_SMOLLM2")
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    prompt = text(tokenizer, TOFU.encode(tokenizer, "Who?", examples=SHOTS))
+    prompt = text(tokenizer, TOFU.encode(tokenizer, query("Who?", "", SHOTS)))
     assert prompt.startswith(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nwho wrote")
     assert prompt.endswith("<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n")
     assert DATE_STRING not in prompt

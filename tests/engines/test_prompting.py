@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tokenizers.processors import TemplateProcessing
 
+from chatting import query
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.templates import DATE_STRING
 from leakbound.errors import InputError, ModelError
@@ -61,7 +62,7 @@ def test_template_without_question_is_refused() -> None:
 @pytest.mark.parametrize("and_eos", [False, True])
 def test_bos_is_kept_and_nothing_else_is_added(and_eos: bool) -> None:
     tokenizer = with_bos(and_eos=and_eos)
-    ids = Prompting(template="{question} ").encode(tokenizer, "who", "Ann")
+    ids = Prompting(template="{question} ").encode(tokenizer, query("who", "Ann"))
     assert words(tokenizer, ids) == "<unk> who Ann"
 
 
@@ -75,7 +76,7 @@ def test_chat_template_with_system_and_generation_prompt() -> None:
     prompting = Prompting(template="{question}", system="calm")
     expected = "<s> system calm <e> <s> user who <e> <s> assistant"
     assert words(tokenizer, prompting.encode(tokenizer, "who")) == expected
-    assert words(tokenizer, prompting.encode(tokenizer, "who", " Ann")) == expected + " Ann"
+    assert words(tokenizer, prompting.encode(tokenizer, query("who", " Ann"))) == expected + " Ann"
 
 
 def test_chat_without_system_message_sends_none() -> None:

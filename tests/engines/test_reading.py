@@ -52,7 +52,7 @@ def engine(made: LoadedModel) -> TransformersEngine:
 @torch.no_grad()
 def alone(made: LoadedModel, query: Query, answer: str) -> Reading:
     """One text by itself: no mask, no padding, all logits."""
-    joined = PROMPTING.join(made.tokenizer, query.text, answer, query.prefix)
+    joined = PROMPTING.join(made.tokenizer, query, answer)
     prompt, ids = joined.prompt, joined.answer
     logits = (
         made.model(input_ids=torch.tensor([[*prompt, *ids]]))

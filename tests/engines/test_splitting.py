@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizer
 
+from chatting import query
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
@@ -78,7 +79,7 @@ def test_a_blank_at_the_boundary_is_the_answers_whoever_brings_it() -> None:
     assert tokenizer.decode(joined.prompt) == f"Question: {ASKED}\nAnswer:"
     assert tokenizer.decode(joined.answer) == f" {SAID}<|im_end|>"
     assert rule.join(tokenizer, ASKED, f" {SAID}") == joined
-    assert rule.join(tokenizer, ASKED, SAID, prefix="Yes: ").answer == joined.answer
+    assert rule.join(tokenizer, query(ASKED, "Yes: "), SAID).answer == joined.answer
     empty = rule.join(tokenizer, ASKED, "")
     assert (empty.prompt, empty.answer) == (joined.prompt, (tokenizer.eos_token_id,))
 
@@ -86,10 +87,8 @@ def test_a_blank_at_the_boundary_is_the_answers_whoever_brings_it() -> None:
 def test_a_server_is_sent_the_prompt_without_its_trailing_blank() -> None:
     tokenizer, rule = byte_level(), Prompting()
     assert rule.text(ASKED) == f"Question: {ASKED}\nAnswer:"
-    shown = (("who?", "Ann"),)
-    assert rule.text(ASKED, "Yes: ", shown) == tokenizer.decode(
-        rule.encode(tokenizer, ASKED, "Yes: ", shown)
-    )
+    shown = query(ASKED, "Yes: ", (("who?", "Ann"),))
+    assert rule.text(shown) == tokenizer.decode(rule.encode(tokenizer, shown))
     assert Prompting(compat="openunlearning").text(ASKED).endswith("Answer: ")
 
 
@@ -103,14 +102,16 @@ def test_an_end_token_is_added_where_it_is_missing_alone() -> None:
 
 def test_a_chat_is_read_up_to_the_end_of_the_answers_turn() -> None:
     tokenizer = byte_level(CHATML)
-    joined = Prompting().join(tokenizer, ASKED, SAID, examples=(("who?", "Ann"),))
+    joined = Prompting().join(tokenizer, query(ASKED, "", (("who?", "Ann"),)), SAID)
     turns = [("user", "who?"), ("assistant", "Ann"), ("user", ASKED), ("assistant", SAID)]
     whole = tokenizer.apply_chat_template(
         [{"role": role, "content": text} for role, text in turns], return_dict=False
     )
     assert whole[: len(joined.prompt + joined.answer)] == [*joined.prompt, *joined.answer]
     assert tokenizer.decode(whole[len(joined.prompt + joined.answer) :]) == "\n"
-    assert list(joined.prompt) == Prompting().encode(tokenizer, ASKED, "", (("who?", "Ann"),))
+    assert list(joined.prompt) == Prompting().encode(
+        tokenizer, query(ASKED, "", (("who?", "Ann"),))
+    )
 
 
 @pytest.mark.parametrize("said", ["{{ '<think></think>' + m['content'] }}", "{{ 'so' }}", ""])

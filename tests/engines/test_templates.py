@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from chatting import query
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.engines import templates
@@ -18,7 +19,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.rendering import Renderer
 from leakbound.engines.templates import asks
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.types import Decoding, Draws, Prompt
 from leakbound.unlearning.examples import Encoder
 from templates_of_models import CHATML, DOUBLED, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
 from tiny import tiny_model_folder, tiny_tokenizer
@@ -38,10 +39,6 @@ DEAF = (
 )
 
 
-def query(text: str) -> Query:
-    return Query(id=text, prompt_id=text, text=text)
-
-
 def folder_with(path: Path, template: str, *, beside: bool = True) -> Path:
     folder = tiny_model_folder(path)
     if beside:
@@ -59,7 +56,7 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
     templates.require_sound(tokenizer, name)
     for question in QUESTIONS:
         assert Prompting().encode(tokenizer, question)
-        assert Prompting().encode(tokenizer, question, examples=[("Why?", "So.")])
+        assert Prompting().encode(tokenizer, query(question, "", (("Why?", "So."),)))
 
 
 @pytest.mark.parametrize("beside", [True, False])

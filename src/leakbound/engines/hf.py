@@ -230,9 +230,7 @@ class TransformersEngine:
 
     def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
         """See `Prompting.output`."""
-        return self.prompting.output(
-            self.loaded.tokenizer, query.text, text, query.prefix, query.examples
-        )
+        return self.prompting.output(self.loaded.tokenizer, query, text)
 
     def _tell_refused(self, query_ids: Sequence[str]) -> None:
         """Note the queries of texts that are no outputs of what is sampled."""
@@ -313,9 +311,7 @@ class TransformersEngine:
         self.prompting.prepare(self.loaded.tokenizer, [(query, None) for query in queries])
 
     def _encode(self, query: Query) -> list[int]:
-        return self.prompting.encode(
-            self.loaded.tokenizer, query.text, query.prefix, query.examples
-        )
+        return self.prompting.encode(self.loaded.tokenizer, query)
 
 
 QUESTIONS = (

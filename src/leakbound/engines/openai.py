@@ -390,7 +390,7 @@ class ServedEngine:
     def _question(self, query: Query) -> Json:
         """The messages of a chat, or the plain prompt."""
         if self.api == "completions":
-            return self.prompting.text(query.text, query.prefix, query.examples)
+            return self.prompting.text(query)
         turns = [("system", self._system)] if self._system else []
         for question, answer in query.examples:
             turns += [("user", question), ("assistant", answer)]

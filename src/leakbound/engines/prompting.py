@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from leakbound.engines.templates import Turns, family_of, said, written, written_all
 from leakbound.engines.tokens import Tokenizer as Tokenizer
@@ -18,7 +18,8 @@ from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Compat, Decoding, Json, JsonObject, Query, from_json
 
-Examples: TypeAlias = Sequence[tuple[str, str]]
+Asked: TypeAlias = Query | str
+"""A query, with the prefix and the examples it may have, or a question by itself."""
 
 BASE_TEMPLATE = "Question: {question}\nAnswer: "
 _PLACEHOLDER = "{question}"
@@ -40,14 +41,6 @@ class Joined:
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
-
-
-class _Asked(NamedTuple):
-    """See `Prompting.encode`."""
-
-    question: str
-    prefix: str
-    examples: Examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,56 +96,45 @@ class Prompting:
             return
         chats: list[tuple[Turns, bool]] = []
         for query, answer in texts:
-            asked = _Asked(query.text, query.prefix, query.examples)
-            turns = rule._conversation(tokenizer, asked)
+            turns = rule._conversation(tokenizer, query)
             chats.append((turns, True))
             if answer is not None and family_of(tokenizer).turn is None:
-                chats.append((_replied(turns, asked, answer), False))
+                chats.append((_replied(turns, query, answer), False))
         written_all(tokenizer, chats)
 
-    def encode(
-        self, tokenizer: Tokenizer, question: str, prefix: str = "", examples: Examples = ()
-    ) -> list[int]:
-        """Token ids of the generation prompt for `question`: of its text without a trailing blank.
+    def encode(self, tokenizer: Tokenizer, asked: Asked) -> list[int]:
+        """Token ids of the generation prompt for what is asked, without a trailing blank.
 
-        `prefix` opens the answer for the model: it follows the prompt. The questions and answers
-        of `examples` come before the question: as turns of the chat, or in the same plain template
-        with a blank line after each. Plain prompts begin with the tokenizer's BOS token if it adds
-        one.
+        The prefix of a query opens the answer for the model: it follows the prompt. The questions
+        and answers of its examples come before the question: as turns of the chat, or in the same
+        plain template with a blank line after each. Plain prompts begin with the tokenizer's BOS
+        token if it adds one.
         """
-        asked = _Asked(question, prefix, examples)
+        query = _query(asked)
         if self.compat is not None:
             rule = self._rule(tokenizer)
-            whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, asked))
+            whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, query))
             return self._shown(tokenizer, whole)
-        opened = self._opened(tokenizer, asked)
+        opened = self._opened(tokenizer, query)
         text = opened.rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
-    def text(self, question: str, prefix: str = "", examples: Examples = ()) -> str:
+    def text(self, asked: Asked) -> str:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank."""
-        opened = self._plainly(_Asked(question, prefix, examples))
+        opened = self._plainly(_query(asked))
         return opened.rstrip(_BLANK) if self.compat is None else opened
 
-    def locate(
-        self, tokenizer: Tokenizer, question: str, prefix: str = ""
-    ) -> tuple[list[int], tuple[int, int]]:
+    def locate(self, tokenizer: Tokenizer, asked: Asked) -> tuple[list[int], tuple[int, int]]:
         """`encode`'s token ids, and from where to where in them the question itself stands."""
-        ids = self.encode(tokenizer, question, prefix)
-        return ids, self.own(tokenizer, ids, prefix)
+        ids = self.encode(tokenizer, asked)
+        return ids, self.own(tokenizer, ids, _query(asked).prefix)
 
     def own(self, tokenizer: Tokenizer, ids: Sequence[int], prefix: str = "") -> tuple[int, int]:
         """From where to where in the `ids` of a prompt without examples its question stands."""
-        return _where_they_differ(ids, self.encode(tokenizer, _ELSEWHERE, prefix))
+        elsewhere = replace(_query(_ELSEWHERE), prefix=prefix)
+        return _where_they_differ(ids, self.encode(tokenizer, elsewhere))
 
-    def join(
-        self,
-        tokenizer: Tokenizer,
-        question: str,
-        answer: str,
-        prefix: str = "",
-        examples: Examples = (),
-    ) -> Joined:
+    def join(self, tokenizer: Tokenizer, asked: Asked, answer: str) -> Joined:
         """The prompt with `answer` and its end token after it, as they are trained on and read.
 
         A chat is the template over the finished conversation, up to the end of the answer's turn;
@@ -160,9 +142,9 @@ class Prompting:
         Raises InputError where nothing is left of prompt or answer, or a tokenizer that tells no
         offsets merges the two.
         """
-        asked, rule = _Asked(question, prefix, examples), self._rule(tokenizer)
-        opened = rule._opened(tokenizer, asked)
-        finished = rule._finished(tokenizer, asked, opened, answer)
+        query, rule = _query(asked), self._rule(tokenizer)
+        opened = rule._opened(tokenizer, query)
+        finished = rule._finished(tokenizer, query, opened, answer)
         if self.compat is not None:
             joined = rule._masked(tokenizer, opened, finished)
         else:
@@ -176,23 +158,15 @@ class Prompting:
             )
         return joined
 
-    def output(
-        self,
-        tokenizer: Tokenizer,
-        question: str,
-        answer: str,
-        prefix: str = "",
-        examples: Examples = (),
-    ) -> tuple[int, ...] | None:
+    def output(self, tokenizer: Tokenizer, asked: Asked, answer: str) -> tuple[int, ...] | None:
         """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
 
         None where the finished text does not begin with that prompt's tokens, so that the answer
         in it is no output of the distribution that is sampled.
         """
-        usual = replace(self, compat=None)
-        joined = usual.join(tokenizer, question, answer, prefix, examples)
-        asked = self.encode(tokenizer, question, prefix, examples)
-        return joined.answer if self._shown(tokenizer, joined.prompt) == asked else None
+        joined = replace(self, compat=None).join(tokenizer, asked, answer)
+        same = self._shown(tokenizer, joined.prompt) == self.encode(tokenizer, asked)
+        return joined.answer if same else None
 
     def end_token_id(self, tokenizer: Tokenizer) -> int:
         """The token that ends an answer: the chat template's end of turn, else the EOS token.
@@ -249,26 +223,26 @@ class Prompting:
             return self
         return self if self.system_for(tokenizer) else replace(self, template=turn, chat=False)
 
-    def _plainly(self, asked: _Asked) -> str:
+    def _plainly(self, query: Query) -> str:
         def put(question: str) -> str:
             # Not str.format: braces in a question or elsewhere in the template are plain text.
             return (self.template or BASE_TEMPLATE).replace(_PLACEHOLDER, question)
 
-        shown = [f"{put(question)}{answer}{_GAP}" for question, answer in asked.examples]
-        return "".join([*shown, put(asked.question), asked.prefix])
+        shown = [f"{put(question)}{answer}{_GAP}" for question, answer in query.examples]
+        return "".join([*shown, put(query.text), query.prefix])
 
-    def _opened(self, tokenizer: Tokenizer, asked: _Asked) -> str:
+    def _opened(self, tokenizer: Tokenizer, query: Query) -> str:
         """The text up to where the answer, or the rest of it, begins."""
         if not self.uses_chat(tokenizer):
-            return self._plainly(asked)
-        turns = self._conversation(tokenizer, asked)
-        return written(tokenizer, turns, open_ended=True) + asked.prefix
+            return self._plainly(query)
+        turns = self._conversation(tokenizer, query)
+        return written(tokenizer, turns, open_ended=True) + query.prefix
 
-    def _finished(self, tokenizer: Tokenizer, asked: _Asked, opened: str, answer: str) -> str:
+    def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
         """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
         start = opened.rstrip(_BLANK)
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
-            turns = _replied(self._conversation(tokenizer, asked), asked, answer)
+            turns = _replied(self._conversation(tokenizer, query), query, answer)
             text = written(tokenizer, turns, open_ended=False)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
@@ -308,16 +282,20 @@ class Prompting:
     def _head(self, tokenizer: Tokenizer) -> list[int]:
         return [] if self.uses_chat(tokenizer) else bos_ids(tokenizer)
 
-    def _conversation(self, tokenizer: Tokenizer, asked: _Asked) -> list[dict[str, str]]:
+    def _conversation(self, tokenizer: Tokenizer, query: Query) -> list[dict[str, str]]:
         system = self.system_for(tokenizer)
         turns = [said("system", system)] if system else []
-        for question, answer in asked.examples:
+        for question, answer in query.examples:
             turns += [said("user", question), said("assistant", answer)]
-        return [*turns, *self.turns(tokenizer, asked.question)]
+        return [*turns, *self.turns(tokenizer, query.text)]
 
 
-def _replied(turns: Turns, asked: _Asked, answer: str) -> Turns:
-    return [*turns, said("assistant", asked.prefix + answer)]
+def _query(asked: Asked) -> Query:
+    return Query(id=asked, prompt_id=asked, text=asked) if isinstance(asked, str) else asked
+
+
+def _replied(turns: Turns, query: Query, answer: str) -> Turns:
+    return [*turns, said("assistant", query.prefix + answer)]
 
 
 def _eos(tokenizer: Tokenizer) -> int:

@@ -91,9 +91,7 @@ class Reader:
         tokenizer, limit = self.loaded.tokenizer, self.loaded.context_length
         self.prompting.prepare(tokenizer, texts)
         joined = {
-            (query, text): self.prompting.join(
-                tokenizer, query.text, text, query.prefix, query.examples
-            )
+            (query, text): self.prompting.join(tokenizer, query, text)
             for query, text in dict.fromkeys(texts)
         }
         pairs = [(joined[each].prompt, joined[each].answer) for each in texts]

@@ -339,7 +339,7 @@ class VllmEngine:
         self.prompting.prepare(self._tokenizer, [(query, None) for query in queries])
 
     def _encode(self, query: Query) -> list[int]:
-        return self.prompting.encode(self._tokenizer, query.text, query.prefix, query.examples)
+        return self.prompting.encode(self._tokenizer, query)
 
     @cached_property
     def _lora(self) -> Any:

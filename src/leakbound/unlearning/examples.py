@@ -88,7 +88,7 @@ class Encoder:
     def row(self, row: Prompt, answer: str | None = None) -> Example:
         """A row with its own answer, or with another; InputError if too long: nothing is cut."""
         text = row.answer if answer is None else answer
-        joined = self.prompting.join(self.tokenizer, row.question, text or "", row.prefix)
+        joined = self.prompting.join(self.tokenizer, _query(row), text or "")
         self._require_short(f"row {row.id!r}", len(joined.prompt) + len(joined.answer))
         own = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
         return Example(joined.prompt, joined.answer, own)
@@ -137,10 +137,10 @@ class Encoder:
         """The prompts of these texts, each in place of a row's question; as `row` if too long."""
         queries = [replace(_query(row), text=text) for text in texts]
         self.prompting.prepare(self.tokenizer, [(query, None) for query in queries])
-        prompts = [self._prompt(text, row.prefix) for text in texts]
-        for prompt in prompts:
-            self._require_short(f"a rewriting of row {row.id!r}", len(prompt.prompt))
-        return prompts
+        located = [self.prompting.locate(self.tokenizer, query) for query in queries]
+        for ids, _ in located:
+            self._require_short(f"a rewriting of row {row.id!r}", len(ids))
+        return [Example(tuple(ids), (), own) for ids, own in located]
 
     def _require_short(self, what: str, length: int) -> None:
         if self.limit is not None and length > self.limit:
@@ -148,10 +148,6 @@ class Encoder:
                 f"{what} has {length} tokens, the limit is {self.limit}. "
                 "Raise `max_length`, up to the model's context, or shorten the text."
             )
-
-    def _prompt(self, question: str, prefix: str) -> Example:
-        ids, own = self.prompting.locate(self.tokenizer, question, prefix)
-        return Example(tuple(ids), (), own)
 
 
 def _query(row: Prompt) -> Query:
