@@ -89,7 +89,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
         forced = engine.force_ids([(query, ids) for ids, _ in outputs], arm.decoding)
         for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
             where = f"question {query.id!r}, its output {j}"
-            if now is None and (arm.decoding.top_p < 1 or arm.decoding.top_k > 0):
+            if now is None and arm.decoding.truncated:
                 unreached += 1
             elif difference := _difference(where, then, now, slack):
                 differing.append(difference)

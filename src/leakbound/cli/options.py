@@ -214,7 +214,7 @@ models = under(
     click.option(
         "--engine",
         metavar="NAME",
-        help="What draws: transformers or vllm.",
+        help="What draws, if not transformers.",
     ),
     precision,
     click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model."),

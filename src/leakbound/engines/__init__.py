@@ -8,7 +8,9 @@ follows the colon of `NAME:location`. Third parties add theirs in the entry-poin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,35 +20,33 @@ from leakbound.registry import find, opening, require_parts
 from leakbound.types import Generate, Query
 
 
-def _transformers(location: str, prompting: Prompting, **loading: Any) -> Generate:
-    from leakbound.engines.hf import TransformersEngine  # torch loads when a model does
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A row of `ENGINES`: a class of a module here, loaded when a model is; its `open` is called.
 
-    return TransformersEngine.open(location, prompting, **loading)
+    Attributes:
+        module: its module, under this package.
+        kind: its class.
+        extra: what installs it.
+        local: it loads the model that it is named with; else that stands on a server.
+    """
+
+    module: str
+    kind: str
+    extra: str = "models"
+    local: bool = True
+
+    def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
+        module = import_module(f"{__name__}.{self.module}")
+        engine: Generate = getattr(module, self.kind).open(location, prompting, **loading)
+        return engine
 
 
-def _vllm(location: str, prompting: Prompting, **loading: Any) -> Generate:
-    from leakbound.engines.vllm import VllmEngine
-
-    return VllmEngine.open(location, prompting, **loading)
-
-
-def _openai(location: str, prompting: Prompting, **loading: Any) -> Generate:
-    from leakbound.engines.openai import ServedEngine
-
-    return ServedEngine.open(location, prompting, **loading)
-
-
-ENGINES: dict[str, Callable[..., Generate]] = {
-    "transformers": _transformers,
-    "vllm": _vllm,
-    "openai": _openai,
+ENGINES: dict[str, Engine] = {
+    "transformers": Engine("hf", "TransformersEngine"),
+    "vllm": Engine("vllm", "VllmEngine", extra="vllm"),
+    "openai": Engine("openai", "ServedEngine", extra="judge", local=False),
 }
-
-LOCAL = {"transformers", "vllm"}
-"""Engines that load a model by its name alone."""
-
-# What installs an engine; "models" where it does not stand here.
-_EXTRAS = {"vllm": "vllm", "openai": "judge"}
 
 
 def engine_of(location: str) -> tuple[str, str]:
@@ -84,9 +84,9 @@ def open_engine(
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")
     name, where = engine_of(location)
-    opens = find("engine", ENGINES, name)
-    first = {"asked": asked} if name in LOCAL else {}
-    with needing("running a model", _EXTRAS.get(name, "models")), opening("engine", name):
+    opens, row = find("engine", ENGINES, name), ENGINES.get(name)
+    first = {"asked": asked} if row and row.local else {}
+    with needing("running a model", row.extra if row else "models"), opening("engine", name):
         engine = opens(where, prompting, **first, **loading)
     require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))
     return engine

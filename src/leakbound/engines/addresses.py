@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from leakbound.engines import ENGINES
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, models_of
-
-_SERVED = ("openai",)  # engines of `ENGINES` and `CHATS` that run elsewhere
 
 
 class UnnamedServerError(InputError):
@@ -25,7 +24,7 @@ class UnnamedServerError(InputError):
 def server_of(model: str) -> str | None:
     """The URL of the server that a model's name points to; None for one that runs here."""
     engine, colon, location = model.partition(":")
-    if not colon or engine not in _SERVED:
+    if not colon or engine not in ENGINES or ENGINES[engine].local:
         return None
     return location.partition("#")[0].rstrip("/")
 

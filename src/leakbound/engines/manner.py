@@ -260,10 +260,11 @@ def _try(server: Server, manner: Manner) -> Answer:
 
 def require_offered(decoding: Decoding) -> None:
     """Raise InputError for a decoding that the protocol cannot say."""
-    if decoding.top_k or decoding.adaptive_temperature is not None:
+    others = decoding.beyond("temperature", "top_p", "max_new_tokens", "max_tokens", "stop")
+    if others:
         raise InputError(
             f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "
-            "top-k and the adaptive temperature out."
+            f"{' and '.join(others)} out."
         )
     if decoding.max_tokens is not None:
         raise InputError(

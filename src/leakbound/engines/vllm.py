@@ -43,6 +43,7 @@ from leakbound.types import (
 )
 
 _SEED_BITS = 62  # sample i of a call takes seed + i, which must stay below 2**63
+_OFFERED = ("temperature", "top_p", "top_k", "max_new_tokens", "max_tokens", "stop")
 _COLDEST = 0.01  # vLLM raises what is lower, and above 0, to this
 _LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -220,10 +221,10 @@ class VllmEngine:
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse a decoding that vLLM cannot have, and a query that does not fit its context."""
-        if decoding.adaptive_temperature is not None:
+        if others := decoding.beyond(*_OFFERED):
             raise InputError(
-                f"vLLM has no adaptive temperature, got {decoding.name!r}. Use the transformers "
-                "engine for it: name the model without `vllm:`."
+                f"vLLM has no {' and no '.join(others)}, got {decoding.name!r}. Use the "
+                "transformers engine for it: name the model without `vllm:`."
             )
         if 0 < decoding.temperature < _COLDEST:
             raise InputError(
@@ -321,7 +322,6 @@ class VllmEngine:
         self, chunk: int, output: Any, ids: tuple[int, ...], reason: FinishReason, how: Decoding
     ) -> Completion:
         drawn = float(output.cumulative_logprob)
-        whole = how.top_p == 1 and not how.top_k
         return Completion(
             text=self._text.text(ids, how.stop),
             token_ids=ids,
@@ -330,7 +330,7 @@ class VllmEngine:
             # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
             logprob=0.0 if how.greedy else drawn,
             model_logprob=drawn
-            if how.temperature == 0 or (whole and how.temperature == 1)
+            if how.temperature == 0 or (how.temperature == 1 and not how.truncated)
             else None,
             finish_reason=reason,
         )

@@ -456,8 +456,7 @@ def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
 
 def _arms(decodings: Sequence[Decoding]) -> dict[ArmKey, Decoding]:
     """The decodings asked for by their arms, the greedy one first."""
-    greedy = replace(decodings[0], temperature=0.0, top_k=0, top_p=1.0, adaptive_temperature=None)
-    return {GREEDY: greedy, **arm_keys(decodings)}
+    return {GREEDY: decodings[0].greediest, **arm_keys(decodings)}
 
 
 def _beside(arms: Mapping[ArmKey, Decoding], shares: QueryShares | None) -> dict[ArmKey, Decoding]:

@@ -7,7 +7,7 @@ shows whether some are copies of others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -15,10 +15,10 @@ from leakbound.errors import InputError
 from leakbound.types import Decoding, FinishReason
 from leakbound.types.decoding import UNSTATED
 
-_NUMBERS = (*UNSTATED, "max_tokens", "adaptive_temperature")
 MOST = 1_000_000
 """Draws that a count may stand for: one beyond this is a slip."""
-DECODING = (*_NUMBERS, "adaptive_mode", "stop")
+DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unknown")
+_NO_NUMBERS = ("adaptive_mode", "stop")
 
 Scores: TypeAlias = tuple[tuple[str, float | None], ...]
 """What the scorers of a file gave a draw, by name; None where one could not decide."""
@@ -78,7 +78,7 @@ class ImportedLog:
         known: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
         if known.get("top_k") == -1:  # as several tools say: all
             known["top_k"] = 0
-        bad = [k for k, v in known.items() if k in _NUMBERS and not is_number(v)]
+        bad = [k for k, v in known.items() if k not in _NO_NUMBERS and not is_number(v)]
         if bad:
             raise InputError(
                 f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."

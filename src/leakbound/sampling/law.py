@@ -197,7 +197,7 @@ def _sampled(
     """Log-probabilities, and their floors, of a step that is not greedy."""
     temperature = decoding.temperature
     weights = at_one.tempered(temperature)
-    if not decoding.top_k and decoding.top_p == 1:
+    if not decoding.truncated:
         scaled = (at_one.logits - at_one.top[:, None]) / temperature
         logprob = scaled - torch.log(weights.sum(dim=-1, keepdim=True))
         return logprob, logprob - margin / temperature

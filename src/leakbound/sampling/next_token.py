@@ -81,16 +81,15 @@ def pick(
     tokens = at_one.best[row]
     logprob = torch.zeros_like(u)
     drawn = np.flatnonzero(~greedy[rows])
-    truncated = bool(decoding.top_k) or decoding.top_p < 1
     if len(drawn):
         weights = at_one.tempered(decoding.temperature)
-        search = _search_nucleus if truncated else _search_all
+        search = _search_nucleus if decoding.truncated else _search_all
         mine = torch.from_numpy(drawn).to(logits.device)
         tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
         floor = logprob
-    elif truncated or greedy.any() or doubtful.any():
+    elif decoding.truncated or greedy.any() or doubtful.any():
         floor = certain_law(logits, decoding, *confidence, margin).floor[row, tokens]
     else:
         floor = logprob - margin / decoding.temperature

@@ -97,7 +97,7 @@ def _stretches(
     """Where the uniforms lie that may pick these tokens, after one row, of a step that samples."""
     weights = at_one.tempered(decoding.temperature)
     factor = ratio(margin / decoding.temperature)
-    if not decoding.top_k and decoding.top_p == 1:
+    if not decoding.truncated:
         ends = weights[0].cumsum(dim=0)
         own, above, total = weights[0, tokens].tolist(), ends[tokens].tolist(), float(ends[-1])
         return {

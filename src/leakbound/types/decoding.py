@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
 
 from leakbound.errors import InputError
 from leakbound.types.records import Json, object_of
@@ -17,6 +17,8 @@ UNSTATED = {
     "top_p": "top-p",
     "max_new_tokens": "length limit",
 }
+CUTS: dict[str, float] = {"top_k": 0, "top_p": 1.0}
+"""Settings that keep some tokens alone, at the values at which they keep all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +83,29 @@ class Decoding:
         return self.temperature == 0 or self.top_k == 1
 
     @property
+    def truncated(self) -> bool:
+        """True if only some of the tokens that the model gives mass to can be drawn."""
+        return any(getattr(self, cut) != keeps_all for cut, keeps_all in CUTS.items())
+
+    @property
+    def greediest(self) -> Decoding:
+        """The likeliest token at every step; as long, and ended, as this one is."""
+        cuts: dict[str, Any] = dict(CUTS)
+        return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
+
+    def beyond(self, *offered: str) -> list[str]:
+        """The settings that are not at their default, beside those that an engine offers."""
+        own = [field for field in fields(self) if field.name not in offered]
+        return [field.name for field in own if getattr(self, field.name) != field.default]
+
+    @property
     def name(self) -> str:
         """A short unambiguous name: what is not said is at its default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
-        if self.top_k:
-            parts.append(f"top-k={self.top_k}")
-        if self.top_p < 1:
-            parts.append(f"top-p={self.top_p:g}")
+        cuts = {
+            UNSTATED[cut]: getattr(self, cut) for cut in CUTS if getattr(self, cut) != CUTS[cut]
+        }
+        parts += [f"{k}={v if isinstance(v, int) else f'{v:g}'}" for k, v in cuts.items()]
         if self.adaptive_temperature is not None:
             parts.append(f"adaptive={self.adaptive_temperature:g}")
             if self.adaptive_mode != "running":

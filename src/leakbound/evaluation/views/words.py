@@ -21,6 +21,7 @@ from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Estimates
 from leakbound.text.figures import DASH, above, below, many, number, share
 from leakbound.types import Decoding
+from leakbound.types.decoding import CUTS
 
 MOST_CHARACTERS = 600  # of a completion
 MOST_ASKED = 2_000  # of a question, an answer, and whatever else others wrote
@@ -69,8 +70,7 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
 
     `confirmed`: see `Fingerprint`.
     """
-    kept = decoding.top_p == 1 and not decoding.top_k and not decoding.greedy
-    whole = kept and not {"top_p", "top_k"} & set(decoding.unknown)
+    whole = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
     said = [decoding.name]
     if not confirmed:
         said.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
