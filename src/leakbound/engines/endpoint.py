@@ -13,14 +13,13 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from leakbound.engines.addresses import key_for, located
+from leakbound.engines.addresses import located
 from leakbound.engines.manner import require_offered
-from leakbound.engines.server import NoReplyError, Patience, RefusedError, Server
+from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import IncompleteError, InputError
 from leakbound.text.rows import json_object
 from leakbound.types import Decoding, Json, JsonObject, Request
@@ -76,9 +75,6 @@ class ReplyCache:
         return self.folder / key[:2] / f"{key}.json"
 
 
-_SILENT = 20  # requests in a row without a reply, after which no other is tried
-
-
 @dataclass(frozen=True, slots=True)
 class _Dialect:
     """How a request is put: not every server takes a schema, nor the same word for a length."""
@@ -104,10 +100,8 @@ class EndpointChat:
     replies that came are kept, and the others asked for again by the same command.
     """
 
-    url: str
-    model: str
+    client: Client
     cache: ReplyCache
-    patience: Patience = field(default_factory=Patience)
     _known: dict[bool, _Dialect] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -124,13 +118,12 @@ class EndpointChat:
         Replies are kept in `cache`, else in `default_folder()`. Raises InputError for a location
         that is none.
         """
-        url, model = located(location)
-        kept = ReplyCache(cache or default_folder())
-        return cls(url, model, kept, patience or Patience())
+        client = Client(*located(location), patience or Patience())
+        return cls(client, ReplyCache(cache or default_folder()))
 
     @property
     def name(self) -> str:
-        return f"openai:{self.url}#{self.model}"
+        return self.client.name
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -152,7 +145,14 @@ class EndpointChat:
         """The digest of what decides a reply; a greedy one owes nothing to the seed and the id."""
         draw = None if decoding.greedy else (seed, request.id)
         messages = [asdict(message) for message in request.messages]
-        decided = [self.url, self.model, messages, request.schema, decoding.to_dict(), draw]
+        decided = [
+            self.client.url,
+            self.client.model,
+            messages,
+            request.schema,
+            decoding.to_dict(),
+            draw,
+        ]
         return hashlib.sha256(json.dumps(decided).encode()).hexdigest()
 
     def _ask(self, waiting: Mapping[str, Request], decoding: Decoding) -> dict[str, str | None]:
@@ -160,45 +160,32 @@ class EndpointChat:
 
         What failed may come another time, and is no verdict: IncompleteError once all were asked.
         """
-        silent = 0  # requests in a row: threads may miscount by a few
         failed: list[NoReplyError] = []
+        replies: dict[str, str | None] = {}
 
         def reply(key: str) -> str | None:
-            nonlocal silent
             try:
                 text = self._reply(server, key, waiting[key], decoding)
             except NoReplyError as error:
                 if isinstance(error, RefusedError) and self._known:
                     return None  # others were taken: it is this request, not the server
                 failed.append(error)
-                silent += 1
-                if silent < _SILENT:
+                if not server.silent(lost=True):
                     return None
-                server.abandon()
                 raise IncompleteError(
-                    f"{self.name!r} left {_SILENT} requests in a row without a reply, the last "
-                    f"one with {error}. Replies that came are kept: see to the server, then run "
-                    "the same command again."
+                    f"{self.name!r} left {self.client.patience.silence} requests in a row without "
+                    f"a reply, the last one with {error}. Replies that came are kept: see to the "
+                    "server, then run the same command again."
                 ) from error
-            silent = 0
+            server.silent(lost=False)
             return text
 
-        with (
-            Server(self.url, key_for(self.url), self.patience) as server,
-            ThreadPoolExecutor(self.patience.concurrency) as pool,
-        ):
-            try:
-                replies = dict(zip(waiting, pool.map(reply, waiting), strict=True))
-            finally:
-                server.abandon()
+        with self.client.server() as server:
+            server.each(reply, waiting, replies.__setitem__, stop=server.abandon)
         if self._known:
             failed = [error for error in failed if not isinstance(error, RefusedError)]
         if failed:
-            raise IncompleteError(
-                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without a reply, one "
-                f"with {failed[0]}. Replies that came are kept: see to the server, then run the "
-                "same command again."
-            ) from failed[0]
+            raise self.client.left(failed, len(waiting)) from failed[0]
         return replies
 
     def _reply(self, server: Server, key: str, request: Request, decoding: Decoding) -> str | None:
@@ -228,7 +215,7 @@ class EndpointChat:
     ) -> JsonObject:
         """The request as it is sent. Each draw has a seed of its own: its key's first digits."""
         body: dict[str, Json] = {
-            "model": self.model,
+            "model": self.client.model,
             "messages": [{"role": m.role, "content": m.text} for m in request.messages],
             "temperature": decoding.temperature,
             dialect.length: decoding.max_new_tokens,

@@ -19,22 +19,20 @@ log-probabilities are, before or after temperature and truncation, and leaves th
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
-from leakbound.engines.addresses import key_for, located
+from leakbound.engines.addresses import located
 from leakbound.engines.answers import Answer, Asked, Output, read_answer
 from leakbound.engines.manner import Manner, require_offered, settle
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.server import LostError, NoReplyError, Patience, RefusedError, Server
+from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import prompt_of, tried
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.types import (
@@ -57,10 +55,10 @@ from leakbound.types import (
 
 Api = Literal["chat", "completions"]
 _MOST = 16  # outputs a request: what is lost of one is lost of all
-_SILENT = 12  # requests in a row that were lost, after which no other is sent
 _TRIED = Decoding(max_new_tokens=24)
 _CHAT_TRIAL = "Go on with this list of random words, at random, and write nothing else: {words}"
 _PATIENCE = Patience(timeout=600.0, whole=900.0)
+_SILENCE = 12  # fewer than of a chat's, as these draws are lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +111,6 @@ class _Came:
     tokens: int = 0
 
 
-@dataclass(slots=True)
-class _Silence:
-    """How many requests in a row were lost."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    lost: int = 0
-
-    def over(self, *, lost: bool) -> bool:
-        """Count one more request; True once no other should be sent."""
-        with self.lock:
-            self.lost = self.lost + 1 if lost else 0
-            return self.lost >= _SILENT
-
-
 class ServedEngine:
     """Draws from a model behind a server; see `Generate` and `Keeps` for the contracts.
 
@@ -144,12 +128,13 @@ class ServedEngine:
         self.usage = Usage()
         self.tell: Tell = untold
         self.kept: Ledger = Unkept()
-        self.url, named = located(location)
-        self.model, _, options = named.partition("?")
+        url, named = located(location)
+        model, _, options = named.partition("?")
         self.options = Options.read(options)
         self.prompting = prompting or Prompting()
         self.api = _api(self.options, self.prompting)
-        self.patience = replace(patience, concurrency=self.options.concurrency)
+        patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
+        self.client = Client(url, model, patience)
 
     @classmethod
     def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
@@ -158,7 +143,7 @@ class ServedEngine:
 
     @property
     def name(self) -> str:
-        return f"openai:{self.url}#{self.model}"
+        return self.client.name
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -166,8 +151,8 @@ class ServedEngine:
         manner, prompting = self._manner, self.prompting
         return {
             "engine": "openai",
-            "url": self.url,
-            "model": self.model,
+            "url": self.client.url,
+            "model": self.client.model,
             "says": manner.statement.says,
             "answers": to_json(manner.stated),
             "sent": manner.statement.sampling(1.0),
@@ -247,28 +232,21 @@ class ServedEngine:
         """Ask; what comes goes into `came`. Why queries were refused altogether, by their ids."""
         failed: list[NoReplyError] = []
         refused: dict[_Request, RefusedError] = {}
-        silence = _Silence()
-        with self._server() as server, ThreadPoolExecutor(self.patience.concurrency) as pool:
-            jobs = {pool.submit(self._ask, server, one, decoding, silence): one for one in waiting}
-            try:
-                for job in as_completed(jobs):
-                    request, found = jobs[job], job.result()
-                    if isinstance(found, RefusedError):
-                        refused[request] = found
-                    elif isinstance(found, NoReplyError):
-                        failed.append(found)
-                    else:
-                        came[request.key][request.number] = found
-                        self.tell(request.choices, found.tokens)
-            finally:
-                server.cut()
-                pool.shutdown(cancel_futures=True)
+
+        def take(request: _Request, found: _Came | NoReplyError) -> None:
+            if isinstance(found, RefusedError):
+                refused[request] = found
+            elif isinstance(found, NoReplyError):
+                failed.append(found)
+            else:
+                came[request.key][request.number] = found
+                self.tell(request.choices, found.tokens)
+
+        with self.client.server() as server:
+            ask = partial(self._ask, server, decoding)
+            server.each(ask, waiting, take, stop=server.cut)
         if failed:
-            raise IncompleteError(
-                f"{self.name!r} left {len(failed)} of {len(waiting)} requests without an answer, "
-                f"one with {failed[0]}. What came is kept: see to the server, then run the same "
-                "command again."
-            ) from failed[0]
+            raise self.client.left(failed, len(waiting)) from failed[0]
         return self._settle_refused(refused, came)
 
     def _settle_refused(
@@ -285,9 +263,7 @@ class ServedEngine:
                 self._keep(request, _Came(number=request.number))
         return {one.query.id: why for one, why in refused.items() if one.query.id not in answered}
 
-    def _ask(
-        self, server: Server, request: _Request, decoding: Decoding, silence: _Silence
-    ) -> _Came | NoReplyError:
+    def _ask(self, server: Server, decoding: Decoding, request: _Request) -> _Came | NoReplyError:
         """What comes of a request, kept; a NoReplyError where nothing was drawn for it."""
         asked = self._manner.asked(decoding, request.choices)
         key = f"{request.key} {request.number}"
@@ -297,12 +273,12 @@ class ServedEngine:
         try:
             answer = server.post(self._manner.path, body, read, again=again)
         except LostError as error:
-            if silence.over(lost=True):
-                server.abandon()
+            if server.silent(lost=True):
                 raise IncompleteError(
-                    f"{self.name!r} lost {_SILENT} requests in a row, the last one with {error}. "
-                    "Their draws are missing, and count as full leaks in upper ends; what came is "
-                    "kept: see to the server, then run the same command again."
+                    f"{self.name!r} lost {self.client.patience.silence} requests in a row, the "
+                    f"last one with {error}. Their draws are missing, and count as full leaks in "
+                    "upper ends; what came is kept: see to the server, then run the same command "
+                    "again."
                 ) from error
             return lost
         except RefusedError as error:
@@ -313,7 +289,7 @@ class ServedEngine:
         except IncompleteError:
             server.abandon()
             raise
-        silence.over(lost=False)
+        server.silent(lost=False)
         outputs, tokens = answer.outputs, answer.tokens or 0
         if "empty" in answer.losses and request.choices > 1:
             self._note(
@@ -402,15 +378,12 @@ class ServedEngine:
         said = self.prompting.system
         return self.prompting.default_system if said is None else said
 
-    def _server(self) -> Server:
-        return Server(self.url, key_for(self.url), self.patience)
-
     @cached_property
     def _manner(self) -> Manner:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
-            with self._server() as server:
-                manner = settle(server, self.model, self.api == "chat", self.options.n)
+            with self.client.server() as server:
+                manner = settle(server, self.client.model, self.api == "chat", self.options.n)
                 if self.options.probe == "on" and self._try(server, manner):
                     manner = replace(manner, choices=1)
                     self._try(server, manner)
@@ -426,7 +399,7 @@ class ServedEngine:
         losses: Counter[str] = Counter()
         drawn = 0
 
-        def ask(prompt: str, number: int, choices: int, temperature: float) -> Answer:
+        def ask(prompt: str, choices: int, temperature: float, number: int) -> Answer:
             decoding = replace(_TRIED, temperature=temperature)
             text = _CHAT_TRIAL.format(words=prompt) if manner.chat else prompt
             key = json.dumps(["trial", prompt, number])
@@ -438,16 +411,17 @@ class ServedEngine:
             prompt: str, numbers: range, choices: int, temperature: float
         ) -> list[list[str | None]]:
             nonlocal drawn
-            with ThreadPoolExecutor(self.patience.concurrency) as pool:
-                found = [*pool.map(lambda one: ask(prompt, one, choices, temperature), numbers)]
+            found: dict[int, Answer] = {}
+            one = partial(ask, prompt, choices, temperature)
+            server.each(one, numbers, found.__setitem__, stop=server.abandon)
             drawn += choices * len(found)
-            losses.update(loss for answer in found for loss in answer.losses)
+            losses.update(loss for answer in found.values() for loss in answer.losses)
             return [
-                [*(output.text for output in answer.outputs), *(None for _ in answer.losses)]
-                for answer in found
+                [*(output.text for output in found[i].outputs), *(None for _ in found[i].losses)]
+                for i in numbers
             ]
 
-        fault = tried(draw, manner.choices, prompt_of(self.model))
+        fault = tried(draw, manner.choices, prompt_of(self.client.model))
         says = None if fault is None else fault.says
         unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
         if losses["longer"] or 2 * losses.total() > drawn:

@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 import math
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from ipaddress import ip_address
-from threading import Event, Timer
+from threading import Event, Lock, Timer
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx2
 
-from leakbound.errors import ModelError
+from leakbound.engines.addresses import key_for
+from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Json, JsonObject
 
 _PASSING = {408, 409, 425, 429}  # and all from 500 on
@@ -37,6 +39,7 @@ _CONNECTING = 2  # attempts to connect to a server that never answered yet
 _SHOWN = 300  # characters of what a server says
 _LARGEST = 8 << 20  # bytes of an answer
 _CHECK = "Check the URL, which usually ends in /v1, and what listens there."
+J = TypeVar("J")
 T = TypeVar("T")
 
 
@@ -72,7 +75,7 @@ class Patience:
     Waits between attempts begin at `first_wait` and double, or are as long as the server says; one
     that says more than `longest_wait` is not waited for. `timeout` is that of each step of an
     attempt: to connect, to send, and between two pieces of the answer, all of which must be there
-    `whole` seconds after it began.
+    `whole` seconds after it began. After `silence` requests in a row without one no other is sent.
     """
 
     timeout: float = 120.0
@@ -81,6 +84,31 @@ class Patience:
     first_wait: float = 1.0
     longest_wait: float = 60.0
     concurrency: int = 8
+    silence: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One model of a server, named `openai:URL#MODEL`, and how long it is waited for."""
+
+    url: str
+    model: str
+    patience: Patience
+
+    @property
+    def name(self) -> str:
+        return f"openai:{self.url}#{self.model}"
+
+    def server(self) -> Server:
+        """A connection to it, with its key."""
+        return Server(self.url, key_for(self.url), self.patience)
+
+    def left(self, failed: Sequence[NoReplyError], asked: int) -> IncompleteError:
+        """What to raise where these of so many requests got no answer."""
+        return IncompleteError(
+            f"{self.name!r} left {len(failed)} of {asked} requests without a reply, one with "
+            f"{failed[0]}. What came is kept: see to the server, then run the same command again."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +139,7 @@ class Server:
         )
         self._answers = False  # whether it ever did
         self._under_way: set[Callable[[], None]] = set()
+        self._lock, self._lost = Lock(), 0  # requests in a row
 
     def __enter__(self) -> Server:
         return self
@@ -132,6 +161,36 @@ class Server:
         self.abandon()
         for hang_up in list(self._under_way):
             hang_up()
+
+    def silent(self, *, lost: bool) -> bool:
+        """Count one more request; True, and nothing further is sent, once too many were lost."""
+        with self._lock:
+            self._lost = self._lost + 1 if lost else 0
+        if self._lost >= self.patience.silence:
+            self.abandon()
+        return self._lost >= self.patience.silence
+
+    def each(
+        self,
+        do: Callable[[J], T],
+        jobs: Iterable[J],
+        take: Callable[[J, T], object],
+        *,
+        stop: Callable[[], None],
+    ) -> None:
+        """Do every job, as many at a time as patience says; `take` what comes, the first first.
+
+        Where a job or `take` raises, `stop` is called, and jobs not begun are left.
+        """
+        with ThreadPoolExecutor(self.patience.concurrency) as pool:
+            under_way = {pool.submit(do, job): job for job in jobs}
+            try:
+                for done in as_completed(under_way):
+                    take(under_way[done], done.result())
+            except BaseException:
+                stop()
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def post(
         self, path: str, body: JsonObject, read: Callable[[Any], T], *, again: bool = True
