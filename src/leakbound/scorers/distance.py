@@ -21,11 +21,51 @@ from leakbound.text.distance import (
 from leakbound.types import Prompt
 
 Unit = Literal["characters", "words"]
+Within = Callable[[str, str, int], bool]
+Settled = Callable[[str, str, int], tuple[bool, bool]]
 _UNKNOWN = "\0"  # stands for every word that the answer has not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class _Near:
+    """1 if the completion is at most `within` changes from the answer, else 0.
+
+    `how`: what a scorer of this kind is called, whether a whole text is near enough, and what an
+    opening settles.
+    """
+
+    within: int
+    unit: Unit = "characters"
+
+    binary: ClassVar[bool] = True
+    how: ClassVar[tuple[str, Within, Settled]]
+
+    def __post_init__(self) -> None:
+        if self.within < 0:
+            raise InputError(
+                f"scorer {self.how[0]!r} needs a whole number of changes, 0 or more, got "
+                f"{self.within}. Write `{self.how[0]}<=0` for word for word."
+            )
+
+    @property
+    def name(self) -> str:
+        unit = "" if self.unit == "characters" else f":unit={self.unit}"
+        return f"{self.how[0]}{unit}<={self.within}"
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer, or one that nothing would be too far from."""
+        _Spelling(prompt, self)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return _Spelling(prompt, self).scores(texts, self.how[1])
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """(1, 1) once every continuation is near enough, (0, 0) once none can be, else (0, 1)."""
+        return _Spelling(prompt, self).bounds(prefix, self.how[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit(_Near):
     """1 if at most `within` edits make the completion's opening the answer's text, else 0.
 
     Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The opening is
@@ -35,60 +75,18 @@ class Edit:
     `edit<=0` is verbatim extraction. `leakbound.text.distance` proves the bounds.
     """
 
-    within: int
-    unit: Unit = "characters"
-
-    binary: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _require_whole("edit", self.within)
-
-    @property
-    def name(self) -> str:
-        return _name("edit", self.within, self.unit)
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or one that nothing would be too far from."""
-        _Spelling(prompt, self)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return _Spelling(prompt, self).scores(texts, edit_distance_within)
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """(1, 1) once every continuation is near enough, (0, 0) once none can be, else (0, 1)."""
-        return _Spelling(prompt, self).bounds(prefix, edit_distance_settled)
+    how = ("edit", edit_distance_within, edit_distance_settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hamming:
+class Hamming(_Near):
     """1 if the completion differs from the answer at `within` of its m units at most, else 0.
 
     Place by place over the answer's m units, without any shift; a place that the completion does
     not reach differs. Units, and what follows them, as for `Edit`.
     """
 
-    within: int
-    unit: Unit = "characters"
-
-    binary: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _require_whole("hamming", self.within)
-
-    @property
-    def name(self) -> str:
-        return _name("hamming", self.within, self.unit)
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer, or one that nothing would be too far from."""
-        _Spelling(prompt, self)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return _Spelling(prompt, self).scores(texts, hamming_distance_within)
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """(1, 1) once too few places are left to differ, (0, 0) once too many do, else (0, 1)."""
-        return _Spelling(prompt, self).bounds(prefix, hamming_distance_settled)
+    how = ("hamming", hamming_distance_within, hamming_distance_settled)
 
 
 class _Spelling:
@@ -99,7 +97,7 @@ class _Spelling:
     comes after it.
     """
 
-    def __init__(self, prompt: Prompt | str, scorer: Edit | Hamming) -> None:
+    def __init__(self, prompt: Prompt | str, scorer: _Near) -> None:
         self._within, self._words = scorer.within, scorer.unit == "words"
         units = answer_of(prompt, scorer.name).split()
         self._known = {word: chr(i) for i, word in enumerate(dict.fromkeys(units), start=1)}
@@ -112,16 +110,12 @@ class _Spelling:
                 "fewer, or leave the prompt out."
             )
 
-    def scores(
-        self, texts: Sequence[str], within: Callable[[str, str, int], bool]
-    ) -> list[float | None]:
+    def scores(self, texts: Sequence[str], within: Within) -> list[float | None]:
         """1 for each text that is near enough, else 0."""
         spelt = (self._spell(text.split()) for text in texts)
         return [float(within(text, self.answer, self._within)) for text in spelt]
 
-    def bounds(
-        self, prefix: str, settled: Callable[[str, str, int], tuple[bool, bool]]
-    ) -> tuple[float, float]:
+    def bounds(self, prefix: str, settled: Settled) -> tuple[float, float]:
         """The lowest and the highest score of all texts that begin with the prefix."""
         units = prefix.split()
         if self._words and units and not prefix[-1].isspace():
@@ -133,15 +127,3 @@ class _Spelling:
         if not self._words:
             return " ".join(words)
         return "".join(self._known.get(word, _UNKNOWN) for word in words)
-
-
-def _name(base: str, within: int, unit: Unit) -> str:
-    return f"{base}<={within}" if unit == "characters" else f"{base}:unit={unit}<={within}"
-
-
-def _require_whole(base: str, within: int) -> None:
-    if within < 0:
-        raise InputError(
-            f"scorer {base!r} needs a whole number of changes, 0 or more, got {within}. Write "
-            f"`{base}<=0` for word for word."
-        )

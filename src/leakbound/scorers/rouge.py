@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, named
+from leakbound.scorers.family import answer_of, spec_name
 from leakbound.text.rouge import f1_bounds, recall_bounds, rouge_l
 from leakbound.types import Prompt
 
@@ -15,55 +15,52 @@ YesNo = Literal["yes", "no"]
 
 
 @dataclass(frozen=True, slots=True)
-class RougeLRecall:
+class _RougeL:
+    """ROUGE-L of stems, or with `stem="no"` of words as they are; `of` says which share."""
+
+    stem: YesNo = "yes"
+
+    binary: ClassVar[bool] = False
+    of: ClassVar[Literal["recall", "f1"]]
+
+    @property
+    def name(self) -> str:
+        return spec_name(f"rouge-l-{self.of}", self)
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
+        require_rouge_answer(prompt, self.name)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        answer = require_rouge_answer(prompt, self.name)
+        found = rouge_l(texts, answer, stemmed=self.stem == "yes")
+        return list(getattr(found, self.of).tolist())
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """Lowest and highest score of any text that begins with `prefix`."""
+        settled = recall_bounds if self.of == "recall" else f1_bounds
+        return settled(prefix, require_rouge_answer(prompt, self.name), self.stem == "yes")
+
+
+@dataclass(frozen=True, slots=True)
+class RougeLRecall(_RougeL):
     """Share of the answer's words that the completion says in order, Porter-stemmed.
 
     Bit-equal to `rouge-score` 0.1.2 with its stemmer, or with `stem="no"` without it. On the same
     outputs recall and F1 differ by a factor of three, so the name always says which it is.
     """
 
-    stem: YesNo = "yes"
-
-    binary: ClassVar[bool] = False
-    name = named("rouge-l-recall")
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
-        require_rouge_answer(prompt, self.name)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        answer = require_rouge_answer(prompt, self.name)
-        return list(rouge_l(texts, answer, stemmed=self.stem == "yes").recall.tolist())
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Lowest and highest recall of any text that begins with `prefix`."""
-        answer = require_rouge_answer(prompt, self.name)
-        return recall_bounds(prefix, answer, self.stem == "yes")
+    of = "recall"
 
 
 @dataclass(frozen=True, slots=True)
-class RougeLF1:
+class RougeLF1(_RougeL):
     """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low.
 
     With `stem="no"`, as MUSE's own code has it, a word in another form is another word.
     """
 
-    stem: YesNo = "yes"
-
-    binary: ClassVar[bool] = False
-    name = named("rouge-l-f1")
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
-        require_rouge_answer(prompt, self.name)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        answer = require_rouge_answer(prompt, self.name)
-        return list(rouge_l(texts, answer, stemmed=self.stem == "yes").f1.tolist())
-
-    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """Lowest and highest F1 of any text that begins with `prefix`."""
-        return f1_bounds(prefix, require_rouge_answer(prompt, self.name), self.stem == "yes")
+    of = "f1"
 
 
 def require_rouge_answer(prompt: Prompt | str, scorer: str) -> str:

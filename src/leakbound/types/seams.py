@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Redrawn, Sample, Usage
@@ -36,31 +36,15 @@ class Progress(Protocol):
     ) -> None: ...
 
 
-def silent(
-    phase: str,
-    done: float,
-    total: float,
-    unit: str = "",
-    tokens: int = 0,
-    distinct: float | None = None,
-    share: float | None = None,
-) -> None:
+def silent(*_: object, **__: object) -> None:
     """The `Progress` that shows nothing."""
 
 
 def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
     """The same `Progress`, each phase by another name."""
 
-    def told(
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-        share: float | None = None,
-    ) -> None:
-        progress(name(phase), done, total, unit, tokens=tokens, distinct=distinct, share=share)
+    def told(phase: str, *how_far: Any, **more: Any) -> None:
+        progress(name(phase), *how_far, **more)
 
     return told
 
@@ -158,14 +142,18 @@ class Generate(Protocol):
         ...
 
 
-@runtime_checkable
-class Explores(Protocol):
-    """An engine that knows the probabilities behind its draws."""
+class Exact(Protocol):
+    """An engine that knows the probabilities behind its draws, up to a margin."""
 
     @property
     def margin(self) -> float:
         """How far one token's log-probability is taken to move with the batch shape (delta)."""
         ...
+
+
+@runtime_checkable
+class Explores(Exact, Protocol):
+    """An engine that knows the probabilities behind its draws."""
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -188,13 +176,8 @@ class Explores(Protocol):
 
 
 @runtime_checkable
-class Proves(Protocol):
+class Proves(Exact, Protocol):
     """An engine that finds rare leaks by their probabilities."""
-
-    @property
-    def margin(self) -> float:
-        """How far one token's log-probability is taken to move with the batch shape (delta)."""
-        ...
 
     def prove(
         self,
@@ -226,13 +209,8 @@ class Measures(Protocol):
 
 
 @runtime_checkable
-class Retraces(Protocol):
+class Retraces(Exact, Protocol):
     """An engine that tells how likely an output of known tokens is."""
-
-    @property
-    def margin(self) -> float:
-        """How far one token's log-probability is taken to move with the batch shape (delta)."""
-        ...
 
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
