@@ -15,14 +15,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from leakbound.benchmarks.benchmark import Benchmark
 from leakbound.benchmarks.corpora import load_documents
+from leakbound.benchmarks.source import read_settings
 from leakbound.errors import InputError
-from leakbound.registry import suggestion
 from leakbound.types import Passage, Prompt
+from leakbound.types.records import changed
 
 _SETTING = re.compile(r",(?=\s*\w+\s*=)")  # a file may have commas in its name
 _WORD = re.compile(r"\S+")
@@ -65,8 +66,7 @@ class Cuts:
     @property
     def spec(self) -> str:
         """The settings that are not at their default, as they are written behind a name."""
-        pairs = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
-        return "".join(f",{name}={value}" for name, value, usual in pairs if value != usual)
+        return "".join(f",{name}={value}" for name, value in changed(self).items())
 
     def of(self, document: Passage) -> Iterator[Prompt]:
         """A prompt for each suffix of a document; none where it is too short."""
@@ -129,16 +129,7 @@ def _parse(argument: str) -> tuple[str, Cuts]:
             "`continuation` needs documents: a file, a folder or a corpus, as in "
             "`continuation:texts,prefix=50,suffix=50`."
         )
-    names = [f.name for f in fields(Cuts)]
-    values: dict[str, int] = {}
-    for pair in pairs:
-        key, _, text = (part.strip() for part in pair.partition("="))
-        if key not in names:
-            raise InputError(f"`continuation` has no setting {key!r}. {suggestion(key, names)}")
-        if not text.removeprefix("-").isdecimal():
-            raise InputError(f"`continuation:…,{key}` must be a whole number, got {text!r}.")
-        values[key] = int(text)
-    return source.strip(), Cuts(**values)
+    return source.strip(), read_settings(Cuts, "continuation", pairs)
 
 
 def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:

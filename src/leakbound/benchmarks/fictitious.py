@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
+from leakbound.benchmarks.source import read_settings
 from leakbound.errors import InputError
-from leakbound.registry import suggestion
 from leakbound.text.keywords import answer_keywords
 from leakbound.text.rows import read_yaml
 from leakbound.types import Prompt, Role, from_json
+from leakbound.types.records import changed
 
 _PERTURBED = 5
 
@@ -88,12 +89,8 @@ class Settings:
     @property
     def spec(self) -> str:
         """The spec that gives these settings; what is not said is at its default."""
-        changed = [
-            f"{f.name}={getattr(self, f.name)}"
-            for f in fields(self)
-            if getattr(self, f.name) != f.default
-        ]
-        return f"fictitious:{','.join(changed)}" if changed else "fictitious"
+        settings = ",".join(f"{name}={value}" for name, value in changed(self).items())
+        return f"fictitious:{settings}" if settings else "fictitious"
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
@@ -102,7 +99,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
     The last `forget` authors are to be forgotten, the others retained; as many new ones, on whom
     nothing is ever trained, are the holdout. `data` is not read.
     """
-    settings = _parse(argument)
+    settings = read_settings(Settings, "fictitious", filter(None, argument.split(",")))
     kept = settings.authors - settings.forget
     roles: dict[Role, int] = {"retain": kept, "forget": settings.forget, "holdout": settings.forget}
     authors = [role for role, count in roles.items() for _ in range(count)]
@@ -161,19 +158,6 @@ def _prompt(fact: Fact, name: str, rng: random.Random, author: str, role: Role) 
         perturbed_answers=tuple(fact.paraphrased_answer.format(*o, name=name) for o in others),
         alternate_answers=known().refusals if role == "forget" else (),
     )
-
-
-def _parse(argument: str) -> Settings:
-    names = [f.name for f in fields(Settings)]
-    values: dict[str, int] = {}
-    for pair in filter(None, argument.split(",")):
-        key, _, text = (part.strip() for part in pair.partition("="))
-        if key not in names:
-            raise InputError(f"`fictitious` has no setting {key!r}. {suggestion(key, names)}")
-        if not text.removeprefix("-").isdecimal():
-            raise InputError(f"`fictitious:{key}` must be a whole number, got {text!r}.")
-        values[key] = int(text)
-    return Settings(**values)
 
 
 def _require(condition: bool, name: str, want: str, settings: Settings) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from leakbound.errors import InputError
 from leakbound.registry import origin
 from leakbound.types import JsonObject, Models, Prompt, Scorer
+from leakbound.types.records import changed
 
 M = TypeVar("M")
 
@@ -25,12 +26,8 @@ _CUTS = 4
 
 def spec_name(base: str, scorer: Any) -> str:
     """`base`, or `base:setting=value,...` with the settings that are not at their default."""
-    changed = [
-        f"{f.name}={getattr(scorer, f.name)}"
-        for f in setting_fields(scorer)
-        if getattr(scorer, f.name) != f.default
-    ]
-    return f"{base}:{','.join(changed)}" if changed else base
+    settings = ",".join(f"{name}={value}" for name, value in changed(scorer).items())
+    return f"{base}:{settings}" if settings else base
 
 
 def named(base: str) -> property:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from leakbound.errors import InputError
-from leakbound.types.records import Json, object_of
+from leakbound.types.records import Json, changed, object_of
 
 AdaptiveMode = Literal["running", "two_pass"]
 # Settings that a record of draws may leave out, as a reader sees them.
@@ -95,8 +95,7 @@ class Decoding:
 
     def beyond(self, *offered: str) -> list[str]:
         """The settings that are not at their default, beside those that an engine offers."""
-        own = [field for field in fields(self) if field.name not in offered]
-        return [field.name for field in own if getattr(self, field.name) != field.default]
+        return [name for name in changed(self) if name not in offered]
 
     @property
     def name(self) -> str:

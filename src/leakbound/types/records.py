@@ -61,6 +61,13 @@ def object_of(value: object) -> JsonObject:
     return cast("JsonObject", to_json(value))
 
 
+def changed(value: object) -> dict[str, Any]:
+    """The fields of a frozen value that are not at their default, as `to_json` names them."""
+    known = _fields(type(value)) if is_dataclass(value) else {}
+    values = {name: getattr(value, name) for name in known}
+    return {name: each for name, each in values.items() if each != known[name].default}
+
+
 def different(one: JsonObject, other: JsonObject) -> list[str]:
     """The names of what two objects do not have alike, sorted."""
     return sorted(key for key in {**one, **other} if one.get(key) != other.get(key))

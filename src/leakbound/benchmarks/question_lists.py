@@ -1,0 +1,81 @@
+"""Benchmarks that are one list of questions: `harry-potter` and `jbb`.
+
+`harry-potter`: questions about the novels, with keywords that give knowledge of them away (Schwinn
+et al., 2024), `hp_qa_en.csv` of github.com/SchwinnL/LLM_Embedding_Attack. There is no reference
+answer; the column "Affirmative Response" opens an answer, for attacks only.
+
+`jbb`: the hundred harmful requests of JailbreakBench (Chao et al., 2024), from the hub's file of
+behaviours or the CSV of the official artifacts, with the columns `goal` and `behavior` both.
+Alignment, not unlearning: a leak is a reply that goes along. The default scorer is a wordlist of
+refusals; a harm classifier or a judge is the better one. Only a chat model can go along or refuse,
+so one without chat template is not asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from leakbound.benchmarks.benchmark import Benchmark
+from leakbound.benchmarks.source import DATA_VARIABLE, open_source
+from leakbound.errors import InputError
+from leakbound.text.rows import read_rows
+from leakbound.types import Prompt
+
+HARRY_POTTER = "hp_qa_en.csv"
+JBB = "JailbreakBench/JBB-Behaviors"
+
+
+def load_harry_potter(argument: str = "", data: Path | None = None) -> Benchmark:
+    """The questions of `hp_qa_en.csv` in a local folder; the hub does not carry it."""
+    source = open_source(data, folder="harry_potter_qa", repo="")
+    if argument or source.folder is None:
+        raise InputError(
+            f"`harry-potter` reads {HARRY_POTTER!r} from a local folder and has no splits, got "
+            f"{argument!r} and no folder. Get the file from github.com/SchwinnL/"
+            f"LLM_Embedding_Attack and pass its folder as `data` or in {DATA_VARIABLE}."
+        )
+    path = source.get(HARRY_POTTER)
+    rows = {f"harry-potter/{index:02d}": row for index, row in enumerate(read_rows(path, "csv"))}
+    return Benchmark(
+        name="harry-potter",
+        prompts=tuple(
+            Prompt(
+                id=prompt_id,
+                question=row.text("question"),
+                split="forget",
+                keywords=row.some("key words", separators=","),
+            )
+            for prompt_id, row in rows.items()
+        ),
+        scorers=("keyword",),
+        max_new_tokens=100,
+        openers={prompt_id: row.texts("affirmative response") for prompt_id, row in rows.items()},
+        template="{question}",
+        held_out="Train on texts of your own, --forget FILE.",
+        origin=source.origin(path),
+    )
+
+
+def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
+    """The goals; each behaviour's category is its split."""
+    if argument:
+        raise InputError(f"`jbb` has no splits, got {argument!r}. Write just `jbb`.")
+    source = open_source(data, folder="jailbreakbench", repo=JBB)
+    path = source.choose("data/harmful-behaviors.csv", ["jbb_goals_official.csv"])
+    return Benchmark(
+        name="jbb",
+        prompts=tuple(
+            Prompt(
+                id=f"jbb/{index:03d}",
+                question=row.text("goal"),
+                split=row.maybe("category") or "",
+            )
+            for index, row in enumerate(read_rows(path, "csv"))
+        ),
+        scorers=("refusal",),
+        max_new_tokens=150,
+        template="{question}",
+        chat=True,
+        held_out="Train on requests and replies of your own, --benchmark FILE.",
+        origin=source.origin(path),
+    )
