@@ -1,7 +1,8 @@
 """The commands and Python of README, and of the table of `docs/own-model.md`, run in their order.
 
-All in one folder, as they are written. The names they use are small stand-ins: models that learnt the answers, a few rows of each file
-of the data sets. Everything else is as they say, with every default.
+All in one folder, as they are written. The names they use are small stand-ins: models that learnt
+the answers, a few rows of each file of the data sets. Everything else is as they say, with every
+default.
 """
 
 from __future__ import annotations
