@@ -164,7 +164,7 @@ def test_mean_leak_at_k_counts_missing_draws_against_the_claim() -> None:
 
 @pytest.mark.parametrize(
     ("k", "kwargs", "message"),
-    [(81, {}, "k = 81 for n = 80"), ([1, 2], {}, "one number"), (0, {}, ">= 1"),
+    [(81, {}, "k = 81 for n = 80"), ([1, 81], {}, "k = 81 for n = 80"), (0, {}, ">= 1"),
      (2, {"binary": True}, "0 or 1"), (2, {"seed": -1}, "seed")],
 )  # fmt: skip
 def test_mean_leak_at_k_refuses(k: object, kwargs: dict[str, object], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.stats import (
-    dataset,
     mean_bound,
     mean_leak_at_k_over_questions,
     mean_over_questions,
@@ -17,8 +17,8 @@ from leakbound.stats import (
     proportion_over_questions,
     rounds,
 )
-from leakbound.stats.dataset import hoeffding_upper
 from leakbound.stats.estimate import Side
+from leakbound.stats.mean_over_questions import hoeffding_upper
 from leakbound.stats.proportion import tally
 
 TRIALS = 40
@@ -207,7 +207,7 @@ def test_more_draws_than_rounds_should_meet_are_pooled_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Their number is fixed before any is made, so that this is no choice by what they say."""
-    monkeypatch.setattr(dataset, "MOST_MET", 80)
+    monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "MOST_MET", 80)
     either, pooled = (proportion_over_questions([n, 0], n, seed=0) for n in (40, 41))
     assert "rounds" in either.method
     assert pooled.method == "Clopper-Pearson, Hoeffding's form"

@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import beta
 
 from leakbound.stats import (
+    BoundFunction,
     Estimate,
     excess_of,
     excess_of_mean_and_worst,
@@ -19,8 +20,7 @@ from leakbound.stats import (
     proportion_over_questions,
     worst_question,
 )
-from leakbound.stats.beyond import PROVED, SHARE, raised
-from leakbound.stats.questions import BoundFunction
+from leakbound.stats.proof import PROVED, SHARE, raised
 
 
 def asked(bound: BoundFunction) -> BoundFunction:

@@ -30,9 +30,9 @@ from leakbound.stats import (
 )
 from leakbound.stats.bands import berk_jones, dkw
 from leakbound.stats.betting import mean_upper, std_upper
-from leakbound.stats.dataset import POOLED
 from leakbound.stats.deviation import grid_variance
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
 

@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    BoundFunction,
     Estimate,
     every_question,
     leak_at_k_bound,
@@ -20,7 +21,6 @@ from leakbound.stats import (
     proportion_bound,
     worst_question,
 )
-from leakbound.stats.questions import BoundFunction
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))

@@ -11,8 +11,8 @@ from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.decision import bounded, verdict
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.tail import Tail
-from leakbound.stats.dataset import POOLED, hoeffding_upper
 from leakbound.stats.estimate import Array
+from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
 from leakbound.stats.proportion import tally
 from leakbound.store import ArmScores
 

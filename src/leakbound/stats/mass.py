@@ -13,11 +13,20 @@ g_high_a, R - r at U, and the rest at anything can add. Both ends are attained b
 nothing better holds. Only [L, U] rests on draws, and only it spends alpha; where it holds for all
 g of a family at once, so do the bounds. Without draws [L, U] = [0, 1], and nothing is left to
 chance. (Sums in float64 err by some 1e-16 an event.)
+
+*Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
+unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
+
+    sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
+
+The R_i owe nothing to the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations with
+weights fixed beforehand, which `mean_over_questions` bounds; only this spends alpha.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,11 +36,13 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Estimate, Side, plain
+from leakbound.stats.estimate import Array, Estimate, Side, check_side, plain
+from leakbound.stats.leak_at_k import among, carried, leak_at, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
+from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import LEAK, proportion_bound
+from leakbound.stats.proportion import LEAK, proportion_bound, tally
 from leakbound.stats.survival import read_points, tail_at, tail_of
 from leakbound.stats.whole import numbers
 
@@ -108,7 +119,7 @@ def mass_survival_bound(
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
     """
     points = read_points(x)
-    draws = drawn(scores, counts, missing)
+    draws = _drawn(scores, counts, missing)
     inside = None
     if draws is not None:
         tail = tail_of(points)
@@ -158,7 +169,7 @@ def mass_mean_bound(
 
     As `mass_survival_bound`; `mean_bound` bounds the draws' mean, by its `method` and `seed`.
     """
-    draws = drawn(scores, counts, missing)
+    draws = _drawn(scores, counts, missing)
     inside = None
     if draws is not None:
         inside = MEAN.estimate(draws, confidence=confidence, side=side, method=method, seed=seed)
@@ -166,7 +177,136 @@ def mass_mean_bound(
     return mixture.estimate(mass, inside, confidence, side)
 
 
-def drawn(
+def mass_leak_at_k_bound(
+    mass: Mass,
+    k: npt.ArrayLike,
+    scores: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    method: str | None = None,
+    missing: int = 0,
+) -> Estimate:
+    """Bound leak@k for every entry of `k` at once, any k >= 1.
+
+    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which
+    `mass_survival_bound` bounds for all t at once. Conditions and arguments are its own.
+    """
+    sizes = whole_sizes(k)
+    draws = _drawn(scores, counts, missing)
+    seen = np.empty(0) if draws is None else draws.values[0]
+    knots = np.unique(np.concatenate([[0.0, 1.0], mass.low, mass.high, seen]))
+    tail = mass_survival_bound(
+        mass, knots[:-1], scores, counts,
+        confidence=confidence, side=side, method=method, missing=missing,
+    )  # fmt: skip
+
+    def largest(tails: float | Array) -> float | Array:
+        chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
+        return plain(np.minimum(chances @ np.diff(knots), 1.0))
+
+    return replace(
+        tail,
+        about=leak_at(sizes),
+        value=largest(tail.value),
+        lower=largest(tail.lower),
+        upper=largest(tail.upper),
+    )
+
+
+def mass_leak_at_k_proportion_bound(
+    mass: Mass,
+    k: npt.ArrayLike,
+    hits: int = 0,
+    n: int = 0,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    missing: int = 0,
+) -> Estimate:
+    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
+
+    For a binary scorer: InputError where an event's range ends anywhere but at 0 and 1. Carries
+    over the bound on p of `mass_proportion_bound`, whose arguments it takes.
+    """
+    sizes = whole_sizes(k)
+    ranges = np.concatenate([mass.low, mass.high])
+    if not np.isin(ranges, (0, 1)).all():
+        raise InputError(
+            "`mass` must have ranges that end at 0 and 1, as a binary scorer's do, got "
+            f"{ranges[~np.isin(ranges, (0, 1))][0]:g}. Use mass_leak_at_k_bound."
+        )
+    leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
+    return carried(leak, sizes)
+
+
+def mass_mean_over_questions(
+    masses: Sequence[Mass],
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    binary: bool = False,
+    confidence: float = 0.99,
+    side: Side = "both",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of E[X]: surely given the masses, else at `confidence`.
+
+    `masses`: of each question, in the order of the rows; one without draws has no remainder.
+    `scores`, `counts`: (N, d), draws of each question's remainder, their numbers fixed beforehand.
+    `binary`: the scorer's declared range; scores and ranges are then 0 or 1.
+    `missing`: draws without a score, one number or one a question; `seed`: as for
+        `mean_over_questions`, one key for all or one a question.
+    """
+    check_side(side)
+    draws = Leakage.read(scores, counts, missing, empty=True)
+    if draws.single or len(draws.n) != len(masses):
+        raise InputError(
+            f"`scores` must be 2-D with one row for each of {len(masses)} masses, got shape "
+            f"{np.shape(scores)}."
+        )
+    weights = np.array([mass.remainder for mass in masses])
+    rows = (weights > 0) & (draws.n > 0)
+    if (weights[~rows] > 0).any():
+        raise InputError(
+            "a question without draws can have no remainder that draws were taken from, got "
+            f"{weights[~rows].max():g}. Leave it 0: what nothing was drawn of is unknown."
+        )
+    inside = None
+    if rows.any():
+        keys = seed if seed is None or isinstance(seed, int) else np.asarray(seed)[rows]
+        some = draws.only(rows)
+        if binary:
+            some = tally((some.counts * (some.values > 0)).sum(axis=1), some.n, some.missing)
+        inside = over_questions(
+            some, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
+        )
+    low, high = (np.mean([m.p @ getattr(m, end) for m in masses]) for end in ("low", "high"))
+    slack, share = np.mean([m.slack for m in masses]), weights.mean()
+    ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
+    lower, upper, value = (float(share * end) for end in ends)
+    middle = (low + high) / 2 + value
+    return Estimate(
+        about=About(
+            quantity="leak probability" if binary else "mean leakage",
+            scope="mean",
+            over=len(masses),
+        ),
+        value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
+        lower=0.0 if side == "upper" else float(low + lower),
+        upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
+        confidence=confidence if inside else 1.0,
+        side=side,
+        n=int(draws.n.sum()),
+        missing=int(draws.missing.sum()),
+        method=f"{EXACT} + {inside.method}" if inside else EXACT,
+        seed=inside.seed if inside else None,
+    )
+
+
+def _drawn(
     scores: npt.ArrayLike | None, counts: npt.ArrayLike | None, missing: int
 ) -> Leakage | None:
     """The draws of one query, None where there are none."""

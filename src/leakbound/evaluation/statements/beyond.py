@@ -23,7 +23,6 @@ from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.proof import proofs_of
 from leakbound.evaluation.statements.quantities import LEAKAGE
 from leakbound.evaluation.statements.together import QuestionBounds
-from leakbound.stats import questions
 from leakbound.stats.about import Beyond
 from leakbound.store import Arm, ImportedDraws
 from leakbound.types import Scorer
@@ -40,7 +39,7 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 
 def each_beyond(
     target: QuestionBounds, control: QuestionBounds, apart: bool, *, beyond: Beyond = "control"
-) -> questions.BoundFunction:
+) -> stats.BoundFunction:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
     if apart and (pair := _paired(target, control)):
         return partial(_difference, stats.excess_bound, *pair, beyond=beyond)
@@ -49,7 +48,7 @@ def each_beyond(
 
 def mean_beyond(
     target: QuestionBounds, control: QuestionBounds, apart: bool, *, beyond: Beyond = "control"
-) -> questions.BoundFunction:
+) -> stats.BoundFunction:
     """The bound of the mean excess over all questions, as `each_beyond`."""
     if apart and (pair := _paired(target, control)):
         return partial(_difference, stats.excess_over_questions, *pair, beyond=beyond)

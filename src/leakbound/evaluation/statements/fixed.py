@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
@@ -72,7 +72,9 @@ class Fixed:
             made = stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
         return self._put(made)
 
-    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def mean_leak_at_k(
+        self, k: ArrayLike, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
         scores, how = self.scores, self._how(confidence, side)
         return self._put(

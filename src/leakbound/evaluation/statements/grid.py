@@ -20,7 +20,6 @@ from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.greedy import Greedy
 from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
 from leakbound.evaluation.statements.rows import at, rows_of, stack
-from leakbound.stats import questions
 from leakbound.store import ALL, TARGET, Arm, EstimateRow, Run
 from leakbound.types import Decoding, Scorer
 
@@ -75,7 +74,7 @@ def _cells(run: Run, scorer: Scorer) -> tuple[list[Arm], list[ArmEvidence | Gree
     return (arms, cells) if whole else ([], [])
 
 
-def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFunction:
+def _stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -84,7 +83,7 @@ def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFuncti
     return bound
 
 
-def _jointly(bound: questions.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
+def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
     """All cells at once, whatever randomness their draws share."""
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 

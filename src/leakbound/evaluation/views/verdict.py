@@ -23,7 +23,7 @@ from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, T
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import many, number
