@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from leakbound.evaluation.views.by_question import targets_of
-from leakbound.evaluation.views.far import KnownAtK, known_of_mean, known_of_worst
+from leakbound.evaluation.views.draws import KnownAtK, known_of_mean, known_of_worst
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.reporting.charts import Axes, known_chart, style_of
 from leakbound.reporting.figures import Data, Figure, short

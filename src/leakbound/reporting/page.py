@@ -19,8 +19,8 @@ from leakbound.errors import InputError
 from leakbound.evaluation.views import asked_grids, covers, grids, words
 from leakbound.evaluation.views.by_question import TRAITS, by_question, targets_of
 from leakbound.evaluation.views.grid import grid_sentences
-from leakbound.evaluation.views.metrics import metrics_table
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.summary import metrics_table
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
 from leakbound.evaluation.views.view import View

@@ -22,7 +22,7 @@ from leakbound.evaluation.planning.attack_queries import read_attack_queries
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.clean import clean_questions
-from leakbound.evaluation.views.clean import clean_table
+from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report

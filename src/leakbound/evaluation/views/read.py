@@ -13,7 +13,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
-from leakbound.evaluation.views.course import courses
+from leakbound.evaluation.views.draws import courses
 from leakbound.evaluation.views.grid import read_grid
 from leakbound.evaluation.views.rewritings import tried
 from leakbound.evaluation.views.specification import departures, short, told_of
