@@ -10,7 +10,7 @@ from opened import charts
 from leakbound.evaluation.views.draws import FAR, known_of, known_of_mean, known_of_worst
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.view import ScorerView, View
-from leakbound.reporting.far_figures import far_figures
+from leakbound.reporting.figures import far_figures
 from leakbound.reporting.page import render
 from leakbound.store import Run
 

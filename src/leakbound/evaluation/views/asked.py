@@ -1,20 +1,98 @@
-"""Arms that ask rewritings to what is said of them."""
+"""What models answer in other words, and what a search for the worst way of asking found.
+
+For each question the Pearson correlation, over its queries, of cumulative log-probability and the
+upper bound on expected leakage is the premise of input selection, measured (Cheng et al. 2025,
+Figures 1 and 2: mostly .6 to .8).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
+import numpy as np
+
+from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.views.correlation import pearson, sureness
 from leakbound.evaluation.views.texts import distinct_texts, withheld
-from leakbound.evaluation.views.view import ArmRows, AskedQuery, Rewritten, RewrittenModel, Text
+from leakbound.evaluation.views.view import (
+    ArmRows,
+    AskedQuery,
+    Bounds,
+    FoundModel,
+    FoundQuery,
+    RewritingCounts,
+    Rewritten,
+    RewrittenModel,
+    Text,
+)
+from leakbound.inputs import REASONS, evidence
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run
-from leakbound.types import Query
+from leakbound.stats.about import Beyond
+from leakbound.store import ATTACK, CONTROL, TARGET, Arm, Run, read_accepted, read_values
+from leakbound.store.tables import completions_of
+from leakbound.types import Completion, Query
+
+LESS_SURE = "less sure than the question"
+"""Why input selection removes a rewriting."""
+
+
+def tried(run: Run) -> RewritingCounts | None:
+    """What became of them; None where the run asks none."""
+    if (inputs := run.record.inputs) is None:
+        return None
+    accepted = read_accepted(run.path, run.record) or ()
+    asked = len(run.queries) - len(run.questions)
+    removed: dict[str, int] = {
+        reason: sum(one.removed.get(reason, 0) for one in accepted) for reason in REASONS
+    }
+    if inputs.ids:
+        removed[LESS_SURE] = sum(len(one.queries) for one in accepted) - asked
+    rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
+    return RewritingCounts(
+        source=inputs.source,
+        design=inputs.design,
+        tried=sum(len(one.queries) + len(one.rejected) for one in accepted),
+        removed={reason: count for reason, count in removed.items() if count},
+        asked=asked,
+        alone=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
+    )
+
+
+LEAST = 3  # queries: two always lie on a line
+
+
+def sureness(run: Run, arm: Arm) -> Mapping[str, float]:
+    """How sure the model is of its answers to every query, natural log, where it is known.
+
+    What input selection found, where it was made; else `drawn_sureness`.
+    """
+    return read_values(run.path) or drawn_sureness(arm)
+
+
+def drawn_sureness(arm: Arm) -> Mapping[str, float]:
+    """The mean log-probability, at T = 1, of the arm's own draws of every query."""
+    drawn: dict[str, list[Completion]] = {}
+    for part in arm.parts:
+        for query_id, completion in completions_of(arm.completions(part)):
+            if completion.count:
+                drawn.setdefault(query_id, []).append(completion)
+    return {
+        query_id: evidence(completions, "mean_logprob")
+        for query_id, completions in drawn.items()
+        if all(completion.model_logprob is not None for completion in completions)
+    }
+
+
+def pearson(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Pearson's r of these; None below three, or where one of the two does not vary."""
+    if len(pairs) < LEAST or not np.ptp(pairs, axis=0).all():
+        return None
+    return float(np.corrcoef(np.array(pairs).T)[0, 1])
+
 
 WORST = 8  # queries whose answers are shown
 EXAMPLES = 3  # of these answers
@@ -118,3 +196,66 @@ def _examples(texts: Iterable[Text], scorer: int, redact: bool) -> tuple[Text, .
     leaking = [text for text in texts if text.scores[scorer]]
     leaking.sort(key=lambda text: (text.scores[scorer] or 0.0, text.count), reverse=True)
     return tuple(withheld(text, redact) for text in leaking[:EXAMPLES])
+
+
+def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
+    """The query found for each question of a run, with its bounds; nothing without a search.
+
+    `redact` leaves the words out, all but where they come from.
+    """
+
+    estimates = run.estimates
+
+    def bounds(
+        found: AttackQuery, arm: object, beyond: Beyond | None = None, *, proved: bool = False
+    ) -> Bounds:
+        """The leakage of the question in an arm, as it is or beyond another, by scorer."""
+        rows = (
+            ArmRows(str(arm), estimates)
+            .of(scorer, found.query.prompt_id)
+            .first(quantity=LEAKAGE, beyond=beyond, proved=proved)
+            for scorer in estimates.scorers
+        )
+        return {row.scorer: row for row in rows if row is not None}
+
+    for found in read_attack_queries(run) or ():
+        yield FoundQuery(
+            run=label,
+            question=found.query.prompt_id,
+            text=None if redact else found.query.text,
+            asked=_asked(found, redact),
+            draws=found.rounds[-1].draws if found.rounds else 0,
+            forwards=found.rounds[-1].forwards if found.rounds else 0,
+            rounds=len(found.rounds),
+            lower=found.lower,
+            leakage=bounds(found, found.arm),
+            control=bounds(found, found.arm.control),
+            own=bounds(found, estimates.main or TARGET),
+            gap=bounds(found, ATTACK, "own words"),
+            proved=bounds(found, found.arm, proved=True),
+            control_proved=bounds(found, found.arm.control, proved=True),
+        )
+
+
+def read_attacked(label: str | None, run: Run) -> Iterator[FoundModel]:
+    """What all questions as they were found come to, for a run's target and its control.
+
+    `label` None: they are called as their arms.
+    """
+    if not any(arm.key.asks == "attack" for arm in run.arms.values()):
+        return
+    for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
+        rows = ArmRows(str(key), run.estimates)
+        if any(rows.of(scorer) for scorer in run.estimates.scorers):
+            yield FoundModel(label=str(key) if label is None else str(named), rows=rows)
+
+
+def _asked(found: AttackQuery, redact: bool) -> str:
+    """Where the words come from, what stands around them, and the decoding."""
+    source = "own words" if found.query.source == "original" else found.query.source
+    words = [source]
+    if found.shots:
+        words.append(f"after {len(found.shots)} retained pairs")
+    if found.query.prefix:
+        words.append("with an opener" if redact else f"opened by {found.query.prefix!r}")
+    return ", ".join([*words, found.decoding.name])

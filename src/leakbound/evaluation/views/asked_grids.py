@@ -15,7 +15,6 @@ from leakbound.evaluation.views.grids import (
     leakage_column,
     mean_heading,
 )
-from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.evaluation.views.table import (
     Cell,
     Table,
@@ -29,6 +28,7 @@ from leakbound.evaluation.views.view import (
     AskedQuery,
     FoundQuery,
     Question,
+    RewritingCounts,
     Rewritten,
     RewrittenModel,
     ScorerView,

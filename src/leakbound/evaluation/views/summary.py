@@ -9,9 +9,8 @@ from leakbound import stats
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
 from leakbound.evaluation.views import asked_grids, grids, words
-from leakbound.evaluation.views.grid import grid_sentences
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import alone
+from leakbound.evaluation.views.remarks import alone, grid_sentences
 from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.store import Run

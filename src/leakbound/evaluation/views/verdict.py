@@ -15,7 +15,7 @@ from typing import Any, Literal
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.by_question import targets_of
+from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.texts import chosen_texts, tallies
