@@ -19,7 +19,7 @@ from estimates import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.planning.attack_queries import read_attack_queries
-from leakbound.evaluation.views.asked_grids import (
+from leakbound.evaluation.views.asked import (
     gaps_grid,
     protocols_grid,
     rewritten_grid,

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from leakbound.stats.about import About as About
-from leakbound.stats.bands import BANDS
 from leakbound.stats.clean import CleanQuestions as CleanQuestions
 from leakbound.stats.clean import clean_questions as clean_questions
 from leakbound.stats.clean import mean_p_value as mean_p_value
@@ -68,8 +67,8 @@ from leakbound.stats.mass import mass_leak_at_k_proportion_bound as mass_leak_at
 from leakbound.stats.mass import mass_mean_bound as mass_mean_bound
 from leakbound.stats.mass import mass_mean_over_questions as mass_mean_over_questions
 from leakbound.stats.mass import mass_proportion_bound as mass_proportion_bound
+from leakbound.stats.mass import mass_std_bound as mass_std_bound
 from leakbound.stats.mass import mass_survival_bound as mass_survival_bound
-from leakbound.stats.mass_std import mass_std_bound as mass_std_bound
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean import mean_bound as mean_bound
 from leakbound.stats.mean_over_questions import (
@@ -114,7 +113,8 @@ from leakbound.stats.stopping import parse_claim as parse_claim
 from leakbound.stats.stopping import stopped_leak_at_k_bound as stopped_leak_at_k_bound
 from leakbound.stats.stopping import stopped_mean_bound as stopped_mean_bound
 from leakbound.stats.stopping import stopped_proportion_bound as stopped_proportion_bound
-from leakbound.stats.survival import survival_bound as survival_bound
+from leakbound.stats.tail import BANDS
+from leakbound.stats.tail import survival_bound as survival_bound
 from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
 from leakbound.stats.watching import watched_questions as watched_questions

@@ -35,13 +35,13 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import betting
 from leakbound.stats.about import About
-from leakbound.stats.bands import dkw
 from leakbound.stats.estimand import Estimand, Method
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain, share_of
 from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
 from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.tail import dkw
 from leakbound.stats.whole import halved
 
 CELLS = 100  # of the grid form

@@ -24,12 +24,12 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import betting
 from leakbound.stats.about import About, parameter_of
-from leakbound.stats.bands import BANDS, Band
 from leakbound.stats.estimand import Estimand, Method, Rule
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.tail import BANDS, Band
 from leakbound.stats.whole import whole
 
 BLOCKS = "block-maxima"

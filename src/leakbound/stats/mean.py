@@ -10,12 +10,12 @@ import numpy.typing as npt
 from leakbound.stats import betting, portfolio
 from leakbound.stats.about import About
 from leakbound.stats.anytime import portfolio_upper
-from leakbound.stats.bands import BANDS
 from leakbound.stats.estimand import ANY_TIME, Estimand, Method, Rule
 from leakbound.stats.estimate import Array, Estimate, Side
 from leakbound.stats.leak_at_k import maximum_method
 from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.order import Seed
+from leakbound.stats.tail import BANDS
 
 
 def mean_bound(

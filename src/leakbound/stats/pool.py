@@ -46,7 +46,7 @@ from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
 from leakbound.stats.proportion import PROPORTION, tally
-from leakbound.stats.survival import read_points, tail_of
+from leakbound.stats.tail import read_points, tail_of
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]

@@ -17,7 +17,7 @@ from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.drawing.prove import why_unproved
 from leakbound.evaluation.drawing.search import FORWARDS
 from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
-from leakbound.evaluation.views.asked_grids import found_grid
+from leakbound.evaluation.views.asked import found_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakbound.errors import InputError
-from leakbound.stats.bands import LEAST_ALPHA
+from leakbound.stats.tail import LEAST_ALPHA
 
 LEAST_SHARE = 1e-14  # of alpha: 1 less that keeps two digits of it
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from leakbound import stats
 from leakbound.evaluation.statements.clean import clean_questions
 from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
-from leakbound.evaluation.views import asked_grids, grids, words
+from leakbound.evaluation.views import asked, grids, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import alone, grid_sentences
 from leakbound.evaluation.views.table import Table
@@ -91,9 +91,7 @@ def summary(run: Run) -> list[Table]:
             tables += [_first(view, scorer), *_more(view, scorer)]
         if view.tried:
             tables.append(
-                replace(
-                    asked_grids.tried_grid(view), note="\n".join(map(alone, view.tried.values()))
-                )
+                replace(asked.tried_grid(view), note="\n".join(map(alone, view.tried.values())))
             )
     metrics = metrics_table(run)
     return [*_said_once(tables), *([] if metrics is None else [metrics])]
@@ -150,19 +148,19 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
     if view.asked:
         how = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
-        tables.append(asked_grids.protocols_grid(view, scorer).only("Model", *how))
-        tables.append(asked_grids.gaps_grid(view, scorer))
+        tables.append(asked.protocols_grid(view, scorer).only("Model", *how))
+        tables.append(asked.gaps_grid(view, scorer))
     if view.attacked:
-        found = asked_grids.attacked_grid(view, scorer)
+        found = asked.attacked_grid(view, scorer)
         tables.append(found.only(*(name for name in found.columns if name not in grids.BEYOND)))
     if view.found:
-        found = asked_grids.found_grid(view, scorer).only(
+        found = asked.found_grid(view, scorer).only(
             "Question",
             "In its own words",
             "Found",
-            asked_grids.PROVED,
+            asked.PROVED,
             "Control",
-            asked_grids.CONTROL_PROVED,
+            asked.CONTROL_PROVED,
             "Lower end in the search",
             "Asked",
         )
