@@ -142,7 +142,7 @@ class Generate(Protocol):
         ...
 
 
-class Exact(Protocol):
+class Probabilistic(Protocol):
     """An engine that knows the probabilities behind its draws, up to a margin."""
 
     @property
@@ -152,7 +152,7 @@ class Exact(Protocol):
 
 
 @runtime_checkable
-class Explores(Exact, Protocol):
+class Explores(Probabilistic, Protocol):
     """An engine that knows the probabilities behind its draws."""
 
     def explore(
@@ -176,7 +176,7 @@ class Explores(Exact, Protocol):
 
 
 @runtime_checkable
-class Proves(Exact, Protocol):
+class Proves(Probabilistic, Protocol):
     """An engine that finds rare leaks by their probabilities."""
 
     def prove(
@@ -209,7 +209,7 @@ class Measures(Protocol):
 
 
 @runtime_checkable
-class Retraces(Exact, Protocol):
+class Retraces(Probabilistic, Protocol):
     """An engine that tells how likely an output of known tokens is."""
 
     def force_ids(
