@@ -101,10 +101,9 @@ class Decoding:
     def name(self) -> str:
         """A short unambiguous name: what is not said is at its default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
-        cuts = {
-            UNSTATED[cut]: getattr(self, cut) for cut in CUTS if getattr(self, cut) != CUTS[cut]
-        }
-        parts += [f"{k}={v if isinstance(v, int) else f'{v:g}'}" for k, v in cuts.items()]
+        for cut, (label, keeps_all) in CUTS.items():
+            if (value := getattr(self, cut)) != keeps_all:
+                parts.append(f"{label}={value if isinstance(value, int) else f'{value:g}'}")
         if self.adaptive_temperature is not None:
             parts.append(f"adaptive={self.adaptive_temperature:g}")
             if self.adaptive_mode != "running":
