@@ -154,7 +154,7 @@ def _object(found: Json) -> JsonObject:
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not
-_GREETING = "Say a word."
+_GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +181,22 @@ class Manner:
         """What is asked, below the server's URL."""
         return "chat/completions" if self.chat else "completions"
 
-    def asked(self, decoding: Decoding, choices: int) -> Asked:
-        """What a request for so many outputs asks for."""
-        return Asked(
+    def ask(
+        self,
+        server: Server,
+        question: Json,
+        decoding: Decoding,
+        choices: int,
+        key: str,
+        *,
+        again: bool = True,
+    ) -> Answer:
+        """The answer to a request for so many outputs, as `Server.post` has it."""
+        asked = Asked(
             choices=choices, chat=self.chat, most=decoding.max_new_tokens, stop=decoding.stop
         )
+        body = self.body(question, decoding, choices, key)
+        return server.post(self.path, body, partial(read_answer, asked=asked), again=again)
 
     def body(self, question: Json, decoding: Decoding, choices: int, key: str) -> JsonObject:
         """A request with nothing left to the server's defaults; its seed is a digest of `key`."""
@@ -222,7 +233,8 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
     why: RefusedError | None = None
     for tried in _attempts(manner, most):
         try:
-            answer = _try(server, tried)
+            key = json.dumps(["settling", tried.choices])
+            answer = tried.ask(server, tried.question(_GREETING), _SHORTEST, tried.choices, key)
         except RefusedError as error:
             why = error
             continue
@@ -246,16 +258,6 @@ def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
             choices //= 2
         for length in _LENGTHS:
             yield replace(told, length=length)
-
-
-def _try(server: Server, manner: Manner) -> Answer:
-    """The answer to a request for the shortest outputs."""
-    one = Decoding(max_new_tokens=1)
-    key = json.dumps(["settling", manner.choices])
-    body = manner.body(manner.question(_GREETING), one, manner.choices, key)
-    return server.post(
-        manner.path, body, partial(read_answer, asked=manner.asked(one, manner.choices))
-    )
 
 
 def require_offered(decoding: Decoding) -> None:
