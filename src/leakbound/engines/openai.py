@@ -25,12 +25,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, Literal
-from urllib.parse import parse_qsl
+from typing import Any
 
 from leakbound.engines.addresses import located
 from leakbound.engines.answers import Answer, Output
-from leakbound.engines.manner import Manner, require_offered, settle
+from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import require_draws
@@ -53,40 +52,8 @@ from leakbound.types import (
     untold,
 )
 
-Api = Literal["chat", "completions"]
-_MOST = 16  # outputs a request: what is lost of one is lost of all
 _PATIENCE = Patience(timeout=600.0, whole=900.0)
 _SILENCE = 12  # fewer than of a chat's, as these draws are lost
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What stands behind the `?` of `openai:URL#MODEL?name=value&…`.
-
-    api: `chat` or `completions`; empty: by the prompting.
-    probe: `off` leaves the trial of the server out.
-    n: outputs a request, at most.
-    concurrency: requests at once.
-    """
-
-    api: Literal["", "chat", "completions"] = ""
-    probe: Literal["on", "off"] = "on"
-    n: int = _MOST
-    concurrency: int = _PATIENCE.concurrency
-
-    def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
-            if value < 1:
-                raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
-
-    @classmethod
-    def read(cls, text: str) -> Options:
-        """The options in a query string; InputError for one that there is not."""
-        known: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
-        for name in ("n", "concurrency"):
-            if str(known.get(name, "")).isdecimal():
-                known[name] = int(str(known[name]))
-        return from_json(cls, known, "what stands behind ? of openai:URL#MODEL?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +97,7 @@ class ServedEngine:
         model, _, options = named.partition("?")
         self.options = Options.read(options)
         self.prompting = prompting or Prompting()
-        self.api = _api(self.options, self.prompting)
+        self.api = self.options.way(self.prompting)
         patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
         self.client = Client(url, model, patience)
 
@@ -386,28 +353,6 @@ class ServedEngine:
                 "command again."
             ) from error
         return manner
-
-
-def _api(options: Options, prompting: Prompting) -> Api:
-    """Which of the two ways of asking; InputError where prompting and options contradict."""
-    plain = prompting.chat is False
-    api: Api = options.api or ("completions" if plain else "chat")
-    if api == "chat" and plain:
-        raise InputError(
-            "a plain prompt (--prompt-template) is no message of a chat. Leave it out, or write "
-            "?api=completions behind the model's name."
-        )
-    if api == "completions" and prompting.chat:
-        raise InputError(
-            "this asks chat models, and ?api=completions asks for a text to go on with. Leave it "
-            "out, or write the plain prompt with --prompt-template."
-        )
-    if api == "chat" and prompting.compat is not None:
-        raise InputError(
-            f"prompts as {prompting.compat} makes them cannot be said in messages. Write the plain "
-            "prompt with --prompt-template."
-        )
-    return api
 
 
 def _key(query: Query, draws: Draws, chunk: int) -> str:
