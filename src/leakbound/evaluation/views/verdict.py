@@ -125,10 +125,6 @@ TextsOf = Callable[[Model, str], Texts | None]
 """The texts shown of a question of a model; None where they were not read."""
 
 
-def _of_view(model: Model, question: str) -> Texts | None:
-    return model.texts.get(question)
-
-
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """The verdict on the model that a run evaluated, by its first scorer and decoding.
 
@@ -166,7 +162,9 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
     return tuple(replace(one, certificate=says) for one in verdicts(view, read))
 
 
-def verdicts(view: View, texts: TextsOf = _of_view) -> tuple[Verdict, ...]:
+def verdicts(
+    view: View, texts: TextsOf = lambda model, question: model.texts.get(question)
+) -> tuple[Verdict, ...]:
     """One of every run of a view: of its target, by the first scorer and decoding."""
     targets: dict[str, Model] = {}
     for model in targets_of(view):
@@ -284,7 +282,12 @@ def _example(
         question for question in view.questions if (scorer.name, question.id) in model.measured
     ]
     known = [
-        (not _shown_by_greedy(cell), cell.leakage.lower, cell.leakage.value, -i)
+        (
+            cell.greedy is None or cell.greedy < cell.leakage.value,
+            cell.leakage.lower,
+            cell.leakage.value,
+            -i,
+        )
         for i, cell in enumerate(cells)
         if cell.leakage.value
     ]
@@ -322,11 +325,6 @@ def _how_often(text: Text) -> str:
     if text.mass or not text.share:
         return words.how_often(text)
     return f"{text.count:,} of {many(round(text.count / text.share), 'draw')}"
-
-
-def _shown_by_greedy(cell: Measured) -> bool:
-    """True if the greedy answer leaks at least as much as a draw does on average."""
-    return cell.greedy is not None and cell.greedy >= (cell.leakage.value or 0.0)
 
 
 def _leaking_most(texts: Sequence[Text]) -> Text | None:
