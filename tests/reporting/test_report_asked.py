@@ -15,7 +15,6 @@ from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engi
 from opened import charts, details
 from test_report_page import Page
 
-from estimates import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.planning.attack_queries import read_attack_queries
@@ -58,10 +57,16 @@ def model(view: View) -> RewrittenModel:
     return view.asked[0]
 
 
-def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> EstimateRow:
-    """What the run's estimates say of its first model under the keyword scorer."""
-    wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
-    return rows(run, estimand, **wanted)[0]
+def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
+    """What the run's estimates say of its first model's leakage under the keyword scorer."""
+    usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
+    found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
+    assert found is not None
+    return found
+
+
+WORST, OWN_WORDS = {"inputs": "worst query"}, {"beyond": "own words"}
+MOST = {"scope": "worst question", "inputs": "these queries"}
 
 
 def of_class(svg: str, name: str) -> list[ElementTree.Element]:
@@ -69,7 +74,7 @@ def of_class(svg: str, name: str) -> list[ElementTree.Element]:
 
 
 def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, Run]) -> None:
-    run, leak = asked["forgot"], "leak probability"
+    run = asked["forgot"]
     grid = protocols_grid(view, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     _, greedy, *cells = grid.rows[0]
@@ -77,24 +82,24 @@ def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, 
     assert [cell.text for cell in cells] == [
         interval(found)
         for found in (
-            bound(run, leak, None, arm="target"),
-            bound(run, leak, None),
-            bound(run, f"{leak}, largest of 3", None),
-            bound(run, f"{leak}, worst query, largest of 8", None),
-            bound(run, f"excess {leak}", None),
-            bound(run, f"excess {leak}, largest of 3", None),
+            bound(run, None, scope="mean", arm="target"),
+            bound(run, None, scope="mean"),
+            bound(run, None, **MOST),
+            bound(run, None, **MOST | WORST),
+            bound(run, None, scope="mean", beyond="control"),
+            bound(run, None, **MOST, beyond="control"),
         )
     ]
     assert len({cell.text for cell in cells}) == len(cells)
-    assert grid.rows[1][3].text == interval(bound(run, leak, None, arm="control inputs"))
+    assert grid.rows[1][3].text == interval(bound(run, None, scope="mean", arm="control inputs"))
 
 
 def test_what_rewritings_add_is_bounded_from_below(view: View, asked: dict[str, Run]) -> None:
-    run, gap = asked["forgot"], "gap in leak probability"
+    run = asked["forgot"]
     _, mean, most, where, worst, worst_where = gaps_grid(view, KEYWORD).rows[0]
-    assert mean.text == interval(bound(run, gap, None))
-    for cell, name in ((most, gap), (worst, f"{gap}, worst query")):
-        found = bound(run, f"{name}, largest of 3", None)
+    assert mean.text == interval(bound(run, None, scope="mean", **OWN_WORDS))
+    for cell, which in ((most, MOST), (worst, MOST | WORST)):
+        found = bound(run, None, **which, **OWN_WORDS)
         assert cell.text == floor(found.value, found.lower)
     assert where.text == "2 (≥ 0)"
     assert worst_where.text == "2 (≥ 2)"
@@ -103,22 +108,22 @@ def test_what_rewritings_add_is_bounded_from_below(view: View, asked: dict[str, 
 def test_every_question_has_both_ways_and_the_worst_query(
     view: View, model: RewrittenModel, asked: dict[str, Run]
 ) -> None:
-    run, leak = asked["forgot"], "leak probability"
+    run = asked["forgot"]
     rows = rewritten_grid(view, model, KEYWORD).rows
     assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
     _, output, full, gap, worst, worst_gap, number, r = rows[0]
-    assert output.text == interval(bound(run, leak, "author-00", arm="target"))
-    assert full.text == interval(bound(run, leak, "author-00", scope="question"))
-    assert gap.text == interval(bound(run, f"gap in {leak}", "author-00"))
-    assert worst.text == interval(bound(run, f"{leak}, worst query", "author-00"))
-    least = bound(run, f"gap in {leak}, worst query", "author-00")
+    assert output.text == interval(bound(run, "author-00", arm="target"))
+    assert full.text == interval(bound(run, "author-00", scope="question"))
+    assert gap.text == interval(bound(run, "author-00", **OWN_WORDS))
+    assert worst.text == interval(bound(run, "author-00", **WORST))
+    least = bound(run, "author-00", **WORST, **OWN_WORDS)
     assert worst_gap.text == floor(least.value, least.lower)
     assert number.text == "3"
     assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
     assert [row[-1].text for row in rows][2] == "–"
     own, *_ = model.questions["keyword", "author-00"].queries
     assert (own.id, own.source) == ("author-00", "original")
-    assert own.leakage == bound(run, leak, "author-00", scope="query")
+    assert own.leakage == bound(run, "author-00", scope="query")
 
 
 def test_rewritings_that_were_removed_and_questions_without_one_are_told(
@@ -252,9 +257,9 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     assert len(view.found) == len(stored) == 3
     for shown, found in zip(view.found, stored, strict=True):
         question = found.query.prompt_id
-        fresh = bound(run, "leak probability", question, arm=str(found.arm))
+        fresh = bound(run, question, arm=str(found.arm))
         assert shown.leakage["keyword"] == fresh
-        assert shown.own["keyword"] == bound(run, "leak probability", question, arm="target")
+        assert shown.own["keyword"] == bound(run, question, arm="target")
         assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)
         assert str(shown.text) in page.body
         assert interval(fresh) in page.body

@@ -13,6 +13,7 @@ from estimates import rows
 from explored import FORWARDS, LEAKS
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.grid import GRID
+from leakbound.evaluation.statements.quantities import CLAIMS
 from leakbound.evaluation.views.grids import (
     BEYOND,
     PROVED_TO_LEAK,
@@ -159,7 +160,7 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
 def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str, Run]) -> None:
     scorer, model = view.scorers[0], stopped(view)
     truth = {1.0: "holds", 0.0: "refuted"}
-    claims = rows(decodings["until"], arm="target", estimand="claim p<=0.1")
+    claims = decodings["until"].estimates.where(arm="target", quantity=CLAIMS).rows
     assert {row.query_id: truth.get(row.value, "open") for row in claims} == {
         q.id: decision(claim)
         for q in view.questions
@@ -234,11 +235,8 @@ def test_what_exploring_found_is_told(certain: View) -> None:
 
 
 def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
-    (row,) = rows(
-        explored["explored"],
-        arm="target T=0.5",
-        query_id="p0",
-        estimand="proved leak probability",
+    (row,) = explored["explored"].estimates.where(
+        arm="target T=0.5", query_id="p0", quantity="leak probability", proved=True
     )
     cell = certain.models[0].measured["contains", "p0"]
     assert cell.proved == row
@@ -340,7 +338,9 @@ def test_statements_about_all_questions_are_there(view: View, decodings: dict[st
         if row.scope == "count":
             at = table.columns.index(f"Questions above {row.parameter:g}")
             assert line[at].text == (f"{row.value:g} [{row.lower:g}, {row.upper:g}]")
-    (alone,) = (r for r in said if r.estimand == "leak@32" and not r.about.jointly)
+    (alone,) = (
+        r for r in said if (r.quantity, r.parameter) == ("leak@k", 32) and not r.about.jointly
+    )
     assert line[table.columns.index("leak@32, mean")].value == alone.value
     assert f"[{alone.lower:.2f}" in line[table.columns.index("leak@32, mean")].text
 

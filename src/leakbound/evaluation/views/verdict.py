@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from leakbound.errors import InputError
-from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
-from leakbound.evaluation.views.texts import chosen_texts, tallies
+from leakbound.evaluation.views.texts import shown_texts
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, Texts, View
-from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.stats.proof import PROVED
@@ -149,14 +147,11 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
 
     def read(model: Model, question: str) -> Texts | None:
         arm = run.arm(model.key)
-        scorers = [slug(make_scorer(scorer.name)) for scorer in view.scorers]
         if not texts or arm is None:
             return None
-        greedy = run.arm(model.key.greedy_answers)
-        answers = tallies(greedy, scorers) if greedy else ()
-        answer = next((found.text(0) for q, found in answers if q == question and len(found)), None)
-        tally = next((found for q, found in tallies(arm, scorers) if q == question), None)
-        return None if tally is None else chosen_texts(tally, answer, 8, run.redacted)
+        greedy, scorers = run.arm(model.key.greedy_answers), [each.name for each in view.scorers]
+        known = shown_texts(arm, greedy, scorers, 8, run.redacted)
+        return next((found for query_id, found in known if query_id == question), None)
 
     says = certificate(run)
     return tuple(replace(one, certificate=says) for one in verdicts(view, read))
