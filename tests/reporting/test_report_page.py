@@ -11,9 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from canned_runs import HOSTILE, SCORERS, SECRET, CannedEngine, benchmark, laws, make_run
 from opened import details, question, shown
 
+from canned_runs import HOSTILE, SCORERS, SECRET, CannedEngine, benchmark, laws, make_run
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.quantities import LEAKAGE

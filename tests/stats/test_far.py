@@ -80,6 +80,13 @@ def test_the_mean_is_the_sum_by_hand() -> None:
     assert mean_leak_at_k_of_counts(found, 2).about.inputs == "as found"
 
 
+def test_no_mean_leaves_its_range_by_rounding() -> None:
+    x = (np.arange(1, 30) / 30.7).tolist()
+    made = mean_leak_at_k_of_counts(counts(x, [0.0] * 29, [4.0] * 29), list(range(1, 200)))
+    assert np.max(made.upper) == 1
+    assert not np.signbit(made.lower).any()
+
+
 def test_without_a_count_at_0_any_question_may_leak_up_to_the_first() -> None:
     made = mean_leak_at_k_of_counts(counts([0.1], [1], [3]), 1)
     assert (made.lower, made.upper) == pytest.approx((0.025, (0.1 * 4 + 0.9 * 3) / 4))

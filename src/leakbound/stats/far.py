@@ -50,12 +50,15 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     assert isinstance(about.over, int)  # a count is of so many questions
     order = np.argsort(x)
     low, high = (np.ravel(end)[order] for end in (counts.lower, counts.upper))
-    grown = np.diff(among(np.concatenate([[0.0], x[order], [1.0]]), sizes), axis=0)
+    f = np.asarray(among(np.append(x[order], 1.0), sizes))
+    # Summed by parts: weights that add up to the number of questions, so no mean leaves [0, 1].
+    at_least = low - np.append(low[1:], 0)
+    at_most = np.append(about.over, high) - np.append(high, 0)
     return replace(
         counts,
         about=replace(leak_at(sizes), scope="mean", inputs=about.inputs, over=about.over),
         value=plain(np.full(sizes.shape, np.nan)),
-        lower=plain(low @ grown[:-1] / about.over),
-        upper=plain(np.append(about.over, high) @ grown / about.over),
+        lower=plain(at_least @ f[:-1] / about.over),
+        upper=plain(at_most @ f / about.over),
         method=f"{counts.method}, summed over x",
     )
