@@ -67,7 +67,7 @@ settings = under(
     click.option(
         "--checkpointing", is_flag=True, default=None, help="Save memory: activations twice."
     ),
-    click.option("--seed", type=int, help="[default: 0]"),
+    opt.seed,
 )
 weights = under(
     WEIGHTS,
@@ -80,11 +80,7 @@ weights = under(
 sampling = under(
     ANSWERS,
     click.option("--draws", type=int, help="Own answers a prompt in each pass.  [default: 16]"),
-    click.option(
-        "--scorer",
-        metavar="NAME",
-        help="Of own answers.  [default: the benchmark's]",
-    ),
+    click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
     click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
 )
 rewriting = under(
@@ -92,7 +88,7 @@ rewriting = under(
     click.option(
         "--rewritings",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=opt.ANY,
         help="Rewritings of questions, JSON lines or CSV: what contrast centres are chosen from.",
     ),
     click.option(
@@ -109,31 +105,16 @@ watching = under(
     WATCHED,
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
-    click.option("--report-to", type=opt.names, help="Trackers, such as tensorboard,wandb."),
+    opt.trackers,
 )
-prompting = under(
-    TRAINED_ON,
-    click.option("--system", help="System message for chat models."),
-    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
-)
+prompting = under(TRAINED_ON, opt.system, opt.template)
 benchmark = under(
     TRAINED_ON,
-    click.option(
-        "--benchmark",
-        metavar="SPEC",
-        help="Such as tofu:forget10, or a file.",
-    ),
-    click.option("--data", type=click.Path(path_type=Path), help="Folder of the data's files."),
+    opt.benchmark,
+    opt.data,
     click.option("--limit", type=int, help="Only the first rows of what is named first."),
 )
-loading = under(
-    LOADED,
-    opt.precision,
-    click.option(
-        "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
-    ),
-    opt.offline,
-)
+loading = under(LOADED, opt.precision, opt.remote_code, opt.offline)
 writing = under(
     WRITTEN,
     click.option("--out", required=True, type=opt.RUN, help="The new model's folder."),
@@ -146,10 +127,7 @@ writing = under(
 @under(
     TRAINED_ON,
     click.option(
-        "--objective",
-        required=True,
-        metavar="NAME|FILE",
-        help="npo+entropy, or a .yaml.",
+        "--objective", required=True, metavar="NAME|FILE", help="npo+entropy, or a .yaml."
     ),
     benchmark,
     click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file."),
@@ -157,7 +135,7 @@ writing = under(
     click.option(
         "--alternates",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=opt.ANY,
         help="What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]",
     ),
     prompting,

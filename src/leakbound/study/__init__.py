@@ -1,6 +1,5 @@
 """What is asked of a model, as frozen values: `Study`, and what it is made of."""
 
-from leakbound.engines.ray_workers import RayWorkers
 from leakbound.study.attack import Attack
 from leakbound.study.prove import Prove
 from leakbound.study.rewritings import Rewritings
@@ -17,7 +16,6 @@ __all__ = [
     "Loading",
     "ModelSettings",
     "Prove",
-    "RayWorkers",
     "Rewritings",
     "SamplingPlan",
     "Study",
