@@ -18,8 +18,8 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
-from leakbound.unlearning.card import Base
 from leakbound.unlearning.examples import Encoder, pad
+from leakbound.unlearning.recipe import Base
 from leakbound.unlearning.training import _arguments
 from tiny import BOTH_KINDS, tiny_model_folder
 

@@ -29,7 +29,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 ANY = click.Path(path_type=Path)
 
 
-class OneOf(click.ParamType):
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic since 8.5
     """A name of a family; which there are is read from the family's own table when it is asked.
 
     where: `module:NAME` of a mapping, a sequence or a `Literal` of them.

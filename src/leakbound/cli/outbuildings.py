@@ -39,8 +39,7 @@ def demo(out: Path, n: int, as_json: bool) -> None:
     on two cores, nothing downloaded. Stopped, the same command goes on.
     """
     with needing("the demo", "models"):
-        from leakbound.demo import run_demo
-        from leakbound.demo.finding import SCORER
+        from leakbound.demo import SCORER, run_demo
     with progress_bar(not as_json) as progress:
         made = run_demo(out, n=n, progress=progress)
     if as_json:
@@ -312,7 +311,7 @@ def push(
     What goes is listed first. The token is that of $HF_TOKEN alone. With --redact only the page
     without texts, estimates, utility and certificate go.
     """
-    from leakbound.publishing import prepare, send
+    from leakbound.publishing.pushing import prepare, send
 
     upload = prepare(run, to, redact=redact)
     if not as_json:

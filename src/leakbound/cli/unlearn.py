@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
     from leakbound.unlearning import Sampling, Selecting, Trained, TrainingSettings, Watch
-    from leakbound.unlearning.taken import Given
+    from leakbound.unlearning.rows import Given
 
     Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
@@ -289,7 +289,7 @@ def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> Tra
     """How unlearning runs: with own answers, other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
     from leakbound.unlearning import Selecting
-    from leakbound.unlearning.alternates import read_alternates
+    from leakbound.unlearning.rows import read_alternates
 
     selecting = _as_long(Selecting(), task) if said.ids else None
     device = None if said.device == "auto" else said.device

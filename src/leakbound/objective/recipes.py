@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from leakbound.losses import Setting
-from leakbound.losses.checks import require
 from leakbound.losses.contrastive import Align
+from leakbound.losses.family import require
 from leakbound.losses.steering import Distance
 from leakbound.objective.terms import Reduce, Term
 

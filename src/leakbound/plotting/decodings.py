@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
 from leakbound.evaluation.views.words import model_name
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import DEVIATION, LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure
 from leakbound.plotting.style import styles
 from leakbound.stats import percent
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import DEVIATION, LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure
 from leakbound.stats import percent
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow

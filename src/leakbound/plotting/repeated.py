@@ -11,8 +11,7 @@ from leakbound.evaluation.statements.quantities import STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import mean_of
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import LackingError, Material, PaperFigure
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 
