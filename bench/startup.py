@@ -5,12 +5,13 @@ python bench/startup.py [--rounds 15]
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
 
 import numpy as np
+
+from runner import options, table
 
 COMMANDS = {
     "leakbound --help": ["-m", "leakbound", "--help"],
@@ -21,18 +22,17 @@ COMMANDS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=15)
-    options = parser.parse_args()
-    seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(options.rounds):
-        for name, command in COMMANDS.items():
+    rounds, rows = options(__doc__, rounds=15).rounds, []
+    for name, command in COMMANDS.items():
+        seconds = []
+        for _ in range(rounds):
             started = time.perf_counter()
             subprocess.run([sys.executable, *command], check=True, capture_output=True)
-            seconds[name].append(time.perf_counter() - started)
-    print("| command | median | slowest |\n|---|---|---|")
-    for name, times in seconds.items():
-        print(f"| `{name}` | {np.median(times):.3f} s | {max(times):.3f} s |")
+            seconds.append(time.perf_counter() - started)
+        rows.append({"command": name, "median": np.median(seconds), "slowest": max(seconds)})
+    table(
+        rows, {"command": "`{command}`", "median": "{median:.3f} s", "slowest": "{slowest:.3f} s"}
+    )
 
 
 if __name__ == "__main__":
