@@ -26,6 +26,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
 from leakbound.plotting.style import BAND, GREY, METADATA, SETTINGS, Format, Stroke
+from leakbound.stats import percent
 
 RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
 COLUMN, NARROWEST = 3.3, 1.6  # inches: panels as wide as a column, or as narrow where many
@@ -230,6 +231,11 @@ class Canvas:
             text, linestyle="none", marker="o", markerfacecolor="none",
             markeredgecolor="black", markeredgewidth=0.7, markersize=3.6,
         )  # fmt: skip
+
+    def tell_whiskers(self, rows: Sequence[Any]) -> None:
+        """Say how sure whiskers are, by the least sure of the rows that they are drawn from."""
+        confidence = min(row.confidence for row in rows)
+        self.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
 
     def tell_bounds(self, text: str) -> None:
         """Say what a shaded band or a whisker is."""

@@ -17,7 +17,7 @@ from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
 from leakbound.evaluation.views.words import cells_of, mean_of, quantity
 from leakbound.registry import suggestion
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.shown import as_cell
 
@@ -173,6 +173,20 @@ class PaperFigure(Generic[R]):
     needs: str
     rows: Callable[[Material], Sequence[R]]
     draw: Callable[[Sequence[R], Canvas], None]
+
+
+def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:
+    """The rows by what they have in a field, or in several; in their order, as the keys are."""
+    found: dict[Any, list[R]] = {}
+    for row in rows:
+        key = tuple(getattr(row, name) for name in fields)
+        found.setdefault(key[0] if len(key) == 1 else key, []).append(row)
+    return found
+
+
+def stated(row: EstimateRow) -> tuple[float, float | None, float, float]:
+    """An estimate's confidence, value, lower and upper end."""
+    return row.confidence, row.value, row.lower, row.upper
 
 
 def as_csv(rows: Sequence[Any]) -> str:

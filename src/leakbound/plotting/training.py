@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
-from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure
+from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure, by
 from leakbound.plotting.style import styles
-from leakbound.stats import percent
 from leakbound.store.trained import TrainedFolder
 
 if TYPE_CHECKING:
@@ -115,13 +114,12 @@ def _rows(material: Material, knob: Knob, line: Mapping[float, Model]) -> Iterat
 
 def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
     """A panel a quantity, a column a knob."""
-    knobs: list[Knob] = list(dict.fromkeys(row.knob for row in rows))
-    quantities = list(dict.fromkeys(row.quantity for row in rows))
+    knobs, quantities = list(by(rows, "knob")), list(by(rows, "quantity"))
     canvas.series = styles([(knob, False) for knob in knobs])
     panels = canvas.panels(len(quantities), len(knobs), height=_PANEL, sharex=False, sharey=False)
     for place, axes in enumerate(panels):
         quantity, knob = quantities[place // len(knobs)], knobs[place % len(knobs)]
-        mine = [row for row in rows if (row.knob, row.quantity) == (knob, quantity)]
+        mine = by(rows, "knob", "quantity").get((knob, quantity))
         if not mine:
             axes.set_visible(False)
             continue
@@ -138,8 +136,7 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
         canvas.rise(axes)
         if place // len(knobs) == len(quantities) - 1:
             axes.set_xlabel(_AXES[knob], parse_math=True)
-    confidence = min(row.confidence for row in rows)
-    canvas.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
+    canvas.tell_whiskers(rows)
 
 
 What = Literal["entropy", "probability"]
@@ -184,25 +181,21 @@ def log_rows(material: Material) -> list[LogRow]:
 
 def draw_confidence(rows: Sequence[LogRow], canvas: Canvas) -> None:
     """A panel a quantity; forget sets with lines of the model's, others thin."""
-    kinds: list[What] = list(dict.fromkeys(row.quantity for row in rows))
+    kinds, splits = by(rows, "quantity"), list(by(rows, "split"))
     panels = canvas.panels(len(kinds), height=_PANEL, sharey=False)
-    splits = list(dict.fromkeys(row.split for row in rows))
-    for axes, kind in zip(panels, kinds, strict=True):
-        for model in dict.fromkeys(row.model for row in rows):
-            for split in splits:
-                mine = [r for r in rows if (r.model, r.quantity, r.split) == (model, kind, split)]
-                if mine:
-                    of = canvas.series[model]
-                    x, y = _thinned([r.step for r in mine], [r.value for r in mine])
-                    dash = _dash(splits.index(split))
-                    axes.plot(x, y, color=of.colour, linestyle=dash, linewidth=0.9,
-                              marker=of.mark, markersize=2.6, markevery=max(1, len(x) // 6),
-                              markeredgewidth=0)  # fmt: skip
+    for axes, (kind, own) in zip(panels, kinds.items(), strict=True):
+        for (model, split), mine in by(own, "model", "split").items():
+            of = canvas.series[model]
+            x, y = _thinned([r.step for r in mine], [r.value for r in mine])
+            dash = _dash(splits.index(split))
+            axes.plot(x, y, color=of.colour, linestyle=dash, linewidth=0.9,
+                      marker=of.mark, markersize=2.6, markevery=max(1, len(x) // 6),
+                      markeredgewidth=0)  # fmt: skip
         axes.set_ylabel(_LABELS[kind])
-        least = min(row.value for row in rows if row.quantity == kind)
+        least = min(row.value for row in own)
         axes.set_ylim(bottom=math.floor(10 * least) / 10 if kind == "probability" else 0)
         axes.margins(x=0.02)
-    canvas.tell_models(list(dict.fromkeys(row.model for row in rows)))
+    canvas.tell_models(list(by(rows, "model")))
     for i, split in enumerate(splits):
         canvas.tell(f"{split} set", color="black", linestyle=_dash(i), linewidth=0.9)
     panels[-1].locator_params(axis="x", integer=True, min_n_ticks=1)
