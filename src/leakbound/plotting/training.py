@@ -219,6 +219,14 @@ def _thinned(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float]
 
 KINDS = (
     PaperFigure(
+        "confidence",
+        "entropy and probability of the answers' tokens by split over training",
+        "Scholten et al. Fig. 5b",
+        "the folder of a trained model, with its training.jsonl",
+        log_rows,
+        draw_confidence,
+    ),
+    PaperFigure(
         "entropy-weight",
         "mean and deviation, and self-BLEU where measured, against a weight of the entropy",
         "Scholten et al. Fig. 4a, 5a",
@@ -233,13 +241,5 @@ KINDS = (
         "runs and folders of models with different numbers of contrast centres",
         centre_rows,
         draw_sweep,
-    ),
-    PaperFigure(
-        "confidence",
-        "entropy and probability of the answers' tokens by split over training",
-        "Scholten et al. Fig. 5b",
-        "the folder of a trained model, with its training.jsonl",
-        log_rows,
-        draw_confidence,
     ),
 )
