@@ -6,7 +6,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.metrics import METRICS, Item
-from leakbound.metrics.choices import choice_accuracy, choice_probability
+from leakbound.metrics.likelihood import choice_accuracy, choice_probability
 from leakbound.types import Prompt
 from readings import reading
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.metrics.memorisation import exact_memorisation, extraction_strength
+from leakbound.metrics.membership import exact_memorisation, extraction_strength
 from readings import reading
 
 Y, N = True, False
