@@ -2,11 +2,13 @@
 
     python bench/memory.py [--models demo-run/models] [--json FILE]
     python bench/memory.py --imported 1e7 [--json FILE]
+    python bench/memory.py --startup 15
 
 Evaluates the demo's full model on 24, 100 and 400 questions of the built-in benchmark, n = 1,024,
 each in a process of its own, and reports the largest resident set of each. Or imports JSON lines of
 so many draws of 400 questions, draw by draw, of 16 words each: *repeated* ones, a question's own 40
 of which the k-th has a chance like 1 / k^2, and *distinct* ones, the same with a number at the end.
+Or times so many starts of `leakbound --help` and of `import leakbound`; neither may import torch.
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ from runner import MODELS, demo_models, keep, options, table
 
 QUESTIONS = (24, 100, 400)
 ASKED, WORDS, ANSWERS = 400, 16, 40
+STARTS = {
+    "leakbound --help": ["-m", "leakbound", "--help"],
+    "leakbound evaluate --help": ["-m", "leakbound", "evaluate", "--help"],
+    "import leakbound": ["-c", "import leakbound"],
+    "python alone": ["-c", "pass"],
+}
 VOCABULARY = [f"w{number}" for number in range(20_000)]
 
 
@@ -84,9 +92,30 @@ def texts(random: np.random.Generator, number: int) -> list[str]:
     return [" ".join(VOCABULARY[word] for word in words) for words in said]
 
 
+def starts(rounds: int) -> Iterator[dict[str, Any]]:
+    """A row for each way of starting."""
+    for name, command in STARTS.items():
+        seconds = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *command], check=True, capture_output=True)
+            seconds.append(time.perf_counter() - started)
+        yield {"command": name, "median": float(np.median(seconds)), "slowest": max(seconds)}
+
+
 def main() -> None:
-    args = options(__doc__, models=MODELS, imported=(float, "draws of an import"))
-    if args.imported is None:
+    args = options(
+        __doc__,
+        models=MODELS,
+        imported=(float, "draws of an import"),
+        startup=(int, "starts timed"),
+    )
+    if args.startup:
+        rows = table(
+            starts(args.startup),
+            {"command": "`{command}`", "median": "{median:.3f} s", "slowest": "{slowest:.3f} s"},
+        )
+    elif args.imported is None:
         rows = table(
             evaluations(args.models),
             {

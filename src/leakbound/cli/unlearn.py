@@ -200,11 +200,7 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     verbs = _verbs(said)
     task = _task(said, "texts")
     train = partial(
-        verbs.finetune,
-        model,
-        _taught(said, task),
-        out=out,
-        settings=_settings(said, task),
+        verbs.finetune, model, _taught(said, task), out=out, settings=_settings(said, task)
     )
     _show(train, _watch(said, task), as_json)
 
@@ -327,12 +323,7 @@ def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
         adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
     prompting = prompting_of(task, template=said.prompt_template, system=said.system)
-    return said.into(
-        TrainingSettings(weights=trained, prompting=prompting),
-        "epochs", "learning_rate", "batch_size", "accumulation", "schedule", "warmup_ratio",
-        "weight_decay", "max_grad_norm", "max_length", "bf16", "checkpointing", "dtype", "device",
-        "seed", "trust_remote_code",
-    )  # fmt: skip
+    return said.into_each(TrainingSettings(weights=trained, prompting=prompting))
 
 
 def _watch(said: Said, task: Benchmark | None) -> Watch:

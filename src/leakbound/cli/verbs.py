@@ -212,11 +212,7 @@ def show(run: Path, texts: bool | None, as_json: bool) -> None:
 @click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
 @click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
 @click.option(
-    "--confidence",
-    type=float,
-    default=0.99,
-    show_default=True,
-    help="Of all differences at once.",
+    "--confidence", type=float, default=0.99, show_default=True, help="Of all differences at once."
 )
 @opt.as_json
 def compare(

@@ -33,13 +33,7 @@ from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound
-from leakbound.store import (
-    Run,
-    locked,
-    read_sealed,
-    write_json,
-    write_sealed,
-)
+from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
 from leakbound.text.figures import above, below, number, share
 from leakbound.types import Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn

@@ -39,11 +39,7 @@ def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence")
 
 
 def kl(
-    *,
-    forget: float = 1.0,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
-    scope: str = "answer",
+    *, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer"
 ) -> Terms:
     """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain.
 
@@ -69,11 +65,7 @@ def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Te
 
 
 def dpo(
-    *,
-    beta: float = 0.1,
-    textbook: bool = False,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
+    *, beta: float = 0.1, textbook: bool = False, retain: float = 1.0, reduce: Reduce = "sequence"
 ) -> Terms:
     """Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
 

@@ -27,12 +27,7 @@ _NARROWEST, _WIDEST = 2.0, 20.0
 KINDS: Mapping[str, PaperFigure[Any]] = {
     kind.name: kind
     for kind in chain[PaperFigure[Any]](
-        questions.KINDS,
-        models.KINDS,
-        repeated.KINDS,
-        decodings.KINDS,
-        training.KINDS,
-        inputs.KINDS,
+        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS, inputs.KINDS
     )
 }
 """Every figure, by its name."""

@@ -143,10 +143,7 @@ def _arguments(
 
 
 def check_before_loading(
-    model: str | LoadedModel,
-    needs: Mapping[str, Needs],
-    settings: TrainingSettings,
-    watch: Watch,
+    model: str | LoadedModel, needs: Mapping[str, Needs], settings: TrainingSettings, watch: Watch
 ) -> None:
     """Refuse layers and modules the model does not have, and libraries that are not installed."""
     _require_trackers(watch.report_to)

@@ -26,13 +26,7 @@ from leakbound.evaluation.views.compared import Comparison
 from leakbound.evaluation.views.table import csv_of, interval, latex, markdown
 from leakbound.evaluation.views.verdict import Kind
 from leakbound.reporting.difference_figures import difference_figures
-from leakbound.reporting.page import (
-    asset,
-    content_policy,
-    report_html,
-    report_policy,
-    templates,
-)
+from leakbound.reporting.page import asset, content_policy, report_html, report_policy, templates
 from leakbound.stats import percent
 from leakbound.store import Run
 from leakbound.viewing.catalogue import Catalogue, Found, Listed, listed, readable
