@@ -21,7 +21,7 @@ import numpy as np
 from bounds import markdown
 from leakbound import stats
 from leakbound.evaluation.following import watched
-from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.store import ArmScores
 
 ALPHA, QUESTIONS, PLANNED, STEP = 0.01, 4, 1024, 32

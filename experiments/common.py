@@ -26,7 +26,7 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.statements.utility import retain_recall
+from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.inputs.english.rewriting import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE

@@ -20,7 +20,7 @@ from sizes import PLAIN, RECALL
 
 from leakbound import compare, stats
 from leakbound.evaluation import stored_metrics
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.views.read import read_view

@@ -14,7 +14,7 @@ import pytest
 from commands import SMALL, Result, done, leakbound
 
 from leakbound.cli import console
-from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.stats.beyond import PROVED
 from leakbound.store import Arm, Run
 from leakbound.types import during

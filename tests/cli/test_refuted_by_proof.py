@@ -16,7 +16,7 @@ from commands import done, leakbound
 
 from leakbound import stats
 from leakbound.certificate import LeakClaim
-from leakbound.certificate.decision import verdict
+from leakbound.certificate.claim import verdict
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.scorers import make_scorer

@@ -15,7 +15,7 @@ from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate, following
 from leakbound.evaluation.following import SeenParts, follow, watched, worst_of
-from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.store import ArmScores, Run
 from leakbound.study import Until
 from leakbound.types import Prompt

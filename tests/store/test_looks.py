@@ -24,8 +24,7 @@ from leakbound.store import (
     ScorerRecord,
     StoppedDraws,
 )
-from leakbound.store.cut import Cut
-from leakbound.store.looks import rounds_of
+from leakbound.store.plan import Cut, rounds_of
 from leakbound.store.sealed import write_sealed
 from leakbound.types import Failure, Sample
 

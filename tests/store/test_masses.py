@@ -12,9 +12,8 @@ import pytest
 
 from canned import drawn_part
 from leakbound.store import Plan
-from leakbound.store.cut import Cut
 from leakbound.store.masses import Masses
-from leakbound.store.plan import Part
+from leakbound.store.plan import Cut, Part
 from leakbound.store.sealed import DamagedError
 from leakbound.types import Decoding, Event, Exploration, Query, Sample
 

@@ -31,8 +31,8 @@ from leakbound.store import (
     write_text,
 )
 from leakbound.store.columns import table_of, values_of
-from leakbound.store.cut import Cut
 from leakbound.store.identity import spec_object
+from leakbound.store.plan import Cut
 from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
     BenchmarkRecord,

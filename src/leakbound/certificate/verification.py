@@ -10,12 +10,9 @@ from typing import Any
 
 from leakbound.certificate.certificate import read_values
 from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import FORMAT
-from leakbound.certificate.derivation import derive
-from leakbound.certificate.evidence import code, file_digests, made_from
-from leakbound.certificate.model import check_model, open_for
-from leakbound.certificate.redraw import check_draws, require_share
+from leakbound.certificate.claim import FORMAT, LeakClaim
+from leakbound.certificate.derivation import code, derive, file_digests, made_from
+from leakbound.certificate.model import check_draws, check_model, open_for, require_share
 from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError

@@ -27,7 +27,7 @@ from leakbound.demo.finding import SCORER, Finding, find
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
-from leakbound.evaluation.statements.utility import retain_recall
+from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.planning.metrics import stored_metrics
 from leakbound.evaluation.scoring.checks import (
     require_complete,
     require_fixed_n,
@@ -18,7 +19,6 @@ from leakbound.evaluation.scoring.checks import (
 )
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.metrics import stored_metrics
 from leakbound.formats.openunlearning import as_log, as_summary, read_log
 from leakbound.formats.openunlearning_names import names_of
 from leakbound.formats.openunlearning_values import against_log

@@ -26,8 +26,8 @@ from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.statements.rows import at
-from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import MOST_NAME, clipped, described, loaded_name
 from leakbound.scorers import make_scorer, models_of

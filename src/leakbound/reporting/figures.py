@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.by_question import targets_of
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.grids import anchor, number_of

@@ -11,14 +11,11 @@ import pyarrow as pa
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.cut import Cut
-from leakbound.store.drawn import DrawnPart
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity, which_model
 from leakbound.store.journal import Journal
-from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
-from leakbound.store.masses import Masses
-from leakbound.store.plan import Part
+from leakbound.store.masses import DrawnPart, Masses
+from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
 from leakbound.store.proofs import Proofs
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores

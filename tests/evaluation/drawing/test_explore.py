@@ -19,7 +19,7 @@ from leakbound.evaluation import evaluate, probe, summary
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.verbs import draw_study
 from leakbound.scorers import make_scorer, score_texts

@@ -15,7 +15,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.beyond import share_nothing
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from leakbound.store import ImportedDraws, Run

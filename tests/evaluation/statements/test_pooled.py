@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakbound import stats
-from leakbound.evaluation.drawing.shares import share
+from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.store import ArmScores, QueryShares

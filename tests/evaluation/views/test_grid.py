@@ -20,8 +20,8 @@ from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summa
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.evaluation.statements.explored import ExploredArm
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.statements.grid import GRID, grid_rows
-from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.grids import decodings_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table

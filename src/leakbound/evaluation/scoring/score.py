@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
-from leakbound.evaluation.planning.crew import ScoringCrew
+from leakbound.evaluation.planning.plan import ScoringCrew
 from leakbound.scorers import (
     Threshold,
     check_prompts,

@@ -26,7 +26,7 @@ from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.beyond import BeyondControl, share_nothing
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
 from leakbound.evaluation.statements.gaps import gap
 from leakbound.evaluation.statements.proof import proofs_of

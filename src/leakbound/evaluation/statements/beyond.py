@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.proof import proofs_of
-from leakbound.evaluation.statements.quantities import LEAKAGE
-from leakbound.evaluation.statements.together import QuestionBounds
+from leakbound.evaluation.statements.rows import LEAKAGE, QuestionBounds
 from leakbound.stats import questions
 from leakbound.stats.about import Beyond
 from leakbound.store import Arm, ImportedDraws

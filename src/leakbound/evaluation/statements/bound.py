@@ -12,16 +12,15 @@ from typing import Any
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.calibration import calibration_of
-from leakbound.evaluation.scoring.checks import require_scores
+from leakbound.evaluation.scoring.checks import require_independent_draws, require_scores
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.attack import attack_rows
 from leakbound.evaluation.statements.beyond import beyond_control
-from leakbound.evaluation.statements.claim import claim_estimate
-from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
+from leakbound.evaluation.statements.claims import claim_estimate
+from leakbound.evaluation.statements.evidence import ArmEvidence, drawn
+from leakbound.evaluation.statements.fixed import Greedy
 from leakbound.evaluation.statements.gaps import gaps, gaps_over_questions
-from leakbound.evaluation.statements.greedy import Greedy
 from leakbound.evaluation.statements.grid import grid_rows
-from leakbound.evaluation.statements.independence import require_independent_draws
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved, raised_rows
 from leakbound.evaluation.statements.rows import rows_of

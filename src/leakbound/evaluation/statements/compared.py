@@ -20,7 +20,7 @@ from leakbound.evaluation.statements.beyond import (
     mean_beyond,
     share_nothing,
 )
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.stats.estimate import error_rate
 from leakbound.store import Arm, Run
 from leakbound.store.identity import some

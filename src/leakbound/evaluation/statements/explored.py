@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
-from leakbound.evaluation.statements.quantities import ALL_K, CURVE_X
-from leakbound.evaluation.statements.rows import stack
-from leakbound.evaluation.statements.together import EACH_CONFIDENCE, together
+from leakbound.evaluation.statements.rows import ALL_K, CURVE_X, EACH_CONFIDENCE, stack, together
 from leakbound.store import ArmScores, QueryMasses
 
 

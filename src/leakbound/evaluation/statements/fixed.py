@@ -2,30 +2,42 @@
 
 The bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
 the defaults of `leakbound.stats`.
+
+What a greedy arm says: one output a question, so that its scores are exact, or missing.
+
+Bounds for an arm whose questions stopped when a claim about them was decided.
+
+How many draws a question got then depends on its scores, so every bound for a fixed n is void:
+what holds is any-time bounds and, for a question that reached the cap, the better of that and
+the bound for n = cap, each at its half of alpha. They hold whatever rule made a question stop,
+and for every scorer, not only the one that steered: at each look the rule may use all that was
+drawn and scored until then. Deviations and tails at all x have no such bound here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
-from leakbound.evaluation.statements.quantities import (
+from leakbound.evaluation.statements.rows import (
     ALL_K,
     CURVE_X,
+    EACH_CONFIDENCE,
     FEWEST_BLOCKS,
+    LEAKAGE,
     RHO,
     STANDARD_K,
     TOGETHER_K,
+    together,
 )
-from leakbound.evaluation.statements.together import together
-from leakbound.stats.about import Inputs
+from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.estimate import Counts
 from leakbound.store import ArmScores
 
@@ -162,3 +174,93 @@ class Fixed:
 
     def _how(self, confidence: float, side: stats.Side) -> _How:
         return _How(confidence=confidence, side=side, missing=self.scores.missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The scores of a greedy arm; `binary` is the scorer's declared range."""
+
+    scores: ArmScores
+    binary: bool
+
+    def each(self) -> stats.Estimate:
+        """The score of every question's answer."""
+        found = self.scores
+        known = found.counts.sum(axis=1) > 0
+        value = np.where(known, (found.scores * found.counts).sum(axis=1), np.nan)
+        ends = np.where(known, value, 0.0), np.where(known, value, 1.0)
+        n = np.ones(len(value), dtype=np.int64)
+        return _exact(stats.About(quantity="greedy score"), value, ends, n, found.missing)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        return self._mean(LEAKAGE[0 if self.binary else 1])
+
+    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The same: k outputs of a question are k times the same."""
+        return self._mean("leak@k", k)
+
+    def _mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
+        asked, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
+        total, scored = float((self.scores.scores * self.scores.counts).sum()), asked - missing
+        about = stats.About(quantity=quantity, scope="mean", parameter=k, over=asked)
+        ends = total / asked, (total + missing) / asked
+        return _exact(about, total / scored if scored else float("nan"), ends, asked, missing)
+
+
+def _exact(
+    about: stats.About, value: Any, ends: tuple[Any, Any], n: Any, missing: Any
+) -> stats.Estimate:
+    return stats.Estimate(
+        about=about, value=value, lower=ends[0], upper=ends[1], confidence=1.0, side="both",
+        n=n, missing=missing, method="exact",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The scores of an arm whose questions stopped early, at most `cap` draws each.
+
+    `binary` is the scorer's declared range.
+    """
+
+    scores: ArmScores
+    binary: bool
+    cap: int
+    order: Order = BY_QUESTION
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        scores = self.scores
+        how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
+        if self.binary:
+            return stats.stopped_proportion_bound(scores.hits, scores.n, self.cap, **how)
+        keys = self.order.keys(scores.query_ids)
+        return stats.stopped_mean_bound(
+            scores.scores, scores.counts, cap=self.cap, seed=keys, **how
+        )
+
+    def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
+        """A leak among k draws, for every k at once; also for k beyond n."""
+        scores = self.scores
+        return stats.stopped_leak_at_k_bound(
+            scores.hits, scores.n, k, self.cap, missing=scores.missing,
+            confidence=confidence, side="both",
+        )  # fmt: skip
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        number = len(self.scores.query_ids)
+        return stats.mean_over_stopped_questions(
+            self.leakage, number, confidence=confidence, side=side
+        )
+
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The leakage of every question, and leak@k where it follows from that."""
+        yield self.leakage(confidence=confidence, side="both")
+        if self.binary:
+            yield self.leak_at_k(ALL_K, confidence=confidence)
+
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The worst question, the mean, and how many leak more than x."""
+        return together(self, confidence, EACH_CONFIDENCE)

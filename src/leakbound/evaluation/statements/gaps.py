@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from leakbound import stats
-from leakbound.evaluation.statements.drawn import ArmEvidence
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.pooled import Pooled
 
 gap = partial(stats.excess_of, beyond="own words")

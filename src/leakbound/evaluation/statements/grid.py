@@ -15,11 +15,9 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
-from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.greedy import Greedy
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
-from leakbound.evaluation.statements.rows import at, rows_of, stack
+from leakbound.evaluation.statements.evidence import ArmEvidence, drawn
+from leakbound.evaluation.statements.fixed import Fixed, Greedy
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stack
 from leakbound.stats import questions
 from leakbound.store import ALL, TARGET, Arm, EstimateRow, Run
 from leakbound.types import Decoding, Scorer

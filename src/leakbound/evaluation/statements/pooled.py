@@ -26,9 +26,7 @@ from typing import Any
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import ALL_K
-from leakbound.evaluation.statements.rows import stack
-from leakbound.evaluation.statements.together import together
+from leakbound.evaluation.statements.rows import ALL_K, stack, together
 from leakbound.stats.about import Inputs
 from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query

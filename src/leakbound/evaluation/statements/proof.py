@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.antichain import antichains
-from leakbound.evaluation.statements.quantities import ALL_K, LEAKAGE
+from leakbound.evaluation.statements.rows import ALL_K, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.stats.beyond import raised
 from leakbound.store import Arm, EstimateRow

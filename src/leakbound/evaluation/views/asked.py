@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.correlation import pearson, sureness
 from leakbound.evaluation.views.texts import distinct_texts, withheld
 from leakbound.evaluation.views.view import ArmRows, AskedQuery, Rewritten, RewrittenModel, Text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
-from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.view import ArmRows, Bounds, FoundModel, FoundQuery
 from leakbound.stats.about import Beyond
 from leakbound.store import ATTACK, CONTROL, TARGET, Run
+from leakbound.store.inputs import AttackQuery, read_attack_queries
 
 
 def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
@@ -31,7 +31,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
         )
         return {row.scorer: row for row in rows if row is not None}
 
-    for found in read_attack_queries(run) or ():
+    for found in read_attack_queries(run.path) or ():
         yield FoundQuery(
             run=label,
             question=found.query.prompt_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leakbound import stats
-from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.table import Table
 from leakbound.store import Run
 from leakbound.types import Scorer

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import drawn
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, STANDARD_K
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, STANDARD_K
 from leakbound.evaluation.views.course import in_order, sizes_of
 from leakbound.evaluation.views.table import Interval
 from leakbound.scorers import make_scorer

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.view import Measured, Model, ScorerView
 
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from leakbound import stats
 from leakbound.evaluation.statements.grid import KNOBS, Setting, axes_of, setting_of
-from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.table import interval
 from leakbound.store import EstimateRow, Estimates, Run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
+from leakbound.evaluation.planning.metrics import by_chance, stored_metrics
 from leakbound.evaluation.views.table import Table
 from leakbound.store import Run
 from leakbound.store.arm_key import Model

@@ -10,7 +10,7 @@ from typing import Any
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
+from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked
 from leakbound.evaluation.views.attacked import read_attack, read_attacked
 from leakbound.evaluation.views.course import courses

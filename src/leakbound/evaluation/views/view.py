@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Unpack
 
-from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
+from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.evaluation.views.grid import DecodingGrid
 from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.stats.about import Quantity

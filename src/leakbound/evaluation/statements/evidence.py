@@ -17,9 +17,8 @@ from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
+from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed, Stopped
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.store import (
     Arm,
     ArmScores,
