@@ -90,6 +90,12 @@ class Arm:
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
+    def randomness(self) -> tuple[str, str] | None:
+        """What keys all its draws beside question and chunk; None where nobody knows."""
+        unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
+        return None if unknown else (str(self.spec.seed), self.purpose)
+
+    @property
     def texts(self) -> bool:
         """False if its draws were imported as scores alone, and what they say is not known."""
         return not isinstance(self.spec.draws, ImportedDraws) or self.spec.draws.texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,12 @@ class ArmScores:
         """Draws of each query that score above 0: the leaks, of a binary scorer."""
         above: NDArray[np.int64] = np.where(self.scores > 0, self.counts, 0).sum(axis=1)
         return above
+
+    @property
+    def given(self) -> dict[str, NDArray[Any]]:
+        """What bounds take of it, by the names of their arguments."""
+        own = {"scores": self.scores, "counts": self.counts, "missing": self.missing}
+        return {**own, "hits": self.hits, "n": self.n}
 
     def of(self, query_ids: Container[str]) -> ArmScores:
         """Of these queries alone, where they have scores."""

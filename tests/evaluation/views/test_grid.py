@@ -19,6 +19,7 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
+from leakbound.evaluation.statements.evidence import RunEvidence
 from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.statements.grid import GRID, grid_rows
@@ -78,7 +79,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
     score_run(run, scorers)
-    rows = list(grid_rows(run, scorers[0], confidence=0.99))
+    rows = list(grid_rows(RunEvidence(run, scorers[0], run.arms), 0.99))
     known = [
         [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
         for arm in run.arms.values()
@@ -89,7 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[EstimateRow]:
-    return list(grid_rows(run, make_scorer(scorer), confidence=confidence))
+    return list(grid_rows(RunEvidence(run, make_scorer(scorer), run.arms), confidence))
 
 
 def joint_cells(

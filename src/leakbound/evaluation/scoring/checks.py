@@ -68,13 +68,15 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
         )
 
 
-def require_scores(arm: Arm, scorer: Scorer) -> None:
-    """Refuse an arm whose completions, as they are now, have no scores of this scorer."""
-    if arm.scored(scorer.name, slug(scorer)) is None:
+def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
+    """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
+    digests = arm.scored(scorer.name, slug(scorer))
+    if digests is None:
         raise InputError(
             f"{arm.place} has no scores of {scorer.name!r} for the "
             "completions it has now. Run `leakbound score` first."
         )
+    return digests
 
 
 def require_independent_draws(arm: Arm) -> None:

@@ -20,27 +20,27 @@ from leakbound.evaluation.scoring.checks import (
     require_independent_draws,
     require_scores,
 )
-from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.evidence import ArmEvidence, drawn
-from leakbound.store import Arm, ArmScores, Run, ScorerRecord, StoppedDraws
+from leakbound.evaluation.statements.evidence import ArmEvidence
+from leakbound.evaluation.statements.rows import Evidence
+from leakbound.store import Arm, Run, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
 
 _TRUTH = {"holds": 1.0, "refuted": 0.0}
 
 
-def claim_estimate(arm: Arm, scorer: Scorer, scores: ArmScores) -> stats.Estimate | None:
+def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
     """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
 
     With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
     None where another scorer steered the arm.
     """
-    rule = arm.spec.draws
-    if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(scorer):
+    rule, known = evidence.arm.spec.draws, evidence.known
+    if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(evidence.scorer):
         return None
-    looks = looks_of(rule, arm.plan.n)
+    scores, looks = known.scores, looks_of(rule, evidence.arm.plan.n)
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
-    keys = Order.of(arm, scorer).keys(scores.query_ids)
+    keys = known.order.keys(scores.query_ids)
     bound = looks.bound(scores.scores, **drawn, seed=keys)
     decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
@@ -82,24 +82,24 @@ def clean_questions(
 class Tail:
     """Pr[h > x] of an arm's questions, for one x fixed before the scores were seen.
 
-    `drawn` holds the scores made binary at x, and knows how the arm was drawn.
+    `known` holds the scores made binary at x, in whichever way the arm was drawn.
     """
 
-    drawn: ArmEvidence
+    known: Evidence
     x: float = 0.0
 
     @property
     def questions(self) -> int:
         """How many questions the arm has."""
-        return len(self.drawn.scores.query_ids)
+        return len(self.known.scores.query_ids)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """One entry a question, each of which holds by itself."""
-        return self._named(self.drawn.leakage(confidence=confidence, side=side))
+        return self._named(self.known.leakage(confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        return self._named(self.drawn.mean(confidence=confidence, side=side))
+        return self._named(self.known.mean(confidence=confidence, side=side))
 
     def _named(self, bound: stats.Estimate) -> stats.Estimate:
         if not self.x:
@@ -117,7 +117,7 @@ def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:
     _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
-    tail = Tail(drawn(arm, scorer, above=x), x)
+    tail = Tail(ArmEvidence(arm, scorer, above=x).known, x)
     if tail.questions < len(run.questions):
         raise IncompleteError(
             f"arm {arm.name!r} of `{run.path}` has draws of {tail.questions} of its "

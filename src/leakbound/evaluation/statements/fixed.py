@@ -1,25 +1,24 @@
-"""Bounds for an arm whose number of draws was fixed when it was sampled.
+"""What draws say of an arm: those of a number fixed beforehand, greedy ones, and stopped ones.
 
-The bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
-the defaults of `leakbound.stats`.
+*Fixed n.* The bound used follows from the scorer's declared range: binary scorers get
+Clopper-Pearson, others the defaults of `leakbound.stats`.
 
-What a greedy arm says: one output a question, so that its scores are exact, or missing.
+*Greedy.* One output a question, so that its scores are exact, or missing.
 
-Bounds for an arm whose questions stopped when a claim about them was decided.
-
-How many draws a question got then depends on its scores, so every bound for a fixed n is void:
-what holds is any-time bounds and, for a question that reached the cap, the better of that and
-the bound for n = cap, each at its half of alpha. They hold whatever rule made a question stop,
-and for every scorer, not only the one that steered: at each look the rule may use all that was
-drawn and scored until then. Deviations and tails at all x have no such bound here.
+*Stopped when a claim was decided.* How many draws a question got then depends on its scores, so
+every bound for a fixed n is void: what holds is any-time bounds and, for a question that reached
+the cap, the better of that and the bound for n = cap, each at its half of alpha. They hold whatever
+rule made a question stop, and for every scorer, not only the one that steered: at each look the
+rule may use all that was drawn and scored until then. Deviations and tails at all x have no such
+bound here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypedDict
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,33 +26,30 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
 from leakbound.evaluation.statements.rows import (
-    ALL_K,
-    CURVE_X,
     EACH_CONFIDENCE,
     FEWEST_BLOCKS,
     LEAKAGE,
-    RHO,
+    MEAN,
+    MEAN_SPREAD,
+    OF_QUESTION,
+    SPREAD,
     STANDARD_K,
+    STOPPED,
+    STOPPED_ALSO,
     TOGETHER_K,
+    Stated,
+    first,
+    stated,
     together,
 )
 from leakbound.stats.about import Inputs, Quantity
-from leakbound.stats.estimate import Counts
 from leakbound.store import ArmScores
 
 AS_FOUND: Inputs = "as found"
 """How questions were put that a search found."""
 
 
-class _How(TypedDict):
-    """What every bound is given beside the scores."""
-
-    confidence: float
-    side: stats.Side
-    missing: Counts
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fixed:
     """The scores of an arm of fixed n, whose questions were put as `inputs` says.
 
@@ -65,49 +61,31 @@ class Fixed:
     order: Order = BY_QUESTION
     inputs: Inputs = "as asked"
 
-    @property
+    @cached_property
     def keys(self) -> NDArray[np.int64]:
         """What keys the order of each question's draws."""
         return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        bound = partial(leakage_at_fixed_n, self.scores, self.binary, self.order)
-        return self._put(bound(confidence=confidence, side=side))
+        how: dict[str, Any] = {"confidence": confidence, "side": side}
+        return self._put(leakage_at_fixed_n(self.scores, self.binary, self.order, **how))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
-        scores, how = self.scores, self._how(confidence, side)
-        if self.binary:
-            made = stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
-        else:
-            made = stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
-        return self._put(made)
+        return self.made(first(MEAN, self.binary), confidence=confidence, side=side)
 
     def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
-        scores, how = self.scores, self._how(confidence, side)
-        return self._put(
-            stats.mean_leak_at_k_over_questions(
-                scores.scores, k, scores.counts, seed=self.keys, binary=self.binary, **how
-            )
-        )
+        row = Stated("leak@k over questions", at={"k": k})
+        return self.made(row, confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
-        return map(self._put, self._each(confidence))
-
-    def _each(self, confidence: float) -> Iterator[stats.Estimate]:
-        scores, how = self.scores, self._how(confidence, "both")
-        values, counts = scores.scores, scores.counts
         yield self.leakage(confidence=confidence, side="both")
-        if self.binary:
-            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how)
-        else:
-            yield stats.survival_bound(values, CURVE_X, counts, **how)
-            yield stats.leak_at_k_bound(values, ALL_K, counts, **how)
-        yield from self._worst_of_k()
-        yield from self._spread(confidence)
+        yield from stated(self, OF_QUESTION, confidence)
+        yield from map(self._put, self._worst_of_k())
+        yield from stated(self, SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the means of others.
@@ -118,35 +96,20 @@ class Fixed:
         settle before anything is drawn, nothing is said.
         """
         yield from together(self, confidence)
-        if not self.binary:
-            yield from self._spread_over_questions(confidence)
+        yield from stated(self, MEAN_SPREAD, confidence)
         n = int(self.scores.n.min())
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
-            if (self.scores.n // k).sum() < FEWEST_BLOCKS:
-                continue
-            yield self.mean_leak_at_k(k, confidence=confidence, side="both")
+            if self.blocks(k) >= FEWEST_BLOCKS:
+                yield self.mean_leak_at_k(k, confidence=confidence, side="both")
 
-    def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The standard deviation, and from above the ED score."""
-        scores, how = self.scores, self._how(confidence, "both")
-        above = self._how(confidence, "upper")
-        if self.binary:
-            hits, n = scores.hits, scores.n
-            yield stats.std_proportion_bound(hits, n, **how)
-            yield stats.expectation_deviation_proportion_bound(hits, n, rho=RHO, **above)
-        else:
-            given = scores.scores, scores.counts
-            yield stats.std_bound(*given, seed=self.keys, **how)
-            yield stats.expectation_deviation_bound(*given, rho=RHO, seed=self.keys, **above)
+    def blocks(self, k: int) -> int:
+        """How many blocks of k draws there are, over all questions."""
+        return int((self.scores.n // k).sum())
 
-    def _spread_over_questions(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The same on average over the questions."""
-        scores, how = self.scores, self._how(confidence, "both")
-        above = self._how(confidence, "upper")
-        given = scores.scores, scores.counts
-        mean = stats.expectation_deviation_over_questions
-        yield self._put(stats.std_over_questions(*given, seed=self.keys, **how))
-        yield self._put(mean(*given, rho=RHO, seed=self.keys, **above))
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of these draws, saying how the questions were put."""
+        how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
+        return self._put(row.made({**self.scores.given, **how}))
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
@@ -155,25 +118,16 @@ class Fixed:
             return
         scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
         values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)
+        about = stats.About(quantity="worst of k", parameter=tuple(map(float, sizes)))
         yield stats.Estimate(
-            about=stats.About(quantity="worst of k", parameter=tuple(map(float, sizes))),
-            value=values,
-            lower=np.zeros_like(values),
-            upper=np.ones_like(values),
-            confidence=1.0,
-            side="both",
-            n=self.scores.n,
-            missing=self.scores.missing,
-            method="naive",
-            seed=self.keys,
-        )
+            about=about, value=values, lower=np.zeros_like(values), upper=np.ones_like(values),
+            confidence=1.0, side="both", n=self.scores.n, missing=self.scores.missing,
+            method="naive", seed=self.keys,
+        )  # fmt: skip
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
         """The estimate, saying how the questions were put."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
-
-    def _how(self, confidence: float, side: stats.Side) -> _How:
-        return _How(confidence=confidence, side=side, missing=self.scores.missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +185,7 @@ class Stopped:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        scores = self.scores
-        how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": scores.missing}
-        if self.binary:
-            return stats.stopped_proportion_bound(scores.hits, scores.n, self.cap, **how)
-        keys = self.order.keys(scores.query_ids)
-        return stats.stopped_mean_bound(
-            scores.scores, scores.counts, cap=self.cap, seed=keys, **how
-        )
-
-    def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
-        """A leak among k draws, for every k at once; also for k beyond n."""
-        scores = self.scores
-        return stats.stopped_leak_at_k_bound(
-            scores.hits, scores.n, k, self.cap, missing=scores.missing,
-            confidence=confidence, side="both",
-        )  # fmt: skip
+        return self.made(first(STOPPED, self.binary), confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -256,11 +195,15 @@ class Stopped:
         )
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The leakage of every question, and leak@k where it follows from that."""
-        yield self.leakage(confidence=confidence, side="both")
-        if self.binary:
-            yield self.leak_at_k(ALL_K, confidence=confidence)
+        """The leakage of every question, and leak@k, for k beyond n too, where it follows."""
+        yield from stated(self, (*STOPPED, *STOPPED_ALSO), confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)
+
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of these draws."""
+        keys = self.order.keys(self.scores.query_ids)
+        how = {"seed": keys, "cap": self.cap, "confidence": confidence, "side": side}
+        return row.made({**self.scores.given, **how})

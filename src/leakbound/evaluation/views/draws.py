@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.evidence import drawn
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, STANDARD_K
 from leakbound.evaluation.views.course import in_order, sizes_of
@@ -122,8 +122,7 @@ class ScoredDraws:
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
-        evidence = drawn(self.arm, make_scorer(self.scorer))
-        return evidence if isinstance(evidence, Fixed) else None
+        return ArmEvidence(self.arm, make_scorer(self.scorer)).fixed
 
 
 def _after(scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float) -> AfterDraws:
