@@ -169,13 +169,12 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
-    found = arm.proofs.table(slug)
-    for table in [*arm.masses.tables(), *([] if found is None else [found])]:
-        for row in table.to_pylist():
-            if row["ended"] and row["mass"] > 0:
-                ids, floor = tuple(row["token_ids"]), math.log(row["mass"])
-                event = Completion(text=row["text"], token_ids=ids, count=0, logprob_floor=floor)
-                yield row["query_id"], event
+    proved = ((one.query_id, one.event) for one in arm.proofs.stored.values(slug))
+    for query_id, event in (*arm.masses.events(), *proved):
+        if event.ended and event.mass > 0:
+            floor, ids = math.log(event.mass), event.token_ids
+            known = Completion(text=event.text, token_ids=ids, count=0, logprob_floor=floor)
+            yield query_id, known
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:

@@ -25,7 +25,6 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.sealed import as_read, digest_of
-from leakbound.store.tables import read_table
 from leakbound.types import Generate, JsonObject, Progress, Scorer, during, silent
 
 # What files and records that were tampered with may lead to.
@@ -221,13 +220,11 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
 
     Then (question, mass, low) of what a search for rare leaks found.
     """
-    files = [arm.scores_file(slug(scorer))]
-    if arm.explored:
-        files.append(arm.masses.ranges_file(slug(scorer)))
-    rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
-    found = arm.proofs.table(slug(scorer))
-    proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
-    return [*rows, *proofs]
+    name = slug(scorer)
+    stored = [arm.scored.stored, *([arm.masses.ranges] if arm.explored else [])]
+    rows = [tuple(row.values()) for one in stored for row in one.table(name).to_pylist()]
+    proofs = arm.proofs.stored.values(name)
+    return [*rows, *((one.query_id, one.event.mass, one.low) for one in proofs)]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
@@ -242,7 +239,8 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
         ranges = range_part(arm, scorer, table)
         columns = _columns(table, "query_id", "mass")
         yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
-    if (found := arm.proofs.table(slug(scorer))) is not None:
+    if (proofs := arm.proofs.stored).file(name := slug(scorer)).exists():
+        found = proofs.table(name)
         lows = (low for low, _ in range_part(arm, scorer, found))
         yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
 

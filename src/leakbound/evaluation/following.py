@@ -322,7 +322,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
         return replace(lacking, why_not="bounds follow when the run is finished")
     if not models_of(scorer):
         scores = seen.scores(arm, scorer)
-    elif arm.looks and arm.scored_by(slug(scorer)) is not None:
+    elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         scores = arm.scores(slug(scorer), rounds=len(arm.looks))
     else:
         return replace(lacking, why_not="this scorer asks a model; bounds follow once it has")

@@ -135,7 +135,7 @@ def _store(
     for spec in scorers:
         scorer = make_scorer(spec)
         given = partial(_given, arm, draws, scorer.name)
-        arm.score(scorer.name, slug(scorer), partial(map, given))
+        arm.scored.write(scorer.name, slug(scorer), partial(map, given))
 
 
 def _given(

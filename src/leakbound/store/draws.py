@@ -114,7 +114,7 @@ def _scores(arm: Arm) -> Iterator[pa.Table]:
 
 def row_scores(arm: Arm, slug: str) -> list[float | None]:
     """The stored scores, one for each completion in the order of the parts."""
-    found: list[float | None] = tables.read_table(arm.scores_file(slug))["score"].to_pylist()
+    found: list[float | None] = arm.scored.stored.table(slug)["score"].to_pylist()
     return found
 
 
@@ -126,7 +126,7 @@ def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
     for file in sorted((arm.folder / "scores").glob("*.parquet")):
         tables.read_table(file, tables.SCORED_AGAIN)
         name = tables.read_meta(file).get("scorer")
-        if isinstance(name, str) and arm.has_scores(name, file.stem):
+        if isinstance(name, str) and arm.scored.has(name, file.stem):
             yield name, file
 
 
@@ -140,7 +140,7 @@ def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, 
 
     Those of which the engine gave neither ids nor probabilities are left out.
     """
-    scores, start = tables.read_table(arm.scores_file(slug))["score"], 0
+    scores, start = arm.scored.stored.table(slug)["score"], 0
     for part in arm.parts:
         table = arm.completions(part)
         table = table.append_column("score", scores.slice(start, table.num_rows))

@@ -16,8 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.store import tables
+from leakbound.store.artifact import Artifact
+from leakbound.store.columns import schema_of, values_of
 from leakbound.store.plan import Part
-from leakbound.types import Exploration, Failure, JsonObject, Sample, Usage
+from leakbound.store.scores import place_of
+from leakbound.types import Event, Exploration, Failure, JsonObject, Sample, Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,16 @@ class QueryMasses:
     remainder: float
 
 
+@dataclass(frozen=True, slots=True)
+class EventRange:
+    """A row: an event of a query, and between what its outputs score."""
+
+    query_id: str
+    mass: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MassMeta:
     """What is recorded with the masses of a part, by query id: see `Masses.write`."""
@@ -134,6 +147,10 @@ class Masses:
 
     def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
+        self.ranges = Artifact(
+            folder=folder / "scores", kind=EventRange,
+            again=tables.SCORED_AGAIN, ending=".ranges.parquet",
+        )  # fmt: skip
 
     def file(self, part: Part) -> Path:
         return self._folder / "masses" / f"part-{part.number:05d}.parquet"
@@ -187,47 +204,41 @@ class Masses:
         for table in self.tables():
             ends = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
             columns = [table["query_id"], table["mass"], *map(pa.array, ends)]
-            pieces.append(pa.table(columns, schema=tables.RANGES))
-        tables.write_table(
-            self.ranges_file(slug), pa.concat_tables(pieces), self._made_from(scorer)
-        )
+            pieces.append(pa.table(columns, schema=schema_of(EventRange)))
+        self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
         """True if ranges are stored, whole, of just the events that are there."""
-        if not self._parts():
-            return True
-        return tables.is_made_from(self.ranges_file(slug), self._made_from(scorer))
-
-    def ranges_file(self, slug: str) -> Path:
-        return self._folder / "scores" / f"{slug}.ranges.parquet"
-
-    def ranges_digest(self, slug: str) -> str:
-        """A digest of the stored ranges."""
-        return tables.file_digest(self.ranges_file(slug))
+        return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
         """What was found of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
-        rows: dict[str, list[tuple[float, ...]]] = {}
-        table = tables.read_table(self.ranges_file(slug))
-        for query_id, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            rows.setdefault(query_id, []).append(tuple(row))
-        found = {}
-        for query_id, remainder in self.remainders().items():
-            mass, low, high = np.array(rows.get(query_id, [])).reshape(-1, 3).T
-            found[query_id] = QueryMasses(mass, low, high, remainder)
-        return found
+        table, remainders = self.ranges.table(slug), self.remainders()
+        rows = np.stack([table[name].to_numpy() for name in ("mass", "low", "high")])
+        own = place_of(table["query_id"], [*remainders])
+        order = np.argsort(own, kind="stable")
+        cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
+        return {
+            query_id: QueryMasses(*rows[:, order[start:end]], remainder)
+            for (query_id, remainder), start, end in zip(
+                remainders.items(), cuts[:-1], cuts[1:], strict=True
+            )
+        }
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass, lowest score) of every event."""
         if not self._parts():
             return
-        lows = iter(tables.read_table(self.ranges_file(slug))["low"].to_pylist())
+        lows = iter(self.ranges.table(slug)["low"].to_pylist())
+        for query_id, event in self.events():
+            yield query_id, event.token_ids, event.mass, next(lows)
+
+    def events(self) -> Iterator[tuple[str, Event]]:
+        """(query id, event) of every event."""
         for table in self.tables():
-            columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass"))
-            for query_id, ids, mass in zip(*columns, strict=True):
-                yield query_id, tuple(ids), mass, next(lows)
+            yield from zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True)
 
     def _meta(self) -> Iterator[_MassMeta]:
         for part in self._parts():

@@ -81,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     score_run(run, scorers)
     rows = list(grid_rows(RunEvidence(run, scorers[0], run.arms), 0.99))
     known = [
-        [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
+        [arm.name, s.name, slug(s), arm.digests(s.name, slug(s))]
         for arm in run.arms.values()
         for s in scorers
     ]
@@ -262,7 +262,7 @@ def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
     scorer = Undecided()
     for arm in run.arms.values():
         score_arm(arm, scorer)
-    greedy = joint_cells(list(grid_rows(run, scorer, confidence=0.99)))["target greedy"]
+    greedy = joint_cells(list(grid_rows(RunEvidence(run, scorer, run.arms), 0.99)))["target greedy"]
     assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
 
 

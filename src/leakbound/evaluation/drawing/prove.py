@@ -158,7 +158,7 @@ def prove_arm(
     scorer, name = search.scorer, slug(search.scorer)
     asked = list(_asked(arm, search))
     progress(f"proving {arm.name}", 0, len(asked), "questions")
-    if arm.proofs.has(name, arm.proofs.made_from(asked, search.forwards)):
+    if arm.proofs.stored.has(name, arm.proofs.made_from(asked, search.forwards)):
         progress(f"proving {arm.name}", len(asked), len(asked), "questions")
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
@@ -223,7 +223,7 @@ def prove_arms(
 
 def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
     """Which questions have leaking answers of which nothing was found, if any."""
-    found = {query_id for query_id, *_ in arm.proofs.rows(slug(search.scorer))}
+    found = {one.query_id for one in arm.proofs.stored.values(slug(search.scorer))}
     led = [one.query.id for one in _asked(arm, search) if one.leads]
     lost = [name for name in led if name not in found and name not in failed]
     if not lost:

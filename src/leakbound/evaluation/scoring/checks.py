@@ -70,7 +70,7 @@ def require_texts(run: Run, specs: Sequence[str]) -> None:
 
 def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
     """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
-    digests = arm.scored(scorer.name, slug(scorer))
+    digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
         raise InputError(
             f"{arm.place} has no scores of {scorer.name!r} for the "

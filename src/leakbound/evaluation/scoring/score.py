@@ -146,7 +146,7 @@ def score_arm(
     def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
         return _scores(_jobs(arm, tables, began), scorer, at)
 
-    arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
+    arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer))
     arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
 
 
@@ -199,9 +199,9 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
         return False
-    if arm.has_scores(scorer.name, slug(scorer)):
+    if arm.scored.has(scorer.name, slug(scorer)):
         return True
-    if base is scorer or not arm.has_scores(base.name, slug(base)):
+    if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
@@ -209,7 +209,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         )
     given = iter(row_scores(arm, slug(base)))
     cut = cast(Threshold, scorer).cut
-    arm.score(
+    arm.scored.write(
         scorer.name,
         slug(scorer),
         lambda tables: (cut([*islice(given, table.num_rows)]) for table in tables),
@@ -238,10 +238,10 @@ def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
     """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
-        before = arm.scored_by(slug(scorer))
+        before = arm.scored.model(slug(scorer))
         if before is not None and before != now:
             raise MixError(
                 f"{arm.place} has scores of {scorer.name!r} by another model of that name: its "
                 f"{', '.join(different(before, now))} differ. Give the other model another name, "
-                f"or remove the file to score again: `{arm.scores_file(slug(scorer))}`."
+                f"or remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
             )
