@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.benchmark import DRAWS
-from leakbound.engines.models import OpenModels
 from leakbound.engines.addresses import servers_of
+from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.scorers import connect, make_scorer, models_of
 from leakbound.stats.bands import LEAST_ALPHA
