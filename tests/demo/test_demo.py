@@ -11,6 +11,7 @@ import pytest
 from leakbound.cli import group, run
 from leakbound.demo import LABELS, run_demo
 from leakbound.demo.finding import Finding
+from leakbound.types import Headway
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +22,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     class StopError(Exception):
         pass
 
-    def stop(phase: str, done: float, *_: object, **__: object) -> None:
-        if phase == "full: sampling target" and done:
+    def stop(now: Headway) -> None:
+        if now.phase == "full: sampling target" and now.done:
             raise StopError
 
     with pytest.raises(StopError):

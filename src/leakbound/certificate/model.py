@@ -35,6 +35,7 @@ from leakbound.types import (
     Progress,
     Redraws,
     Retraces,
+    counted,
     to_json,
 )
 
@@ -96,8 +97,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     else:
         unknown = len(bare)
     queries = [query for query in arm.queries if query.id in stored]
-    for i, query in enumerate(queries):
-        progress("forcing", i, len(queries), "questions")
+    for query in counted(progress, "forcing", queries, "questions"):
         outputs = stored[query.id]
         forced = engine.force_ids([(query, ids) for ids, _ in outputs], arm.decoding)
         for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
@@ -108,7 +108,6 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
                 differing.append(difference)
             else:
                 same += 1
-    progress("forcing", len(queries), len(queries), "questions")
     total = same + len(differing) + unreached + unknown
     says = f"{same:,} of {total:,} outputs have the log-probability that the model gives them"
     if unreached:
@@ -219,13 +218,11 @@ def check_draws(
     differing = list[Difference]()
     excused = altered = 0
     try:
-        for i, part in enumerate(parts):
-            progress("drawing again", i, len(parts), "parts")
+        for part in counted(progress, "drawing again", parts, "parts"):
             found, near = _compare(arm, part, engine)
             differing, excused, altered = differing + found, excused + near, altered + bool(found)
     except InputError as error:
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {error}")
-    progress("drawing again", len(parts), len(parts), "parts")
     return Check(DRAWS, mark(differing), _says(arm, parts, altered, excused), tuple(differing))
 
 

@@ -25,7 +25,7 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.sealed import as_read, digest_of
-from leakbound.types import Generate, JsonObject, Progress, Scorer, during, silent
+from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, during, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
@@ -221,20 +221,20 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
     Then (question, mass, low) of what a search for rare leaks found.
     """
     name = slug(scorer)
-    stored = [arm.scored.stored, *([arm.masses.ranges] if arm.explored else [])]
-    rows = [tuple(row.values()) for one in stored for row in one.table(name).to_pylist()]
+    tables = [arm.scored.stored.table(name)]
+    if arm.explored:
+        tables.append(arm.masses.ranges.table(name))
+    rows = [tuple(row.values()) for table in tables for row in table.to_pylist()]
     proofs = arm.proofs.stored.values(name)
     return [*rows, *((one.query_id, one.event.mass, one.low) for one in proofs)]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
     """The same, from the completions and events."""
-    for i, part in enumerate(arm.parts):
-        progress("scoring again", i, len(arm.parts), "parts")
+    for part in counted(progress, "scoring again", arm.parts, "parts"):
         table = arm.completions(part)
         scores = score_part(arm, scorer, table)
         yield from zip(*_columns(table, "query_id", "count"), scores, strict=True)
-    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
     for table in arm.masses.tables():
         ranges = range_part(arm, scorer, table)
         columns = _columns(table, "query_id", "mass")

@@ -39,7 +39,7 @@ from leakbound.store import (
     write_sealed,
 )
 from leakbound.text.figures import above, number
-from leakbound.types import Progress, Prompt, renamed, silent
+from leakbound.types import Headway, Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
@@ -200,6 +200,6 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
     def report(step: int, steps: int, loss: float) -> None:
-        progress(phase, step, steps, "steps")
+        progress(Headway(phase, step, steps, "steps"))
 
     return report

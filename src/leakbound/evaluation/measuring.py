@@ -34,7 +34,7 @@ from leakbound.metrics import TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
 from leakbound.store.arm_key import Model
 from leakbound.study import Loading
-from leakbound.types import Classify, Progress, Prompt, Query, Truncates, silent
+from leakbound.types import Classify, Progress, Prompt, Query, Truncates, counted, silent
 
 Texts = Mapping[str, Counter[str]]
 """How often each text was drawn, by query id."""
@@ -68,12 +68,10 @@ def measure_run(
     fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
     found: dict[Model, dict[str, Values]] = {model: {} for model in models}
-    for done, (name, metric) in enumerate(wanted.metrics.items()):
-        progress("measuring", done, len(wanted.metrics), "metrics")
+    for name, metric in counted(progress, "measuring", [*wanted.metrics.items()], "metrics"):
         for model in models:
             reference = items.get("control") if model == "target" else None
             found[model][name] = metric.value(items[model], reference)
-    progress("measuring", len(wanted.metrics), len(wanted.metrics), "metrics")
     _write(run, wanted, found, fluency)
     return found
 

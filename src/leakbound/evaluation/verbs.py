@@ -97,7 +97,7 @@ def evaluate(
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
             the excess over it is bounded.
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, scorers, calibration, metrics,
             confidence, seed, settings, workers; n=256 is short for sampling=FixedN(256).
@@ -165,7 +165,7 @@ def score(
             or of the one scorer that says leak or not.
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises IncompleteError where completions are still to be drawn.
     """
@@ -200,7 +200,7 @@ def bound(
         run: an open run, see `leakbound.load`.
         scorers: by name (default: every one that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises IncompleteError where completions are still to be drawn, InputError where they have no
     scores.
@@ -237,7 +237,7 @@ def prove(
         model: where the run's model is now, or its engine (None: where it was).
         proposals: finished runs of the same questions, such as of the model before unlearning:
             where their answers leak the search begins, beside the true answer and the run's own.
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
     """
@@ -272,7 +272,7 @@ def measure(
     Args:
         run: an open run, see `leakbound.load`.
         metrics: by name, or "all" (default: those that the run was made with).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises InputError for metrics that need what was not read.
     """

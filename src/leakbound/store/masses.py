@@ -216,16 +216,15 @@ class Masses:
         if not self._parts():
             return {}
         table, remainders = self.ranges.table(slug), self.remainders()
-        rows = np.stack([table[name].to_numpy() for name in ("mass", "low", "high")])
+        mass, low, high = (table[name].to_numpy() for name in ("mass", "low", "high"))
         own = place_of(table["query_id"], [*remainders])
         order = np.argsort(own, kind="stable")
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
-        return {
-            query_id: QueryMasses(*rows[:, order[start:end]], remainder)
-            for (query_id, remainder), start, end in zip(
-                remainders.items(), cuts[:-1], cuts[1:], strict=True
-            )
-        }
+        found = {}
+        for i, (query_id, remainder) in enumerate(remainders.items()):
+            rows = order[cuts[i] : cuts[i + 1]]
+            found[query_id] = QueryMasses(mass[rows], low[rows], high[rows], remainder)
+        return found
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass, lowest score) of every event."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,10 +37,23 @@ class ArmScores:
         cls, table: pa.Table, query_ids: Sequence[str], undrawn: Mapping[str, int]
     ) -> ArmScores:
         """From the stored scores of these queries, and how many draws of each never came."""
+        missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
         own = place_of(table["query_id"], query_ids)
-        scores, counts = table["score"].to_numpy(), table["count"].to_numpy()
-        gone = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
-        return cls._gathered(query_ids, own, scores, counts, gone)
+        score, count = table["score"].to_numpy(), table["count"].to_numpy()
+        unscored = (own >= 0) & np.isnan(score)
+        np.add.at(missing, own[unscored], count[unscored])
+        order = np.lexsort((score, own))  # by query, then by score
+        order = order[((own >= 0) & ~unscored)[order]]
+        own, score, count = own[order], score[order], count[order]
+        first = np.ones(len(own), dtype=bool)
+        first[1:] = (np.diff(own) > 0) | (np.diff(score) > 0)
+        row, starts = own[first], np.flatnonzero(first)
+        column = np.arange(len(row)) - np.searchsorted(row, row)
+        shape = len(query_ids), int(column.max(initial=-1)) + 1
+        scores, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        scores[row, column] = score[first]
+        counts[row, column] = np.add.reduceat(count, starts) if len(starts) else 0
+        return cls(tuple(query_ids), scores, counts, missing)
 
     @classmethod
     def tallied(
@@ -55,43 +68,20 @@ class ArmScores:
     @classmethod
     def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
         """The draws of several arms together, of those of these queries that have any."""
-        there = {query_id for piece in pieces for query_id in piece.query_ids}
-        ids = [query_id for query_id in query_ids if query_id in there]
-        place = {query_id: i for i, query_id in enumerate(ids)}
-        gone = np.zeros(len(ids), dtype=np.int64)
-        parts = [[np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64)]]
+        undrawn = Counter[str]()
         for piece in pieces:
-            own = np.array([place.get(q, -1) for q in piece.query_ids], dtype=np.int64)
-            np.add.at(gone, own[own >= 0], piece.missing[own >= 0])
-            row, column = np.nonzero(piece.counts)
-            parts.append([own[row], piece.scores[row, column], piece.counts[row, column]])
-        return cls._gathered(ids, *map(np.concatenate, zip(*parts, strict=True)), gone)
+            for query_id, missing in zip(piece.query_ids, piece.missing.tolist(), strict=True):
+                undrawn[query_id] += missing
+        ids = [query_id for query_id in query_ids if query_id in undrawn]
+        every = pa.concat_tables([_SCHEMA.empty_table(), *(piece._drawn() for piece in pieces)])
+        return cls.stored(every, ids, undrawn)
 
-    @classmethod
-    def _gathered(
-        cls,
-        query_ids: Sequence[str],
-        own: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        counts: NDArray[np.int64],
-        gone: NDArray[np.int64],
-    ) -> ArmScores:
-        """From draws with the place of each one's query; NaN scores none, and -1 is nobody's."""
-        missing, unscored = gone.copy(), (own >= 0) & np.isnan(scores)
-        np.add.at(missing, own[unscored], counts[unscored])
-        known = (own >= 0) & ~unscored
-        order = np.lexsort((scores[known], own[known]))  # by query, then by score
-        own, scores, counts = (a[known][order] for a in (own, scores, counts))
-        first = np.ones(len(own), dtype=bool)
-        first[1:] = (np.diff(own) > 0) | (np.diff(scores) > 0)
-        starts = np.flatnonzero(first)
-        row = own[starts]
-        column = np.arange(len(row)) - np.searchsorted(row, row)
-        shape = len(query_ids), int(column.max(initial=-1)) + 1
-        found = cls(tuple(query_ids), np.zeros(shape), np.zeros(shape, dtype=np.int64), missing)
-        found.scores[row, column] = scores[starts]
-        found.counts[row, column] = np.add.reduceat(counts, starts) if len(starts) else 0
-        return found
+    def _drawn(self) -> pa.Table:
+        """A row for each score of a query that was drawn."""
+        row, column = np.nonzero(self.counts)
+        ids = pa.array(self.query_ids, pa.string()).take(row)
+        columns = [ids, self.counts[row, column], self.scores[row, column]]
+        return pa.table(columns, schema=_SCHEMA)
 
     @property
     def n(self) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from leakbound.store import Arm, DrawnPart, Part
 from leakbound.types import (
     Generate,
+    Headway,
     JsonObject,
     Keeps,
     Progress,
@@ -157,13 +158,15 @@ class Meter:
         told = self._draws > self._asked  # of one draw each there is nothing to tell
         distinct = self._distinct / self._draws if told else None
         self.progress(
-            self.phase,
-            done,
-            self.total,
-            self.unit,
-            tokens=self._tokens,
-            distinct=distinct,
-            share=self._share(),
+            Headway(
+                self.phase,
+                done,
+                self.total,
+                self.unit,
+                tokens=self._tokens,
+                distinct=distinct,
+                share=self._share(),
+            )
         )
 
     def _share(self) -> float | None:

@@ -30,6 +30,7 @@ from leakbound.types import (
     Decoding,
     Failure,
     Generate,
+    Headway,
     Measures,
     Opener,
     Probes,
@@ -157,9 +158,9 @@ def prove_arm(
     """
     scorer, name = search.scorer, slug(search.scorer)
     asked = list(_asked(arm, search))
-    progress(f"proving {arm.name}", 0, len(asked), "questions")
+    progress(Headway(f"proving {arm.name}", 0, len(asked), "questions"))
     if arm.proofs.stored.has(name, arm.proofs.made_from(asked, search.forwards)):
-        progress(f"proving {arm.name}", len(asked), len(asked), "questions")
+        progress(Headway(f"proving {arm.name}", len(asked), len(asked), "questions"))
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
     kept = ((one, begun.get(one.key)) for one in asked)
@@ -183,7 +184,7 @@ def prove_arm(
         else:
             known[job.asked] = found
             begun.put(job.asked.key, found)
-        progress(f"proving {arm.name}", done, len(asked), "questions")
+        progress(Headway(f"proving {arm.name}", done, len(asked), "questions"))
     searched = [one for one in asked if one in known]
     arm.proofs.write(name, [known[one] for one in searched], searched, search.forwards)
     begun.remove()

@@ -37,7 +37,7 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import Completion, Decoding, JsonObject, Progress, Query, Sample
+from leakbound.types import Completion, Decoding, Headway, JsonObject, Progress, Query, Sample
 
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
@@ -137,12 +137,15 @@ class QueryPlan:
     def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
         loading = self.asked.study.settings.loading
         source = self.rewritings.open(loading, self.asked.study.trusted)
-        self.progress("rewriting", 0, len(benchmark.prompts), "questions")
+        number = len(benchmark.prompts)
+        self.progress(Headway("rewriting", 0, number, "questions"))
         # A list may be about questions that a limit left out, which is no misspelling.
         known = benchmark.prompts + (benchmark.left_out if source.finite else ())
         filters = self.rewritings.filters(loading)
         found = gather(source, known, number=self.number, seed=self._seed, filters=filters)
-        self.progress("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
+        self.progress(
+            Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
+        )
         return tuple(found[: len(benchmark.prompts)])
 
     def _selected(

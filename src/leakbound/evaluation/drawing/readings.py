@@ -21,6 +21,7 @@ from leakbound.types import (
     Draws,
     Failure,
     Generate,
+    Headway,
     Progress,
     Prompt,
     Query,
@@ -133,13 +134,13 @@ class _Pass:
         """Some of `todo` at a time; between two of them what is known may be saved."""
         model = next(model for model, greedy in MODELS.items() if greedy == self.arm.key)
         for at in range(0, len(todo), size):
-            self.progress(f"{doing} {model}", at, len(todo), unit)
+            self.progress(Headway(f"{doing} {model}", at, len(todo), unit))
             self._unsaved = True
             yield todo[at : at + size]
             if time.monotonic() - self._saved > _SAVE_SECONDS:
                 self.save()
         if todo:
-            self.progress(f"{doing} {model}", len(todo), len(todo), unit)
+            self.progress(Headway(f"{doing} {model}", len(todo), len(todo), unit))
 
 
 _BATCH = 64
@@ -161,7 +162,7 @@ def retain_recall(
     by_id = {prompt.id: prompt for prompt in prompts}
     total = 0.0
     for start in range(0, len(prompts), _BATCH):
-        progress("answering retain", start, len(prompts), "questions")
+        progress(Headway("answering retain", start, len(prompts), "questions"))
         queries = [Query.original(prompt) for prompt in prompts[start : start + _BATCH]]
         for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose="utility")):
             if isinstance(result, Failure):
@@ -169,5 +170,5 @@ def retain_recall(
             text = result.completions[0].text
             (score,) = score_texts(scorer, [text], by_id[result.query.prompt_id])
             total += score or 0.0
-    progress("answering retain", len(prompts), len(prompts), "questions")
+    progress(Headway("answering retain", len(prompts), len(prompts), "questions"))
     return total / len(prompts)

@@ -70,7 +70,17 @@ from leakbound.store.inputs import (
     read_attack_queries,
     write_attack_queries,
 )
-from leakbound.types import Decoding, Generate, Measures, Progress, Prompt, Query, Scorer, silent
+from leakbound.types import (
+    Decoding,
+    Generate,
+    Headway,
+    Measures,
+    Progress,
+    Prompt,
+    Query,
+    Scorer,
+    silent,
+)
 
 CONFIDENCE = 0.9  # of the lower bounds that steer: a ranking, no statement
 FORWARDS = 0.5
@@ -213,21 +223,14 @@ def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
     most = hunt.budget * len(fields)
     spent, read = Counter[str](), Counter[str]()
 
-    def progress(
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-        share: float | None = None,
-    ) -> None:
-        spent[phase], read[phase] = round(done), tokens
-        hunt.progress("searching", spent.total(), most, unit, tokens=read.total())
+    def progress(now: Headway) -> None:
+        spent[now.phase], read[now.phase] = round(now.done), now.tokens
+        so_far = Headway("searching", spent.total(), most, now.unit, tokens=read.total())
+        hunt.progress(so_far)
 
     rounds = _Rounds(run, trial, replace(hunt, progress=progress))
     best = halve(fields, hunt.budget, rounds.look)
-    hunt.progress("searching", most, most, "draws")
+    hunt.progress(Headway("searching", most, most, "draws"))
     return best
 
 
@@ -368,19 +371,9 @@ def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> 
 
 def _in_draws(progress: Progress, draws: float) -> Progress:
     """Progress of proofs, told as that of the draws that they cost."""
-
-    def told(
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-        share: float | None = None,
-    ) -> None:
-        progress(phase, draws * done / max(total, 1), draws, "draws")
-
-    return told
+    return lambda now: progress(
+        Headway(now.phase, draws * now.done / max(now.total, 1), draws, "draws")
+    )
 
 
 def attack_questions(

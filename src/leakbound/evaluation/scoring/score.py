@@ -24,7 +24,7 @@ from leakbound.scorers import (
 from leakbound.scorers.threshold import Logged
 from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
 from leakbound.study import Loading
-from leakbound.types import JsonObject, Progress, Prompt, Scorer, different, silent
+from leakbound.types import Headway, JsonObject, Progress, Prompt, Scorer, different, silent
 
 
 def scorers_for(
@@ -230,8 +230,10 @@ def score_run(
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
-        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"), at)
-    progress("scoring", total, total, "parts")
+        score_arm(
+            arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
+        )
+    progress(Headway("scoring", total, total, "parts"))
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:

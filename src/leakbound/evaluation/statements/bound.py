@@ -31,7 +31,7 @@ from leakbound.store import (
     holding,
     read_calibration,
 )
-from leakbound.types import Progress, Scorer, silent
+from leakbound.types import Headway, Progress, Scorer, silent
 
 
 @holding("bound")
@@ -65,11 +65,11 @@ def bound_run(
         if row.scorer in known:
             rows[row.scorer].append(row)
     for done, scorer in enumerate(todo):
-        progress("bounding", done * len(arms), jobs, "arms × scorers")
+        progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
         with raced_once():
             evidence = RunEvidence(run, scorer, arms)
             rows[scorer.name] = list(_rows(evidence, calibration_of(run, scorer), confidence))
-    progress("bounding", jobs, jobs, "arms × scorers")
+    progress(Headway("bounding", jobs, jobs, "arms × scorers"))
     made_from = {
         "confidence": confidence,
         "scores": [row for made in every.values() for row in made["scores"]],
