@@ -17,7 +17,7 @@ from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.reporting import write_report
 from leakbound.scorers import connect, make_scorer
-from leakbound.store import Run, row_scores
+from leakbound.store import Run
 from leakbound.types import Prompt, Scorer
 
 GOALS = 20
@@ -90,7 +90,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     run = scored(tmp_path / "r")
     slug = scoring.slug(make_scorer(SPEC))
     changed = WordClassifier(weights="w2")
-    before = run.arms["target"].scored.stored.digest(slug), row_scores(run.arms["target"], slug)
+    before = run.arms["target"].scored.stored.digest(slug), run.arms["target"].scored.rows(slug)
     with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
         score_run(run, asking(changed))
     run.arms["target"].scored.stored.file(slug).unlink()
@@ -99,7 +99,7 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     assert changed.batches == []
     run.arms["greedy"].scored.stored.file(slug).unlink()
     score_run(run, asking(changed))
-    after = run.arms["target"].scored.stored.digest(slug), row_scores(run.arms["target"], slug)
+    after = run.arms["target"].scored.stored.digest(slug), run.arms["target"].scored.rows(slug)
     assert after[1] == before[1]
     assert after[0] != before[0]  # estimates of the other model's scores are not of these
     assert run.arms["target"].scored.model(slug)["weights"] == "w2"

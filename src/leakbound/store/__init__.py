@@ -13,7 +13,7 @@ from leakbound.store.arm_key import (
     ArmKey,
 )
 from leakbound.store.current import calibration_file, read_calibration
-from leakbound.store.draws import leaking, row_scores, scorers_of_arm
+from leakbound.store.draws import leaking
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
@@ -116,8 +116,6 @@ __all__ = [
     "read_sealed",
     "read_value",
     "read_values",
-    "row_scores",
-    "scorers_of_arm",
     "sha256",
     "write_accepted",
     "write_json",

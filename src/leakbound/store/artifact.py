@@ -109,6 +109,7 @@ class Artifact(Generic[T]):
     owner: JsonObject = field(default_factory=dict)
     again: str = ""
     ending: str = ".parquet"
+    _read: dict[str, tuple[tuple[int, ...], pa.Table]] = field(default_factory=dict, init=False)
 
     def file(self, name: str) -> Path:
         """Where one is kept."""
@@ -116,7 +117,11 @@ class Artifact(Generic[T]):
 
     def has(self, name: str, made_from: JsonObject) -> bool:
         """True if what lies there, whole, was made from just this."""
-        return tables.is_made_from(self.file(name), {**self.owner, **made_from})
+        try:
+            self.table(name)
+            return tables.says(self.meta(name), made_from)
+        except DamagedError:
+            return False
 
     def meta(self, name: str) -> Mapping[str, Json]:
         """What made one; DamagedError unless it is there, as it was written, and the owner's."""
@@ -130,10 +135,14 @@ class Artifact(Generic[T]):
             return {}
 
     def table(self, name: str) -> pa.Table:
-        """All rows; DamagedError, with the remedy, unless they are there as they were written."""
-        table = tables.read_table(self.file(name), self.again)
-        self.meta(name)
-        return table
+        """All rows; DamagedError, with the remedy, unless they are there as they were written.
+
+        They are read once, as long as the file stays what it is.
+        """
+        if (now := _state(self.file(name))) != self._read.get(name, ((), None))[0] or not now:
+            self._read[name] = now, tables.read_table(self.file(name), self.again)
+            self.meta(name)
+        return self._read[name][1]
 
     def values(self, name: str) -> Iterator[T]:
         """What is stored; nothing where there is no file."""
@@ -156,3 +165,12 @@ class Artifact(Generic[T]):
         """What is kept until a table that is made from this is stored."""
         owner = {**self.owner, **made_from, "slug": name}
         return Begun(Journal(self.folder / f"{name}.jsonl", owner), kind)
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    """What differs once a file was written anew; nothing of one that is not there."""
+    try:
+        stat = file.stat()
+    except OSError:
+        return ()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leakbound.errors import InputError
-from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.columns import schema_of, to_pandas, values_of
 from leakbound.types import Completion
@@ -107,32 +105,9 @@ def scores_of(arms: tuple[Arm, ...]) -> DrawTable[ScoreRow]:
 
 
 def _scores(arm: Arm) -> Iterator[pa.Table]:
-    for scorer, file in score_files(arm):
-        table = tables.read_table(file)
+    for scorer, slug in arm.scored.scorers():
+        table = arm.scored.stored.table(slug)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))
-
-
-def row_scores(arm: Arm, slug: str) -> list[float | None]:
-    """The stored scores, one for each completion in the order of the parts."""
-    found: list[float | None] = arm.scored.stored.table(slug)["score"].to_pylist()
-    return found
-
-
-def score_files(arm: Arm) -> Iterator[tuple[str, Path]]:
-    """(scorer, file) of every scorer whose scores are stored of just the completions there are.
-
-    DamagedError where a file of scores is not as it was written: whose they are is unknown.
-    """
-    for file in sorted((arm.folder / "scores").glob("*.parquet")):
-        tables.read_table(file, tables.SCORED_AGAIN)
-        name = tables.read_meta(file).get("scorer")
-        if isinstance(name, str) and arm.scored.has(name, file.stem):
-            yield name, file
-
-
-def scorers_of_arm(arm: Arm) -> list[str]:
-    """The scorers of `score_files`."""
-    return [name for name, _ in score_files(arm)]
 
 
 def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:

@@ -175,6 +175,21 @@ class Scores:
                 made_from = {**self._made_from(scorer, done), "model": model or {}}
                 self.stored.write(slug, pa.concat_tables(pieces), made_from)
 
+    def scorers(self) -> Iterator[tuple[str, str]]:
+        """(scorer, slug) of every scorer whose scores are stored of just the completions there are.
+
+        DamagedError where a file of scores does not say whose they are.
+        """
+        for file in sorted(self.stored.folder.glob("*.parquet")):
+            name = self.stored.meta(file.stem).get("scorer")
+            if isinstance(name, str) and self.says(name, file.stem):
+                yield name, file.stem
+
+    def rows(self, slug: str) -> list[float | None]:
+        """The stored scores, one for each completion in the order of the parts."""
+        found: list[float | None] = self.stored.table(slug)["score"].to_pylist()
+        return found
+
     def model(self, slug: str) -> JsonObject | None:
         """What the model was that gave the stored scores; None where no whole file has any."""
         found = self.stored.known(slug).get("model")
@@ -184,14 +199,17 @@ class Scores:
         """True if scores are stored, whole, of just the completions that are there."""
         return self.stored.has(slug, self._made_from(scorer))
 
+    def says(self, scorer: str, slug: str) -> bool:
+        """True if the scores stored there say that they are of just the completions there are."""
+        return tables.says(self.stored.known(slug), self._made_from(scorer))
+
     def digest(self, scorer: str, slug: str) -> str | None:
         """A digest of the stored scores; None where there are none of just what is there.
 
         DamagedError where their file is there and not as it was written.
         """
         digest = self.stored.digest(slug)
-        fits = digest and tables.says(self.stored.meta(slug), self._made_from(scorer))
-        return digest if fits else None
+        return digest if digest and self.says(scorer, slug) else None
 
     def _parts(self, scorer: str, slug: str) -> int:
         """How many parts, from the first on, the stored scores are about."""

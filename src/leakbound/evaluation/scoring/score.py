@@ -22,7 +22,7 @@ from leakbound.scorers import (
     score_ranges,
 )
 from leakbound.scorers.threshold import Logged
-from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
+from leakbound.store import Arm, Run, holding
 from leakbound.study import Loading
 from leakbound.types import Headway, JsonObject, Progress, Prompt, Scorer, different, silent
 
@@ -64,7 +64,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
     Those of the run's last command come first.
     """
-    stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
+    stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
     named = run.study.scorers or run.record.scorers
     order = [name for name in named if name in everywhere]
@@ -207,7 +207,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
             + " Import what has both."
         )
-    given = iter(row_scores(arm, slug(base)))
+    given = iter(arm.scored.rows(slug(base)))
     cut = cast(Threshold, scorer).cut
     arm.scored.write(
         scorer.name,
