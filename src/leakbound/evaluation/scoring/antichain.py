@@ -66,10 +66,10 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking
 
 
 def _disjoint(events: Events) -> Events:
-    """Those of which no other is the beginning."""
-    known = {len(ids) for ids in events}
-    return {
-        ids: event
-        for ids, event in events.items()
-        if not any(ids[:length] in events for length in known if length < len(ids))
-    }
+    """Those of which no other is the beginning, in the order in which they came."""
+    kept: set[tuple[int, ...]] = set()
+    last: tuple[int, ...] | None = None
+    for ids in sorted(events):  # what begins with a text follows it at once
+        if last is None or ids[: len(last)] != last:
+            kept.add(last := ids)
+    return {ids: event for ids, event in events.items() if ids in kept}
