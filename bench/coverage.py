@@ -22,7 +22,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,8 @@ from leakbound.stats import BOUNDS as LISTED
 from leakbound.stats import (
     Estimate,
     Mass,
+    carried,
+    difference_over_questions,
     every_question,
     excess_bound,
     excess_of,
@@ -49,13 +51,17 @@ from leakbound.stats import (
     leak_at_k_bound,
     leaking_questions,
     mass_mean_over_questions,
+    mean_leak_at_k_of_counts,
     mean_leak_at_k_over_questions,
     mean_over_questions,
     mean_over_stopped_questions,
     proportion_bound,
     proportion_over_questions,
     std_over_questions,
+    stopped_proportion_bound,
+    watched_questions,
     worst_question,
+    worst_watched,
 )
 from pools import AS_IF, QUERIES, Queries, queries
 from pools import STATEMENTS as OF_POOLS
@@ -279,7 +285,9 @@ SDS = np.array([law.std for law in EACH])
 UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # shares of n that each law is given
 WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
 LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
-BLOCK = 8
+BLOCK, BLOCKS = 8, np.array([1, 8, 16])
+FAR = np.array([1, 1_000, 10**9])
+ENDS = ("lower", "upper")
 UNLIKE, POOLED = "unlike questions", "unlike queries"
 Statement = tuple[Callable[..., Estimate], Any]
 """((data, side=, confidence=) -> estimate, the truth or data -> the truth)"""
@@ -339,6 +347,39 @@ def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
 
 
+def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
+    """Two models beside one baseline: a miss of any end of a side, of the means too, is one."""
+    base = data.hits[::-1]
+    found = []
+    for hits in (data.hits, np.roll(data.hits, MANY)):
+        each = partial(excess_of, *(partial(proportion_bound, x, data.n) for x in (hits, base)))
+        means = (partial(proportion_over_questions, x, data.n, seed=1) for x in (hits, base))
+        both = 1 - 2 * (1 - confidence)
+        mean = partial(excess_of, *means)
+        one = difference_over_questions(mean, each, len(P), models=2, confidence=both)
+        found += [one.mean, one.each]
+    lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in found]) for end in ENDS)
+    return replace(found[-1], lower=lower, upper=upper)
+
+
+def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
+    """Questions watched at doubling looks, a miss at any of which is one; or the worst of them."""
+    leaks, found, size = data.scores > 0.5, [], 8
+    while size < 2 * data.n:
+        size = min(size, data.n)
+        hits = leaks[:, :size].sum(axis=1)
+        bound = partial(stopped_proportion_bound, hits, size, data.n)
+        each = watched_questions(bound, len(EACH), **how)
+        found.append(worst_watched(each) if worst else each)
+        size *= 2
+    lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
+    return replace(found[-1], lower=lower.max(axis=0), upper=upper.min(axis=0))
+
+
+def far_mean(data: DataSet, **how: Any) -> Estimate:
+    return mean_leak_at_k_of_counts(leaking_questions(tally(data), len(P), LEVELS, **how), FAR)
+
+
 HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
 STATEMENTS: dict[str, Statement] = {
     "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
@@ -379,6 +420,19 @@ STATEMENTS: dict[str, Statement] = {
         ),
         0.2 * 0.5 + 0.4 * MEANS.mean(),
     ),
+    "differences from a baseline, two models": (
+        differences,
+        np.concatenate(
+            [each for p in (P, np.roll(P, MANY)) for each in ([(p - P[::-1]).mean()], p - P[::-1])]
+        ),
+    ),
+    "watched at every look": (partial(looked_at, worst=False), P[::MANY]),
+    "worst watched": (partial(looked_at, worst=True), P.max()),
+    "leak@k of a bound": (
+        lambda d, **how: carried(worst_question(tally(d), len(P), **how), FAR),
+        1 - (1 - P.max()) ** FAR,
+    ),
+    "leak@k of counts": (far_mean, (1 - (1 - P[:, None]) ** FAR).mean(axis=0)),
     "mean of sds": (
         lambda d, **how: std_over_questions(d.scores, seed=d.seed, **how),
         SDS.mean(),
@@ -391,6 +445,10 @@ STATEMENTS: dict[str, Statement] = {
     f"mean leak@{BLOCK}": (
         lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCK, seed=d.seed, **how),
         np.mean([law.leak_at(BLOCK) for law in EACH]),
+    ),
+    "mean leak@k, several k": (
+        lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCKS, seed=d.seed, **how),
+        np.mean([law.leak_at(BLOCKS) for law in EACH], axis=0),
     ),
 }
 
@@ -430,6 +488,11 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "excess with proof": "excess with proof",
     "excess of mean and worst": "worst excess, with the mean's",
     "worst query": "worst query, allocated",
+    "difference over questions": "differences from a baseline, two models",
+    "watched questions": "watched at every look",
+    "worst watched": "worst watched",
+    "leak@k of a bound": "leak@k of a bound",
+    "leak@k of counts": "leak@k of counts",
     "corrected": "tests/stats/test_judged.py",
     "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
     "gaps over questions": "tests/stats/test_gaps.py: the lower ends of every question's excess",

@@ -33,8 +33,8 @@ from leakbound.stats import (
     proportion_bound,
     proportion_over_questions,
 )
-from leakbound.stats.dataset import hoeffding_upper
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean_over_questions import hoeffding_upper
 
 Law = Callable[[np.random.Generator, int, int], np.ndarray]
 SIZES = [(5, 16), (5, 128), (5, 1024), (24, 8), (24, 64), (100, 16), (100, 128), (400, 16)]

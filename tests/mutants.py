@@ -45,9 +45,15 @@ GUARDED = (
     "leakbound.losses.likelihood.x_*",
     "leakbound.losses.preference.x_npo*",
     "leakbound.sampling.prove.x*_Hunt*_goes_on*",
-    "leakbound.stats.beyond.x_*",
-    "leakbound.stats.dataset.x__either_upper*",
+    "leakbound.stats.comparing.x_difference_over_questions*",
+    "leakbound.stats.comparing.x_excess_of_mean_and_worst*",
+    "leakbound.stats.far.x_*",
+    "leakbound.stats.mean_over_questions.x__either_upper*",
+    "leakbound.stats.mean_over_questions.x_mean_leak_at_k_over_questions*",
+    "leakbound.stats.proof.x_excess_with_proof*",
+    "leakbound.stats.proof.x_raised*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
+    "leakbound.stats.watching.x_*",
 )
 DEAD = ("killed", "timeout", "segfault", "suspicious")
 

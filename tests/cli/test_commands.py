@@ -15,7 +15,7 @@ from commands import SMALL, Result, done, leakbound
 
 from leakbound.cli import console
 from leakbound.evaluation.statements.rows import ALL_K
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import Arm, Run
 from leakbound.types import Headway, during
 

@@ -12,7 +12,7 @@ import pytest
 from commands import done, leakbound, refused
 from scipy import stats
 
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import Run, write_sealed
 from tiny import tiny_model_folder
 

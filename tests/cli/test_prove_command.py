@@ -10,7 +10,7 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from estimates import rows
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import EstimateRow, Run
 
 

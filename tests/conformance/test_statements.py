@@ -61,6 +61,7 @@ ROWS: dict[str, Statement] = {
     "every, dependent": of_listed("every question", independent=False),
     "leaking": of_listed("leaking questions", x=0.3),
     "mean, stopped": of_listed("mean over stopped questions"),
+    "watched": of_listed("watched questions"),
     "mean": mean_over_questions,
     "mean, weighted": partial(mean_over_questions, weights=np.arange(1.0, 7.0)),
     "mean of proportions": of_hits,
@@ -68,14 +69,18 @@ ROWS: dict[str, Statement] = {
     "mean deviation": std_over_questions,
     "mean + sd": expectation_deviation_over_questions,
     "mean leak@3": lambda *args, **how: mean_leak_at_k_over_questions(args[0], 3, *args[1:], **how),
+    "mean leak@k": lambda *args, **how: mean_leak_at_k_over_questions(
+        args[0], [3, 1], *args[1:], **how
+    ),
 }
 KEYED = {
     "mean",
     "mean leak@3",
+    "mean leak@k",
     "mean deviation",
     "mean + sd",
 }  # whose bounds meet each question's draws in an order
-ENTRY_A_QUESTION = {"every", "every, dependent"}
+ENTRY_A_QUESTION = {"every", "every, dependent", "watched"}
 QUESTIONS, DRAWS = 6, 40
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
 SCORES[0] = 0
@@ -86,6 +91,7 @@ LISTED = {
     "every question",
     "leaking questions",
     "mean over stopped questions",
+    "watched questions",
     "mean over questions",
     "proportion over questions",
     "leak@k over questions",
@@ -162,7 +168,8 @@ def test_counts_and_the_order_of_draws_and_questions_are_only_notation(name: str
         plain = ends(ROWS[name](SCORES, side="both", **{k: np.sort(v) for k, v in keys.items()}))
         mixed = ends(ROWS[name](SCORES[order], side="both", **keys))
         for end, want in zip(mixed, plain, strict=True):
-            np.testing.assert_allclose(end, want[order] if len(want) > 1 else want, atol=1e-12)
+            sorted_so = want[order] if name in ENTRY_A_QUESTION else want
+            np.testing.assert_allclose(end, sorted_so, atol=1e-12)
 
 
 @every_statement

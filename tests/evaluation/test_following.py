@@ -8,78 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from canned import CannedEngine
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate, following
-from leakbound.evaluation.following import SeenParts, follow, watched, worst_of
-from leakbound.evaluation.statements.fixed import Stopped
-from leakbound.store import ArmScores, Run
+from leakbound.evaluation.following import SeenParts, follow
+from leakbound.store import Run
 from leakbound.study import Until
 from leakbound.types import Prompt
 
-ALPHA, SIMULATED, QUESTIONS = 0.1, 250, 2
-PART, PARTS = 8, 32  # draws of a question in a part, and parts of it
-CAP = PART * PARTS
 ANN, NOBODY = "Ann did", "nobody did"
-
-
-def looks(values: NDArray[np.float64], law: list[float], seed: int) -> list[ArmScores]:
-    """What lies there after every part, of as many questions as are simulated, at once."""
-    rows = SIMULATED * QUESTIONS
-    drawn = np.random.default_rng(seed).multinomial(PART, law, size=(PARTS, rows)).cumsum(axis=0)
-    ids = tuple(map(str, range(rows)))
-    each, none = np.tile(values, (rows, 1)), np.zeros(rows, np.int64)
-    return [ArmScores(ids, each, counts, none) for counts in drawn]
-
-
-def errors(each: list[stats.Estimate], truth: float) -> float:
-    """In which share of the simulations any interval failed at any look."""
-    wrong = [(np.asarray(e.lower) > truth) | (np.asarray(e.upper) < truth) for e in each]
-    return float(np.any(wrong, axis=0).reshape(SIMULATED, QUESTIONS).any(axis=1).mean())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("p", [pytest.param(0.02, marks=pytest.mark.thorough), 0.3])
-def test_whoever_looks_after_every_part_is_wrong_no_oftener_than_is_said(p: float) -> None:
-    """And would be with bounds for a fixed n, each of them right by itself."""
-    seen = looks(np.array([0.0, 1.0]), [1 - p, p], seed=7)
-    how = {"questions": QUESTIONS, "confidence": 1 - ALPHA}
-    assert errors([watched(Stopped(s, True, CAP), **how) for s in seen], p) <= ALPHA
-    each = 1 - ALPHA / QUESTIONS
-    peeked = [stats.proportion_bound(s.hits, s.n, confidence=each, side="both") for s in seen]
-    assert errors(peeked, p) > 1.5 * ALPHA
-    assert errors(peeked[-1:], p) <= 1.2 * ALPHA  # of 250 simulations
-
-
-def test_so_it_is_for_means() -> None:
-    values, law = np.array([0.0, 0.3, 1.0]), [0.6, 0.3, 0.1]
-    seen = looks(values, law, seed=11)
-    how = {"questions": QUESTIONS, "confidence": 1 - ALPHA}
-    early = [s for i, s in enumerate(seen) if i % 4 == 3 and i < PARTS - 1]
-    found = [watched(Stopped(s, False, CAP), **how) for s in early]
-    assert errors(found, float(values @ law)) <= ALPHA
-
-
-def test_every_side_of_every_question_has_its_share_of_alpha() -> None:
-    """To the last digit those of the any-time bound at half of alpha/(2N), N all that are asked."""
-    hits, n = np.array([0, 3, 40]), np.array([64, 64, 64])
-    scores = ArmScores(
-        ("a", "b", "c"), np.tile([0.0, 1.0], (3, 1)), np.stack([n - hits, hits], 1), 0 * n
-    )
-    found = watched(Stopped(scores, True, cap=128), 10, confidence=0.9)
-    by_hand = stats.proportion_bound(
-        hits, n, confidence=1 - 0.1 / 10 / 2, side="both", method="any-time"
-    )
-    assert np.allclose(found.lower, by_hand.lower, rtol=0, atol=1e-12)
-    assert np.allclose(found.upper, by_hand.upper, rtol=0, atol=1e-12)
-    assert (found.confidence, found.about.jointly) == (0.9, True)
-    worst = worst_of(found)
-    assert (worst.value, worst.n) == (40 / 64, 192)
-    assert (worst.lower, worst.upper) == (by_hand.lower[2], by_hand.upper[2])
-    assert worst.about.estimand == "leak probability, largest of 3"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +75,7 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
         target = next(one for one in look.arms if one.arm == "target")
         assert target.parts == part.number + 1
         assert len(found.grid.rows) == len(found.query_ids)
-        worst = worst_of(found.each)
+        worst = stats.worst_watched(found.each)
         widths.append(float(worst.upper) - float(worst.lower))
         before.append(
             growing / "arms" / "target" / "completions" / f"part-{part.number:05d}.parquet"
@@ -231,13 +170,13 @@ def test_where_it_steers_its_stored_scores_are_those_of_the_last_look(tmp_path: 
 def test_what_was_said_of_the_same_draws_is_not_made_again(
     growing: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, bounded = [], following.watched
+    calls, bounded = [], stats.watched_questions
 
     def counted(*args: Any, **how: Any) -> stats.Estimate:
         calls.append(args)
         return bounded(*args, **how)
 
-    monkeypatch.setattr(following, "watched", counted)
+    monkeypatch.setattr(stats, "watched_questions", counted)
     seen = SeenParts()
     put(growing, finished, 0)
     first, same = (follow(Run.open(growing), seen).so_far for _ in range(2))

@@ -7,11 +7,11 @@ import pytest
 from opened import charts, details, question
 
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.views.by_question import by_question, targets_of
-from leakbound.evaluation.views.course import courses, sizes_of
-from leakbound.evaluation.views.covers import covered, not_covered
-from leakbound.evaluation.views.marks import leaking_words, pieces
+from leakbound.evaluation.views.draws import courses, sizes_of
+from leakbound.evaluation.views.grids import by_question, targets_of
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.remarks import covered, not_covered
+from leakbound.evaluation.views.texts import leaking_words, pieces
 from leakbound.evaluation.views.view import Question, View
 from leakbound.reporting.page import render
 from leakbound.store import ArmScores, Run

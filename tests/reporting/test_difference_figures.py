@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leakbound.evaluation.views.compared_verdict import ModelMoves, Move, Moved
+from leakbound.evaluation.views.compared import ModelMoves, Move, Moved
 from leakbound.evaluation.views.table import Interval
 from leakbound.reporting.difference_figures import difference_figures
 

@@ -18,7 +18,7 @@ from test_report_page import Page
 from estimates import rows
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.views.asked_grids import (
+from leakbound.evaluation.views.asked import (
     gaps_grid,
     protocols_grid,
     rewritten_grid,

@@ -22,8 +22,7 @@ from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import verdicts
 from leakbound.evaluation.views.words import model_name, named
 from leakbound.reporting import write_report
-from leakbound.reporting.page import render
-from leakbound.reporting.terms import TERMS, terms_of
+from leakbound.reporting.page import TERMS, render, terms_of
 from leakbound.store import Run
 from leakbound.text.figures import tied
 from leakbound.types import Decoding

@@ -23,6 +23,26 @@ DECODINGS = [
     Decoding(max_new_tokens=4, temperature=0.8, top_k=5, top_p=0.9),
     Decoding(max_new_tokens=4, adaptive_temperature=0.7),
 ]
+ONE_STEP = [
+    Decoding(),
+    Decoding(temperature=0.4),
+    Decoding(temperature=2.5),
+    Decoding(top_k=2),
+    Decoding(top_k=3),
+    Decoding(top_k=7, temperature=0.5),
+    Decoding(top_p=0.1),
+    Decoding(top_p=0.5),
+    Decoding(top_p=0.6),
+    Decoding(top_p=0.61),
+    Decoding(top_p=0.8),
+    Decoding(top_p=0.9),
+    Decoding(top_p=0.99, temperature=1.5),
+    Decoding(top_k=5, top_p=0.8, temperature=0.7),
+    Decoding(top_k=4, top_p=0.7, temperature=1.5),
+    Decoding(temperature=0),
+    Decoding(top_k=1),
+]
+"""Laws of a next token; `.5 + .3` of the tests' table reaches .8 in spite of rounding."""
 
 
 @cache

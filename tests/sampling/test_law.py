@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from sampling_tables import next_law
+from sampling_tables import ONE_STEP, next_law
 
 from leakbound.sampling.law import Law, certain_law, kept_tokens
 from leakbound.sampling.next_token import pick
 from leakbound.types import Decoding
 
 ONE = np.ones(1, dtype=np.int64)
-DECODINGS = [
-    Decoding(),
-    Decoding(temperature=0.4),
-    Decoding(temperature=2.5),
-    Decoding(top_k=3),
-    Decoding(top_k=7, temperature=0.5),
-    Decoding(top_p=0.5),
-    Decoding(top_p=0.9),
-    Decoding(top_p=0.99, temperature=1.5),
-    Decoding(top_k=5, top_p=0.8, temperature=0.7),
-    Decoding(temperature=0),
-    Decoding(top_k=1),
-]
 
 
 def law_of(
@@ -59,7 +47,7 @@ def adversaries(rng: np.random.Generator, size: int) -> list[np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
 @pytest.mark.parametrize("margin", [1e-5, 0.02, 0.3])
 def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin: float) -> None:
     rng = np.random.default_rng(0)
@@ -77,7 +65,7 @@ def test_floors_hold_for_all_logits_within_the_margin(decoding: Decoding, margin
             assert (floor <= moved + 1e-9).all(), (logits, direction)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
 def test_floors_lose_no_more_than_the_margin_where_nothing_is_in_doubt(decoding: Decoding) -> None:
     rng = np.random.default_rng(1)
     margin = 1e-7
@@ -110,7 +98,7 @@ def test_a_tied_maximum_is_no_certain_choice() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
 def test_without_margin_nothing_is_in_doubt(decoding: Decoding) -> None:
     logits = np.round(np.random.default_rng(2).normal(0, 1, (20, 9)))  # ties
     law = law_of(logits, decoding, 0.0)
@@ -119,13 +107,10 @@ def test_without_margin_nothing_is_in_doubt(decoding: Decoding) -> None:
         assert np.allclose(got, truth(row, decoding), atol=1e-12)
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
 @pytest.mark.parametrize("margin", [50.0, math.inf])
 def test_an_endless_margin_leaves_nothing_certain(decoding: Decoding, margin: float) -> None:
-    adaptive = Decoding(
-        temperature=decoding.temperature, top_p=decoding.top_p, top_k=decoding.top_k,
-        adaptive_temperature=0.9,
-    )  # fmt: skip
+    adaptive = replace(decoding, adaptive_temperature=0.9)
     for each in (decoding, adaptive):
         law = law_of(np.array([[3.0, 1.0, 0.0], [9.0, 0.0, 0.0]]), each, margin)
         assert (torch.exp(law.floor) < 1e-8).all()
@@ -165,7 +150,7 @@ def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
     assert doubtful.floor[0, 1] == -math.inf
 
 
-@pytest.mark.parametrize("decoding", DECODINGS[3:9], ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP[3:9], ids=lambda d: d.name)
 @pytest.mark.parametrize("margin", [1e-5, 0.5])
 def test_few_tokens_looked_at_tell_the_same_as_all(decoding: Decoding, margin: float) -> None:
     rng = np.random.default_rng(4)
@@ -181,17 +166,14 @@ def test_few_tokens_looked_at_tell_the_same_as_all(decoding: Decoding, margin: f
     assert told
 
 
-@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+@pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)
 def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
     rng = np.random.default_rng(5)
     logits, margin = torch.from_numpy(rng.normal(0, 1.5, (30, 12))), 0.05
     rows, u = np.repeat(np.arange(30), 5), rng.random(150)
     before, depth = rng.uniform(0, 1, 30), np.full(30, 2)
     for adaptive in (None, 0.5):
-        each = Decoding(
-            temperature=decoding.temperature, top_p=decoding.top_p, top_k=decoding.top_k,
-            adaptive_temperature=adaptive,
-        )  # fmt: skip
+        each = replace(decoding, adaptive_temperature=adaptive)
         picks = pick(logits, each, rows, u, (before, depth), margin)
         law = certain_law(logits, each, before, depth, margin)
         assert np.allclose(picks.floor, law.floor[rows, picks.tokens], atol=1e-12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sampling_tables import ONE_STEP, next_law
 from scipy import stats
 
 from leakbound.sampling.next_token import Picks, pick
@@ -18,45 +19,14 @@ def draw(probabilities: list[float], decoding: Decoding, n: int = 20_000) -> Pic
     return pick(logits, decoding, np.zeros(n, np.int64), u, (np.zeros(1), np.ones(1, np.int64)))
 
 
-def law(decoding: Decoding, probabilities: list[float]) -> np.ndarray:
-    """The distribution, from the definition in `Decoding`, in plain loops."""
-    weights = [p ** (1 / decoding.temperature) for p in probabilities]
-    order = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
-    if decoding.top_k:
-        order = order[: decoding.top_k]
-    total, kept, mass = sum(weights[i] for i in order), [], 0.0
-    for i in order:
-        kept.append(i)
-        mass += weights[i]
-        if mass >= decoding.top_p * total - 1e-12:
-            break
-    return np.array([weights[i] / mass if i in kept else 0.0 for i in range(len(weights))])
-
-
 P = [0.05, 0.3, 0.0, 0.2, 0.3, 0.15]
 
 
-@pytest.mark.parametrize(
-    "decoding",
-    [
-        Decoding(),
-        Decoding(temperature=0.5),
-        Decoding(temperature=2.0),
-        Decoding(top_k=2),
-        Decoding(top_k=3),
-        Decoding(top_k=5, temperature=0.7),
-        Decoding(top_p=0.6),
-        Decoding(top_p=0.61),
-        Decoding(top_p=0.8),
-        Decoding(top_p=0.1),
-        Decoding(top_k=4, top_p=0.7, temperature=1.5),
-    ],
-    ids=lambda d: d.name,
-)
+@pytest.mark.parametrize("decoding", [d for d in ONE_STEP if not d.greedy], ids=lambda d: d.name)
 def test_evenly_spaced_uniforms_give_the_law(decoding: Decoding) -> None:
     n = 20_000
     picks = draw(P, decoding, n)
-    want = law(decoding, P)
+    want = next_law(P, decoding)
     got = np.bincount(picks.tokens, minlength=len(P)) / n
     assert np.abs(got - want).max() <= 1.5 / n
     assert np.allclose(picks.logprob, np.log(want[picks.tokens]), atol=1e-12)
@@ -101,7 +71,7 @@ def test_large_vocabulary_follows_its_law() -> None:
         logits = torch.from_numpy(np.log(np.maximum(p, 1e-300)))[None]
         u = rng.random(n)
         picks = pick(logits, decoding, np.zeros(n, np.int64), u, (np.zeros(1), np.ones(1, int)))
-        want = law(decoding, list(p)) * n
+        want = next_law(list(p), decoding) * n
         got = np.bincount(picks.tokens, minlength=len(p))
         big = want >= 5
         observed = np.append(got[big], got[~big].sum())

@@ -7,7 +7,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.stats import leak_at_k_bound, mean_bound, survival_bound
-from leakbound.stats.bands import berk_jones, dkw
+from leakbound.stats.tail import berk_jones, dkw
 
 SCORES = np.linspace(0, 1, 100)
 

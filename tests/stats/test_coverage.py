@@ -18,14 +18,13 @@ from leakbound.stats import (
     expectation_deviation_bound,
     leak_at_k_bound,
     mean_bound,
-    mean_over_questions,
     proportion_bound,
     std_bound,
     survival_bound,
 )
-from leakbound.stats.bands import BANDS
 from leakbound.stats.deviation import STD
 from leakbound.stats.mean import MEAN
+from leakbound.stats.tail import BANDS
 
 ALPHA = 0.1
 X = np.array([0.0, 0.05, 0.1, 0.3, 0.5])
@@ -132,17 +131,6 @@ def test_peaked_draws_with_counts_are_covered() -> None:
     counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
     bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9)
     assert misses(bound, 0.2) <= allowed_misses(150, 0.1)
-
-
-def test_pool_of_unequal_questions_is_covered() -> None:
-    rng = np.random.default_rng(7)
-    means = np.linspace(0, 0.5, 10)
-    missed = 0
-    for _ in range(30):
-        scores = rng.random((10, 20)) < means[:, None]
-        bound = mean_over_questions(scores, confidence=0.9, side="both")
-        missed += not bound.lower <= means.mean() <= bound.upper
-    assert missed <= allowed_misses(30, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,13 @@ from leakbound.stats import (
     stopped_leak_at_k_bound,
     survival_bound,
 )
-from leakbound.stats.bands import berk_jones, dkw
 from leakbound.stats.betting import mean_upper, std_upper
-from leakbound.stats.dataset import POOLED
 from leakbound.stats.deviation import grid_variance
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.mean_over_questions import POOLED
 from leakbound.stats.portfolio import Portfolio
 from leakbound.stats.portfolio import mean_upper as portfolio_upper
+from leakbound.stats.tail import berk_jones, dkw
 
 
 def exactly(value: str, tol: float = 1e-12) -> Any:

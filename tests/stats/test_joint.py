@@ -6,14 +6,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
     every_question,
-    excess,
     joint,
-    mean_bound,
-    mean_over_questions,
     proportion_bound,
 )
 
@@ -63,38 +61,33 @@ def test_each_question_is_a_claim_unless_they_were_bound_jointly() -> None:
         joint()
 
 
-def test_excess_takes_opposite_ends_and_adds_errors() -> None:
-    upper = proportion_bound(10, 100, confidence=0.995)
-    lower = proportion_bound(4, 100, confidence=0.995, side="lower")
-    joint = excess(upper, lower)
-    assert joint.upper == upper.upper - lower.lower
-    assert joint.lower == -1
-    assert (joint.side, joint.value) == ("upper", pytest.approx(0.06))
-    assert joint.confidence == pytest.approx(0.99)
-    reverse = excess(lower, upper)
-    assert (reverse.side, reverse.lower) == ("lower", lower.lower - upper.upper)
-    both = [proportion_bound(hits, 100, side="both") for hits in (10, 4)]
-    assert excess(*both).side == "both"
-    assert excess(*both).lower == both[0].lower - both[1].upper
+TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
 
 
-def test_excess_refuses_what_does_not_belong_together() -> None:
-    with pytest.raises(InputError, match="one quantity"):
-        excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
-    with pytest.raises(InputError, match="opposite"):
-        excess(proportion_bound(1, 9), proportion_bound(1, 9))
+@pytest.mark.parametrize("independent", [True, False])
+def test_every_question_gives_each_its_share(independent: bool) -> None:
+    share = 1 - 0.9 ** (1 / 4) if independent else 0.1 / 4
+    for side in ("upper", "lower", "both"):
+        every = every_question(TALLY, 4, confidence=0.9, side=side, independent=independent)
+        alone = TALLY(confidence=1 - share, side=side)
+        np.testing.assert_allclose(every.upper, alone.upper, rtol=1e-12)
+        np.testing.assert_allclose(every.lower, alone.lower, rtol=1e-12)
+        assert (every.confidence, every.side) == (0.9, side)
+    assert every.method == f"Clopper-Pearson, {'Sidak' if independent else 'Bonferroni'} over 4"
+    assert every.about.jointly
+    assert every.target == "every one of these questions, jointly, under this decoding"
 
 
-def test_excess_of_data_set_means() -> None:
-    """Each mean at half of alpha; the difference of the truths lies inside."""
-    rng = np.random.default_rng(5)
-    model, control = rng.beta(2, 6, (8, 60)), rng.beta(1, 9, (8, 60))
-    means = [
-        mean_over_questions(scores, confidence=0.995, side="both") for scores in (model, control)
-    ]
-    beyond = excess(*means)
-    assert beyond.target == "the mean over these questions under this decoding, beyond the control"
-    assert beyond.confidence == pytest.approx(0.99)
-    assert beyond.upper == means[0].upper - means[1].lower
-    assert beyond.lower < 0.25 - 0.1 < beyond.upper
-    assert beyond.value == pytest.approx(model.mean() - control.mean())
+def test_every_question_holds_jointly() -> None:
+    """Uncorrected, some interval of 30 misses in most trials."""
+    rng = np.random.default_rng(1)
+    p = np.linspace(0.05, 0.95, 30)
+    missed = {"every": 0, "each": 0}
+    for hits in rng.binomial(60, p, (300, 30)):
+        bound = partial(proportion_bound, hits, 60)
+        for name, made in (
+            ("every", every_question(bound, 30, confidence=0.8, side="both")),
+            ("each", bound(confidence=0.8, side="both")),
+        ):
+            missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
+    assert missed["every"] <= binom.ppf(1 - 1e-4, 300, 0.2) < missed["each"]

@@ -74,18 +74,6 @@ def test_proved_by_enormous_k() -> None:
     assert interval(everything) == [pytest.approx([1, 1]), pytest.approx([1, 1])]
 
 
-def test_proof_of_leak() -> None:
-    proof = proof_of_leak([0.1, 0.2], [1.0, 0.5], 3, x=0.5)
-    assert proof.texts == 2
-    assert proof.probability.lower == pytest.approx(0.1)
-    assert proof_of_leak([0.1, 0.2], [1.0, 0.5]).probability.lower == pytest.approx(0.3)
-    assert proof.mean.lower == pytest.approx(0.2)
-    assert proof.leak_at_k.lower == pytest.approx(0.5 * (1 - 0.7**3) + 0.5 * (1 - 0.9**3))
-    for bound in (proof.probability, proof.mean, proof.leak_at_k):
-        assert (bound.upper, bound.confidence, bound.side) == (1, 1.0, "lower")
-        assert np.isnan(bound.value)
-
-
 # Brute force
 
 

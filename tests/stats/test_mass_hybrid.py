@@ -13,6 +13,7 @@ from finite_laws import K, Law, contains, interval, settled
 from golden_statistics import EXTRAS
 from scipy.stats import binom
 
+from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
     Mass,
@@ -21,6 +22,7 @@ from leakbound.stats import (
     mass_leak_at_k_bound,
     mass_leak_at_k_proportion_bound,
     mass_mean_bound,
+    mass_mean_over_questions,
     mass_proportion_bound,
     mass_std_bound,
     mass_survival_bound,
@@ -210,3 +212,26 @@ def test_missing_draws_are_leaks_above_and_none_below() -> None:
         assert (bound.n, bound.missing) == (25, 5)
     leak = mass_proportion_bound(mass, 0, 25, missing=5)
     assert leak.upper == mass_proportion_bound(mass, 5, 25).upper
+
+
+def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
+    known = [
+        Mass(np.array([0.5, 0.1]), np.array([0.0, 1.0]), np.array([0.0, 1.0]), 0.4),
+        Mass(np.array([0.7]), np.array([1.0]), np.array([1.0])),
+    ]
+    scores, counts = [[0.0, 1.0], [0.0, 1.0]], [[80, 20], [0, 0]]
+    made = mass_mean_over_questions(known, scores, counts, binary=True, confidence=0.9)
+    inside = proportion_bound(20, 100, confidence=0.9, side="both")
+    assert made.lower == pytest.approx((0.1 + 0.4 * inside.lower + 0.7) / 2, abs=1e-12)
+    assert made.upper == pytest.approx((0.1 + 0.4 * inside.upper + 1.0) / 2, abs=1e-12)
+    assert (made.n, made.confidence, made.about.over) == (100, 0.9, 2)
+    assert made.target == "the mean over these questions under this decoding"
+    below = mass_mean_over_questions(known, scores, counts, binary=True, side="lower")
+    assert (made.side, below.side, below.upper) == ("both", "lower", 1.0)
+    sure = mass_mean_over_questions(known[1:], [[0.0]], [[0]])
+    assert (sure.lower, sure.upper, sure.confidence) == (0.7, 1.0, 1.0)
+    assert sure.method == "exact mass"
+    with pytest.raises(InputError, match="no remainder"):
+        mass_mean_over_questions(known[:1], [[0.0]], [[0]])
+    with pytest.raises(InputError, match="one row for each of 2 masses"):
+        mass_mean_over_questions(known, [[0.0]])

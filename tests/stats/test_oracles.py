@@ -18,8 +18,8 @@ from leakbound.stats import (
     std_bound,
     worst_of_k,
 )
-from leakbound.stats.bands import berk_jones, dkw
 from leakbound.stats.betting import mean_upper, rejected, std_upper
+from leakbound.stats.tail import berk_jones, dkw
 
 
 def lone_mean_upper(x: np.ndarray, alpha: float, grid: int) -> float:

@@ -15,7 +15,6 @@ from leakbound.stats import (
     Estimate,
     Pool,
     clusters,
-    each_query,
     expectation_deviation_bound,
     leak_at_k_bound,
     leak_at_k_proportion_bound,
@@ -31,8 +30,6 @@ from leakbound.stats import (
     proportion_over_questions,
     std_bound,
     survival_bound,
-    worst_query,
-    worst_question,
 )
 from leakbound.stats.clusters import critical
 
@@ -294,41 +291,6 @@ def test_a_leak_probability_needs_leaks() -> None:
     for bound in (pool_proportion_bound, partial(pool_leak_at_k_bound, k=2, binary=True)):
         with pytest.raises(InputError, match="NAME>=t"):
             bound(pool)
-
-
-def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
-    outputs = [8, 0, 2]
-    bound = partial(proportion_bound, HITS[[0, 2]], N[[0, 2]], missing=[1, 0])
-    made = each_query(bound, outputs, side="both")
-    want = bound(confidence=0.99, side="both")
-    assert made.upper.tolist() == [want.upper[0], 1, want.upper[1]]
-    assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
-    assert made.n.tolist() == outputs
-    assert made.missing.tolist() == [1, 0, 0]
-    keyed = each_query(partial(mean_bound, SCORES[:2], method="betting", seed=[7, 9]), [4, 0, 4])
-    assert keyed.seed.tolist() == [7, 0, 9]  # type: ignore[union-attr]
-    assert np.isnan(made.value[1])
-    assert not np.isnan(made.value[[0, 2]]).any()
-    tails = each_query(partial(survival_bound, SCORES[:2], X), [4, 4, 0])
-    assert tails.upper.shape == (3, 4)
-    assert tails.upper[2].tolist() == [1, 1, 1, 1]
-
-
-def test_the_worst_query_is_one_of_all() -> None:
-    bound = partial(proportion_bound, [30, 2], [40, 40])
-    made = worst_query(bound, [40, 0, 40], side="lower")
-    assert made.lower == proportion_bound(30, 40, side="lower", confidence=1 - 0.01 / 3).lower
-    assert worst_query(bound, [40, 0, 40]).upper == 1
-    full = worst_query(bound, [40, 40], side="both")
-    want = worst_question(bound, 2, side="both")
-    assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
-    assert full.target == "the worst of these 2 queries under this decoding"
-
-
-@pytest.mark.parametrize("outputs", [[], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8])
-def test_bounds_and_outputs_must_fit(outputs: Any) -> None:
-    with pytest.raises(InputError, match="outputs"):
-        each_query(partial(proportion_bound, HITS[[0, 2]], N[[0, 2]]), outputs)
 
 
 def test_the_band_over_clusters_refuses_an_alpha_that_it_cannot_solve_for() -> None:

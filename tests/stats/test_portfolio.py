@@ -9,15 +9,9 @@ import pytest
 from scipy.stats import binom
 
 from leakbound.errors import InputError
-from leakbound.stats import mean_bound
+from leakbound.stats.anytime import anytime_bets
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.portfolio import (
-    Portfolio,
-    anytime_bets,
-    mean_p_value,
-    mean_upper,
-    weighted_mean_upper,
-)
+from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
 PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
 # Two questions with 4 and 2 draws, one of the second missing.
@@ -70,24 +64,6 @@ def test_the_stakes_add_up() -> None:
     assert portfolio.weights.sum() == pytest.approx(1)
     assert (portfolio.bets[0], portfolio.bets[15], portfolio.bets[16]) == (0.5**0.5, 2**-8, 1)
     assert portfolio.weights[:2] == pytest.approx([0.375, 0.125])
-
-
-def test_the_p_value_says_what_the_any_time_bound_says() -> None:
-    scores = np.random.default_rng(4).beta(1, 9, (3, 60))
-    rows = Leakage.read(scores, missing=[0, 2, 20])
-    for alpha in (0.2, 0.01):
-        upper = mean_bound(scores, missing=[0, 2, 20], confidence=1 - alpha, method="any-time")
-        for row, limit in enumerate(upper.upper):
-            assert mean_p_value(rows, limit)[row] == pytest.approx(alpha, rel=1e-6)
-    assert mean_p_value(rows, 0.0).tolist() == [1, 1, 1]
-
-
-def test_p_values_are_rarely_small_at_the_limit() -> None:
-    scores = np.random.default_rng(5).choice([0.0, 0.3, 1.0], (2000, 40), p=[0.8, 0.1, 0.1])
-    p = mean_p_value(Leakage.read(scores), 0.13)
-    for alpha in (0.5, 0.1, 0.02):
-        assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 2000, alpha)
-    assert (p <= 0.5).sum() > 100
 
 
 @pytest.mark.parametrize("weighted", [False, True])

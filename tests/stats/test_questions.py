@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,20 +11,25 @@ from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    BoundFunction,
     Estimate,
+    each_query,
     every_question,
     leak_at_k_bound,
     leaking_questions,
     mean_bound,
     mean_over_stopped_questions,
     proportion_bound,
+    survival_bound,
+    worst_query,
     worst_question,
 )
-from leakbound.stats.questions import BoundFunction
 
 RNG = np.random.default_rng(0)
 SCORES = RNG.beta(1, 5, (6, 80))
 PAPER = partial(mean_bound, SCORES, method="paper")
+QUERIED = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25]])
+X = [0.0, 0.2, 0.5, 1.0]
 TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
 
 
@@ -55,35 +60,6 @@ def test_worst_question_keeps_further_axes() -> None:
 def test_worst_question_wants_the_number_of_questions() -> None:
     with pytest.raises(InputError, match="got 5"):
         worst_question(PAPER, 5)
-
-
-@pytest.mark.parametrize("independent", [True, False])
-def test_every_question_gives_each_its_share(independent: bool) -> None:
-    share = 1 - 0.9 ** (1 / 4) if independent else 0.1 / 4
-    for side in ("upper", "lower", "both"):
-        every = every_question(TALLY, 4, confidence=0.9, side=side, independent=independent)
-        alone = TALLY(confidence=1 - share, side=side)
-        np.testing.assert_allclose(every.upper, alone.upper, rtol=1e-12)
-        np.testing.assert_allclose(every.lower, alone.lower, rtol=1e-12)
-        assert (every.confidence, every.side) == (0.9, side)
-    assert every.method == f"Clopper-Pearson, {'Sidak' if independent else 'Bonferroni'} over 4"
-    assert every.about.jointly
-    assert every.target == "every one of these questions, jointly, under this decoding"
-
-
-def test_every_question_holds_jointly() -> None:
-    """Uncorrected, some interval of 30 misses in most trials."""
-    rng = np.random.default_rng(1)
-    p = np.linspace(0.05, 0.95, 30)
-    missed = {"every": 0, "each": 0}
-    for hits in rng.binomial(60, p, (300, 30)):
-        bound = partial(proportion_bound, hits, 60)
-        for name, made in (
-            ("every", every_question(bound, 30, confidence=0.8, side="both")),
-            ("each", bound(confidence=0.8, side="both")),
-        ):
-            missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
-    assert missed["every"] <= allowed_misses(300, 0.2) < missed["each"]
 
 
 def test_leaking_questions_is_the_formula() -> None:
@@ -181,48 +157,6 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
     assert missed["bare"] > 150
 
 
-def test_mean_over_stopped_questions_is_the_formula() -> None:
-    above, below = (int(binom.ppf(share, 4, 0.02)) / 4 for share in (0.975, 0.95))
-    assert (above, below) == (0.25, 0.25)
-    made = mean_over_stopped_questions(
-        stopped(TALLY), 4, confidence=0.9, each_confidence=0.98, side="both"
-    )
-    ends = [TALLY(confidence=0.98, side=side) for side in ("upper", "lower")]
-    assert made.upper == pytest.approx(ends[0].upper.mean() + above)
-    assert made.upper < TALLY(confidence=0.975, side="upper").upper.max()
-    assert made.lower == pytest.approx(max(0, ends[1].lower.mean() - below))
-    assert made.value == pytest.approx(0.1125)
-    assert (made.stopping, made.side, made.confidence) == ("any time", "both", 0.9)
-    loose = mean_over_stopped_questions(TALLY, 4, each_confidence=0.01)
-    assert (loose.lower, loose.upper) == (0, TALLY(confidence=0.995, side="upper").upper.max())
-
-
-def test_the_mean_does_not_lie_above_the_worst_question() -> None:
-    """Its largest bound has half of what may fail, so the mean is never looser than at that."""
-    alike = partial(proportion_bound, [1, 0, 2, 1], [300] * 4)
-    made = mean_over_stopped_questions(stopped(alike), 4, each_confidence=0.99)
-    assert made.upper == alike(confidence=0.995, side="upper").upper.max()
-    both = mean_over_stopped_questions(stopped(alike), 4, each_confidence=0.99, side="both")
-    assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
-    alone = mean_over_stopped_questions(stopped(partial(proportion_bound, [1], [300])), 1)
-    assert alone.upper == pytest.approx(
-        proportion_bound(1, 300, confidence=0.99, side="upper").upper, rel=1e-6
-    )
-
-
-def test_mean_over_questions_whose_bounds_fail_often() -> None:
-    """Bounds that each fail with probability .6: their mean alone misses most of the time."""
-    rng = np.random.default_rng(3)
-    p = np.linspace(0.1, 0.5, 40)
-    missed = {"mean": 0, "bare": 0}
-    for hits in rng.binomial(100, p, (100, 40)):
-        bound = partial(proportion_bound, hits, 100)
-        made = mean_over_stopped_questions(bound, 40, confidence=0.9, each_confidence=0.4)
-        missed["mean"] += made.upper < p.mean()
-        missed["bare"] += bound(confidence=0.2, side="upper").upper.mean() < p.mean()
-    assert missed["mean"] <= allowed_misses(100, 0.1) < missed["bare"]
-
-
 def test_questions_that_were_seen_to_leak_are_a_certain_count_at_0() -> None:
     """One leak of 8 draws says little of p, and that it is not 0."""
     bound = partial(proportion_bound, [1, 0, 1, 8], 8)
@@ -232,21 +166,36 @@ def test_questions_that_were_seen_to_leak_are_a_certain_count_at_0() -> None:
     assert leaking_questions(bound, 4, 0.0, side="upper", seen=3).lower == 0
 
 
-@pytest.mark.parametrize("questions", [1, 24, 100, 400])
-def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
-    """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
-    rows = [0] * questions
-    bound = partial(proportion_bound, rows, 314, method="any-time")
-    made = mean_over_stopped_questions(bound, questions)
-    each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
-    share = 1 - float(each) / 100
-    assert binom.sf(int(fails), questions, share) <= 0.01 + 1e-7
-    assert binom.sf(int(fails), questions, 1.2 * share) > 0.01 / 2
-    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999)
-    assert made.upper <= usual.upper
+def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
+    outputs = [8, 0, 2]
+    bound = partial(proportion_bound, [3, 1], [8, 2], missing=[1, 0])
+    made = each_query(bound, outputs, side="both")
+    want = bound(confidence=0.99, side="both")
+    assert made.upper.tolist() == [want.upper[0], 1, want.upper[1]]
+    assert made.lower.tolist() == [want.lower[0], 0, want.lower[1]]
+    assert made.n.tolist() == outputs
+    assert made.missing.tolist() == [1, 0, 0]
+    keyed = each_query(partial(mean_bound, QUERIED, method="betting", seed=[7, 9]), [4, 0, 4])
+    assert keyed.seed.tolist() == [7, 0, 9]  # type: ignore[union-attr]
+    assert np.isnan(made.value[1])
+    assert not np.isnan(made.value[[0, 2]]).any()
+    tails = each_query(partial(survival_bound, QUERIED, X), [4, 4, 0])
+    assert tails.upper.shape == (3, 4)
+    assert tails.upper[2].tolist() == [1, 1, 1, 1]
 
 
-def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
-    """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
-    bound = partial(proportion_bound, [0] * 24, 314, method="any-time")
-    assert mean_over_stopped_questions(bound, 24, side="both").upper < 0.036
+def test_the_worst_query_is_one_of_all() -> None:
+    bound = partial(proportion_bound, [30, 2], [40, 40])
+    made = worst_query(bound, [40, 0, 40], side="lower")
+    assert made.lower == proportion_bound(30, 40, side="lower", confidence=1 - 0.01 / 3).lower
+    assert worst_query(bound, [40, 0, 40]).upper == 1
+    full = worst_query(bound, [40, 40], side="both")
+    want = worst_question(bound, 2, side="both")
+    assert (full.lower, full.upper, full.value) == (want.lower, want.upper, 0.75)
+    assert full.target == "the worst of these 2 queries under this decoding"
+
+
+@pytest.mark.parametrize("outputs", [[], [0, 0], [[8, 2]], [8, 3], [8, 2, 1], [-1, 2], 8])
+def test_bounds_and_outputs_must_fit(outputs: Any) -> None:
+    with pytest.raises(InputError, match="outputs"):
+        each_query(partial(proportion_bound, [3, 1], [8, 2]), outputs)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from leakbound.stats import mean_bound, mean_leak_at_k_over_questions, mean_over_questions
 from leakbound.stats.leakage import Leakage
@@ -102,35 +100,6 @@ def test_a_candidate_is_rejected_just_where_the_formulas_say(
     grid = np.sin(places * math.pi / (2 * number)) ** 2
     first = next(j for j, m in enumerate(grid) if survives(ordered, weights, float(m), 0.05))
     assert bound == pytest.approx(grid[first - 1], abs=1e-12)
-
-
-Draw = Callable[[np.random.Generator], np.ndarray]
-LEAKS = np.array([0.0, 1.0, 0.5, 0.04, 0.04, 0.04])
-LAWS: dict[str, tuple[Draw, float]] = {
-    "unlike coins": (lambda g: (g.random((6, 24)) < LEAKS[:, None]) * 1.0, float(LEAKS.mean())),
-    "coins alike": (lambda g: (g.random((6, 24)) < 0.05) * 1.0, 0.05),
-    "rare and large": (lambda g: np.where(g.random((6, 24)) < 0.02, 1.0, 0.0), 0.02),
-    "half and half": (lambda g: g.integers(0, 2, (6, 24)) * 1.0, 0.5),
-    "smooth": (lambda g: g.beta(2, np.arange(1, 7)[:, None], (6, 24)), 0.0),
-}
-LAWS["smooth"] = (LAWS["smooth"][0], float(np.mean(2 / (2 + np.arange(1, 7)))))
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.thorough
-def test_it_misses_no_more_often_than_it_says(law: str) -> None:
-    draw, truth = LAWS[law]
-    rng, trials, alpha = np.random.default_rng(1), 70, 0.2
-    missed = {"upper": 0, "lower": 0}
-    for _ in range(trials):
-        scores = draw(rng)
-        made = mean_over_questions(
-            scores, confidence=1 - 2 * alpha, side="both", seed=int(rng.integers(1 << 40))
-        )
-        missed["upper"] += made.upper < truth
-        missed["lower"] += made.lower > truth
-    allowed = binom.ppf(1 - 1e-4, trials, alpha)
-    assert max(missed.values()) <= allowed
 
 
 def test_what_lies_between_the_questions_is_no_chance() -> None:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    BoundFunction,
     Claim,
+    Estimate,
     Looks,
     Side,
     mean_bound,
+    mean_over_stopped_questions,
     parse_claim,
     proportion_bound,
+    stopped_leak_at_k_bound,
     stopped_mean_bound,
     stopped_proportion_bound,
 )
 
+TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
 TWO_PERCENT = parse_claim("p<=0.02")
 
 
@@ -229,3 +238,88 @@ def test_a_decision_by_betting_is_that_of_its_seed(side: Side) -> None:
     decided = {"lower": "refuted", "upper": "holds"}[side]
     assert [v == decided for v in verdicts] == [w == decided for w in wanted]
     assert 0 < sum(v == decided for v in verdicts) < 40  # the order matters here
+
+
+def stopped_bound(bound: BoundFunction) -> BoundFunction:
+    """The same bound, as if a rule had ended the sampling."""
+
+    def call(**how: object) -> Estimate:
+        return replace(bound(**how), stopping="any time")
+
+    return call
+
+
+def test_mean_over_stopped_questions_is_the_formula() -> None:
+    above, below = (int(binom.ppf(share, 4, 0.02)) / 4 for share in (0.975, 0.95))
+    assert (above, below) == (0.25, 0.25)
+    made = mean_over_stopped_questions(
+        stopped_bound(TALLY), 4, confidence=0.9, each_confidence=0.98, side="both"
+    )
+    ends = [TALLY(confidence=0.98, side=side) for side in ("upper", "lower")]
+    assert made.upper == pytest.approx(ends[0].upper.mean() + above)
+    assert made.upper < TALLY(confidence=0.975, side="upper").upper.max()
+    assert made.lower == pytest.approx(max(0, ends[1].lower.mean() - below))
+    assert made.value == pytest.approx(0.1125)
+    assert (made.stopping, made.side, made.confidence) == ("any time", "both", 0.9)
+    loose = mean_over_stopped_questions(TALLY, 4, each_confidence=0.01)
+    assert (loose.lower, loose.upper) == (0, TALLY(confidence=0.995, side="upper").upper.max())
+
+
+def test_the_mean_does_not_lie_above_the_worst_question() -> None:
+    """Its largest bound has half of what may fail, so the mean is never looser than at that."""
+    alike = partial(proportion_bound, [1, 0, 2, 1], [300] * 4)
+    made = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99)
+    assert made.upper == alike(confidence=0.995, side="upper").upper.max()
+    both = mean_over_stopped_questions(stopped_bound(alike), 4, each_confidence=0.99, side="both")
+    assert both.upper == alike(confidence=0.9975, side="upper").upper.max()
+    alone = mean_over_stopped_questions(stopped_bound(partial(proportion_bound, [1], [300])), 1)
+    assert alone.upper == pytest.approx(
+        proportion_bound(1, 300, confidence=0.99, side="upper").upper, rel=1e-6
+    )
+
+
+def test_mean_over_questions_whose_bounds_fail_often() -> None:
+    """Bounds that each fail with probability .6: their mean alone misses most of the time."""
+    rng = np.random.default_rng(3)
+    p = np.linspace(0.1, 0.5, 40)
+    missed = {"mean": 0, "bare": 0}
+    for hits in rng.binomial(100, p, (100, 40)):
+        bound = partial(proportion_bound, hits, 100)
+        made = mean_over_stopped_questions(bound, 40, confidence=0.9, each_confidence=0.4)
+        missed["mean"] += made.upper < p.mean()
+        missed["bare"] += bound(confidence=0.2, side="upper").upper.mean() < p.mean()
+    assert missed["mean"] <= binom.ppf(1 - 1e-4, 100, 0.1) < missed["bare"]
+
+
+@pytest.mark.parametrize("questions", [1, 24, 100, 400])
+def test_the_mean_after_stopping_spends_what_the_number_of_questions_says(questions: int) -> None:
+    """Its alpha' lets b bounds fail, b and alpha' such that more do with probability <= alpha."""
+    rows = [0] * questions
+    bound = partial(proportion_bound, rows, 314, method="any-time")
+    made = mean_over_stopped_questions(bound, questions)
+    each, fails = re.search(r"at ([\d.]+) % each, at most (\d+) fail", made.method).groups()
+    share = 1 - float(each) / 100
+    assert binom.sf(int(fails), questions, share) <= 0.01 + 1e-7
+    assert binom.sf(int(fails), questions, 1.2 * share) > 0.01 / 2
+    usual = mean_over_stopped_questions(bound, questions, each_confidence=0.999)
+    assert made.upper <= usual.upper
+
+
+def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
+    """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
+    bound = partial(proportion_bound, [0] * 24, 314, method="any-time")
+    assert mean_over_stopped_questions(bound, 24, side="both").upper < 0.036
+
+
+def test_leak_at_k_after_stopping_carries_the_bound_of_p_over() -> None:
+    hits, n, k = [0, 3, 12], [8, 16, 64], [1, 8, 1024]
+    leak = stopped_proportion_bound(hits, n, 64, side="both")
+    made = stopped_leak_at_k_bound(hits, n, k, 64, side="both")
+    for end in ("value", "lower", "upper"):
+        want = 1 - (1 - np.asarray(getattr(leak, end))[:, None]) ** np.array(k)
+        np.testing.assert_allclose(getattr(made, end), want, atol=1e-12)
+    assert made.about.parameter == (1.0, 8.0, 1024.0)
+    assert made.stopping == leak.stopping
+    assert stopped_leak_at_k_bound(0, 64, 2, 64).upper == pytest.approx(
+        1 - (1 - stopped_proportion_bound(0, 64, 64).upper) ** 2
+    )

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from leakbound.evaluation.views.written import csv_of
+from leakbound.evaluation.views.table import csv_of
 
 FORMULA = '=HYPERLINK("https://example.invalid","x")'
 

@@ -17,7 +17,7 @@ from shelves import SECRET, benchmark, engine, unfinish
 from leakbound import compare
 from leakbound.evaluation import bound, evaluate, score
 from leakbound.evaluation.following import follow
-from leakbound.evaluation.views.written import csv_of, latex, markdown
+from leakbound.evaluation.views.table import csv_of, latex, markdown
 from leakbound.reporting import write_report
 from leakbound.store import Run, locked
 from leakbound.study import Until

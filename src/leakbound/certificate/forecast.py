@@ -10,8 +10,8 @@ from leakbound import stats
 from leakbound.certificate.claim import LeakClaim, bounded, verdict
 from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.stats.dataset import POOLED, hoeffding_upper
 from leakbound.stats.estimate import Array
+from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
 from leakbound.stats.proportion import tally
 from leakbound.store import ArmScores
 

@@ -52,7 +52,7 @@ def compare(
     """
     from leakbound.evaluation.comparing import compare as verb
     from leakbound.evaluation.views.compared import SHOWN
-    from leakbound.evaluation.views.written import csv_of, latex, markdown
+    from leakbound.evaluation.views.table import csv_of, latex, markdown
     from leakbound.store.files import write_text
 
     found = verb(runs, confidence=confidence, utility=utility)

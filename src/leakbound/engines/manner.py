@@ -15,11 +15,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
+from urllib.parse import parse_qsl
 
 from leakbound.engines.answers import Answer, Asked, Stated, read_answer
-from leakbound.engines.server import RefusedError, Server
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Json, JsonObject
+from leakbound.types import Decoding, Json, JsonObject, from_json
 
 _PENALTIES: JsonObject = {"presence_penalty": 0, "frequency_penalty": 0}
 _NEUTRAL: Mapping[str, JsonObject] = {
@@ -51,6 +54,8 @@ _OF_LLAMA = ("build_info", "model_path", "model_alias", "model_ftype", "bos_toke
 _CHATS = "/v1/chat/completions"
 _WIDE = 53  # bits of a seed: what a float64 holds
 _NARROW = 31
+
+Api = Literal["chat", "completions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +158,60 @@ def _object(found: Json) -> JsonObject:
 
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
+_MOST = 16  # outputs a request: what is lost of one is lost of all
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not
-_GREETING = "Say a word."
+_GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What stands behind the `?` of `openai:URL#MODEL?name=value&…`.
+
+    api: `chat` or `completions`; empty: by the prompting.
+    probe: `off` leaves the trial of the server out.
+    n: outputs a request, at most.
+    concurrency: requests at once.
+    """
+
+    api: Literal["", "chat", "completions"] = ""
+    probe: Literal["on", "off"] = "on"
+    n: int = _MOST
+    concurrency: int = Patience().concurrency
+
+    def __post_init__(self) -> None:
+        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
+            if value < 1:
+                raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
+
+    @classmethod
+    def read(cls, text: str) -> Options:
+        """The options in a query string; InputError for one that there is not."""
+        known: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
+        for name in ("n", "concurrency"):
+            if str(known.get(name, "")).isdecimal():
+                known[name] = int(str(known[name]))
+        return from_json(cls, known, "what stands behind ? of openai:URL#MODEL?")
+
+    def way(self, prompting: Prompting) -> Api:
+        """Which of the two ways of asking; InputError where prompting and options contradict."""
+        plain = prompting.chat is False
+        api: Api = self.api or ("completions" if plain else "chat")
+        if api == "chat" and plain:
+            raise InputError(
+                "a plain prompt (--prompt-template) is no message of a chat. Leave it out, or "
+                "write ?api=completions behind the model's name."
+            )
+        if api == "completions" and prompting.chat:
+            raise InputError(
+                "this asks chat models, and ?api=completions asks for a text to go on with. Leave "
+                "it out, or write the plain prompt with --prompt-template."
+            )
+        if api == "chat" and prompting.compat is not None:
+            raise InputError(
+                f"prompts as {prompting.compat} makes them cannot be said in messages. Write the "
+                "plain prompt with --prompt-template."
+            )
+        return api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +238,22 @@ class Manner:
         """What is asked, below the server's URL."""
         return "chat/completions" if self.chat else "completions"
 
-    def asked(self, decoding: Decoding, choices: int) -> Asked:
-        """What a request for so many outputs asks for."""
-        return Asked(
+    def ask(
+        self,
+        server: Server,
+        question: Json,
+        decoding: Decoding,
+        choices: int,
+        key: str,
+        *,
+        again: bool = True,
+    ) -> Answer:
+        """The answer to a request for so many outputs, as `Server.post` has it."""
+        asked = Asked(
             choices=choices, chat=self.chat, most=decoding.max_new_tokens, stop=decoding.stop
         )
+        body = self.body(question, decoding, choices, key)
+        return server.post(self.path, body, partial(read_answer, asked=asked), again=again)
 
     def body(self, question: Json, decoding: Decoding, choices: int, key: str) -> JsonObject:
         """A request with nothing left to the server's defaults; its seed is a digest of `key`."""
@@ -222,7 +290,8 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
     why: RefusedError | None = None
     for tried in _attempts(manner, most):
         try:
-            answer = _try(server, tried)
+            key = json.dumps(["settling", tried.choices])
+            answer = tried.ask(server, tried.question(_GREETING), _SHORTEST, tried.choices, key)
         except RefusedError as error:
             why = error
             continue
@@ -246,16 +315,6 @@ def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
             choices //= 2
         for length in _LENGTHS:
             yield replace(told, length=length)
-
-
-def _try(server: Server, manner: Manner) -> Answer:
-    """The answer to a request for the shortest outputs."""
-    one = Decoding(max_new_tokens=1)
-    key = json.dumps(["settling", manner.choices])
-    body = manner.body(manner.question(_GREETING), one, manner.choices, key)
-    return server.post(
-        manner.path, body, partial(read_answer, asked=manner.asked(one, manner.choices))
-    )
 
 
 def require_offered(decoding: Decoding) -> None:

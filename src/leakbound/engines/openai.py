@@ -25,16 +25,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
-from typing import Any, Literal
-from urllib.parse import parse_qsl
+from typing import Any
 
 from leakbound.engines.addresses import located
-from leakbound.engines.answers import Answer, Asked, Output, read_answer
-from leakbound.engines.manner import Manner, require_offered, settle
+from leakbound.engines.answers import Answer, Output
+from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
-from leakbound.engines.trial import prompt_of, tried
-from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.engines.trial import require_draws
+from leakbound.errors import IncompleteError, InputError
 from leakbound.types import (
     Completion,
     Decoding,
@@ -53,42 +52,8 @@ from leakbound.types import (
     untold,
 )
 
-Api = Literal["chat", "completions"]
-_MOST = 16  # outputs a request: what is lost of one is lost of all
-_TRIED = Decoding(max_new_tokens=24)
-_CHAT_TRIAL = "Go on with this list of random words, at random, and write nothing else: {words}"
 _PATIENCE = Patience(timeout=600.0, whole=900.0)
 _SILENCE = 12  # fewer than of a chat's, as these draws are lost
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What stands behind the `?` of `openai:URL#MODEL?name=value&…`.
-
-    api: `chat` or `completions`; empty: by the prompting.
-    probe: `off` leaves the trial of the server out.
-    n: outputs a request, at most.
-    concurrency: requests at once.
-    """
-
-    api: Literal["", "chat", "completions"] = ""
-    probe: Literal["on", "off"] = "on"
-    n: int = _MOST
-    concurrency: int = _PATIENCE.concurrency
-
-    def __post_init__(self) -> None:
-        for name, value in (("n", self.n), ("concurrency", self.concurrency)):
-            if value < 1:
-                raise InputError(f"`{name}` of a server must be at least 1, got {value}.")
-
-    @classmethod
-    def read(cls, text: str) -> Options:
-        """The options in a query string; InputError for one that there is not."""
-        known: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
-        for name in ("n", "concurrency"):
-            if str(known.get(name, "")).isdecimal():
-                known[name] = int(str(known[name]))
-        return from_json(cls, known, "what stands behind ? of openai:URL#MODEL?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +97,7 @@ class ServedEngine:
         model, _, options = named.partition("?")
         self.options = Options.read(options)
         self.prompting = prompting or Prompting()
-        self.api = _api(self.options, self.prompting)
+        self.api = self.options.way(self.prompting)
         patience = replace(patience, concurrency=self.options.concurrency, silence=_SILENCE)
         self.client = Client(url, model, patience)
 
@@ -265,13 +230,11 @@ class ServedEngine:
 
     def _ask(self, server: Server, decoding: Decoding, request: _Request) -> _Came | NoReplyError:
         """What comes of a request, kept; a NoReplyError where nothing was drawn for it."""
-        asked = self._manner.asked(decoding, request.choices)
         key = f"{request.key} {request.number}"
-        body = self._manner.body(self._question(request.query), decoding, request.choices, key)
-        read, again = partial(self._read, asked=asked), decoding.greedy
+        put = (self._question(request.query), decoding, request.choices, key)
         lost = self._lose(request)  # until it comes
         try:
-            answer = server.post(self._manner.path, body, read, again=again)
+            answer = self._manner.ask(server, *put, again=decoding.greedy)
         except LostError as error:
             if server.silent(lost=True):
                 raise IncompleteError(
@@ -286,9 +249,7 @@ class ServedEngine:
         except NoReplyError as error:
             self._keep(request, _Came(number=request.number))
             return error
-        except IncompleteError:
-            server.abandon()
-            raise
+        self._require_begun(server, answer)
         server.silent(lost=False)
         outputs, tokens = answer.outputs, answer.tokens or 0
         if "empty" in answer.losses and request.choices > 1:
@@ -310,16 +271,16 @@ class ServedEngine:
         self.kept.put(request.key, to_json(came))
         return came
 
-    def _read(self, found: Any, asked: Asked) -> Answer:
-        """An answer of the model that was begun with; IncompleteError for one of another."""
-        answer, begun = read_answer(found, asked), self._manner.stated
+    def _require_begun(self, server: Server, answer: Answer) -> None:
+        """Refuse an answer of another model than the one that was begun with."""
+        begun = self._manner.stated
         if answer.stated != begun:
+            server.abandon()
             raise IncompleteError(
                 f"{self.name!r} now answers as {_named(answer.stated)}, and was begun as "
                 f"{_named(begun)}: nothing of the new one is kept. Restore the model and run the "
                 "same command again, or name another --out."
             )
-        return answer
 
     def _result(
         self,
@@ -384,78 +345,14 @@ class ServedEngine:
         try:
             with self.client.server() as server:
                 manner = settle(server, self.client.model, self.api == "chat", self.options.n)
-                if self.options.probe == "on" and self._try(server, manner):
-                    manner = replace(manner, choices=1)
-                    self._try(server, manner)
+                if self.options.probe == "on":
+                    manner = require_draws(server, manner, self.name)
         except NoReplyError as error:
             raise IncompleteError(
                 f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
                 "command again."
             ) from error
         return manner
-
-    def _try(self, server: Server, manner: Manner) -> bool:
-        """Try the server; True if it left outputs empty that only a request of one can tell."""
-        losses: Counter[str] = Counter()
-        drawn = 0
-
-        def ask(prompt: str, choices: int, temperature: float, number: int) -> Answer:
-            decoding = replace(_TRIED, temperature=temperature)
-            text = _CHAT_TRIAL.format(words=prompt) if manner.chat else prompt
-            key = json.dumps(["trial", prompt, number])
-            body = manner.body(manner.question(text), decoding, choices, key)
-            read = partial(read_answer, asked=manner.asked(decoding, choices))
-            return server.post(manner.path, body, read)
-
-        def draw(
-            prompt: str, numbers: range, choices: int, temperature: float
-        ) -> list[list[str | None]]:
-            nonlocal drawn
-            found: dict[int, Answer] = {}
-            one = partial(ask, prompt, choices, temperature)
-            server.each(one, numbers, found.__setitem__, stop=server.abandon)
-            drawn += choices * len(found)
-            losses.update(loss for answer in found.values() for loss in answer.losses)
-            return [
-                [*(output.text for output in found[i].outputs), *(None for _ in found[i].losses)]
-                for i in numbers
-            ]
-
-        fault = tried(draw, manner.choices, prompt_of(self.client.model))
-        says = None if fault is None else fault.says
-        unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
-        if losses["longer"] or 2 * losses.total() > drawn:
-            why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
-            says = f"of {drawn} outputs {losses[why]} are not as they were asked for ({why})"
-        if says is not None:
-            raise ModelError(
-                f"{self.name!r} was tried with random words, and {says}. No bound would hold. Mend "
-                "the server, or its settings; if this is how the model itself answers, write "
-                "?probe=off behind its name, and the results say so."
-            )
-        return unclear > 0
-
-
-def _api(options: Options, prompting: Prompting) -> Api:
-    """Which of the two ways of asking; InputError where prompting and options contradict."""
-    plain = prompting.chat is False
-    api: Api = options.api or ("completions" if plain else "chat")
-    if api == "chat" and plain:
-        raise InputError(
-            "a plain prompt (--prompt-template) is no message of a chat. Leave it out, or write "
-            "?api=completions behind the model's name."
-        )
-    if api == "completions" and prompting.chat:
-        raise InputError(
-            "this asks chat models, and ?api=completions asks for a text to go on with. Leave it "
-            "out, or write the plain prompt with --prompt-template."
-        )
-    if api == "chat" and prompting.compat is not None:
-        raise InputError(
-            f"prompts as {prompting.compat} makes them cannot be said in messages. Write the plain "
-            "prompt with --prompt-template."
-        )
-    return api
 
 
 def _key(query: Query, draws: Draws, chunk: int) -> str:

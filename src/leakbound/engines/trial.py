@@ -25,13 +25,20 @@ the trial out (`?probe=off`), which the results then say.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
+
+from leakbound.engines.answers import Answer
+from leakbound.engines.manner import Manner
+from leakbound.engines.server import Server
+from leakbound.errors import ModelError
+from leakbound.types import Decoding
 
 FALSE_ALARM = 2e-7
 """The chance, at most, that a server that keeps its promises is refused."""
@@ -42,6 +49,8 @@ _GREEDY, _AGREEING = 9, 5
 _SHARE = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
+_TRIED = Decoding(max_new_tokens=24)
+_CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
     "anvil badge candle dune ember fjord gravel hinge island jigsaw kettle lantern mantle "
     "nectar orchard pebble quarry ribbon saddle thimble umbrella velvet walnut yarn zipper "
@@ -63,6 +72,53 @@ class Fault:
 
     name: str
     says: str
+
+
+def require_draws(server: Server, manner: Manner, name: str) -> Manner:
+    """The manner, once the server of `name` was tried; ModelError where it does not draw.
+
+    One output a request, where it left some empty that only a request of one can tell.
+    """
+    if _leaves_empty(server, manner, name):
+        manner = replace(manner, choices=1)
+        _leaves_empty(server, manner, name)
+    return manner
+
+
+def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
+    """True if outputs of several came empty; ModelError where the trial shows a fault."""
+    came: list[tuple[int, Answer]] = []
+
+    def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
+        decoding = replace(_TRIED, temperature=temperature)
+        question = manner.question(_CHAT.format(words=prompt) if manner.chat else prompt)
+        found: dict[int, Answer] = {}
+
+        def ask(number: int) -> Answer:
+            key = json.dumps(["trial", prompt, number])
+            return manner.ask(server, question, decoding, choices, key)
+
+        server.each(ask, numbers, found.__setitem__, stop=server.abandon)
+        came.extend((choices, answer) for answer in found.values())
+        return [
+            [*(output.text for output in found[i].outputs), *(None for _ in found[i].losses)]
+            for i in numbers
+        ]
+
+    fault = tried(draw, manner.choices, prompt_of(manner.model))
+    says, drawn = None if fault is None else fault.says, sum(choices for choices, _ in came)
+    losses = Counter(loss for _, answer in came for loss in answer.losses)
+    unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
+    if losses["longer"] or 2 * losses.total() > drawn:
+        why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
+        says = f"of {drawn} outputs {losses[why]} are not as they were asked for ({why})"
+    if says is not None:
+        raise ModelError(
+            f"{name!r} was tried with random words, and {says}. No bound would hold. Mend "
+            "the server, or its settings; if this is how the model itself answers, write "
+            "?probe=off behind its name, and the results say so."
+        )
+    return unclear > 0
 
 
 def prompt_of(key: str) -> str:

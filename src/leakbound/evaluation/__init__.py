@@ -6,9 +6,7 @@ from leakbound.evaluation.scoring.checks import require_complete
 from leakbound.evaluation.scoring.score import score_run, scorers_for
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.evaluation.verbs import bound, evaluate, measure, prepared, prove, sample, score
-from leakbound.evaluation.views.clean import clean_table
-from leakbound.evaluation.views.metrics import metrics_table
-from leakbound.evaluation.views.summary import summary
+from leakbound.evaluation.views.summary import clean_table, metrics_table, summary
 from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.verdict import run_verdicts
 

@@ -1,18 +1,9 @@
 """A run while it is drawn: how far it is, and what can be said of it whenever somebody looks.
 
-Whoever looks again and again, and reads a bound that was made for one n, is wrong more often than
-its confidence says. So nothing here is a bound for a fixed n: a question is bounded as one that may
-stop at any look (see `statements.stopped`), by bounds that hold after every number of its draws at
-once, and at the number planned by the better of that and the bound for it, each at half of alpha.
-
-*Which draws.* Of every question those of its parts before the first that is missing, in the order
-in which they were planned. Workers finish parts in whatever order they please, a part of short
-outputs sooner: what happens to be there is no random sample, the beginning of a fixed order is.
-When somebody looks, and why, then plays no part.
-
-*All at once.* Which questions are drawn first is nobody's choice after looking, but which of them
-leaks most so far changes: each question has alpha/N of all N that are asked (Bonferroni), so every
-interval, and the worst of the questions drawn so far, hold together at every look.
+Nothing here is a bound for a fixed n: `stats.watched_questions` holds however often somebody looks.
+What it needs is an order of the draws that was fixed before them: of every question those of its
+parts before the first that is missing, in the order in which they were planned. Workers finish
+parts in whatever order they please, a part of short outputs sooner.
 """
 
 from __future__ import annotations
@@ -107,39 +98,6 @@ class SeenParts:
         return ArmScores.tallied(drawn, missing)
 
 
-def watched(known: Stopped, questions: int, *, confidence: float) -> stats.Estimate:
-    """Bound the leakage of every question drawn so far, all of them jointly and at every look.
-
-    With probability `confidence` no entry ever fails, however often, and for whatever reason,
-    somebody looks while the draws grow: each side of each of the `questions` that are asked, those
-    not drawn yet among them, has alpha/(2 questions), by bounds that hold at all n at once. One
-    entry a question of `known`, which must be the first draws of it in an order fixed before them.
-    """
-    share = (1 - confidence) / questions
-    each = known.leakage(confidence=1 - share, side="both")
-    return replace(
-        each,
-        about=replace(each.about, jointly=True),
-        confidence=confidence,
-        method=f"{each.method}, Bonferroni over {questions}",
-    )
-
-
-def worst_of(each: stats.Estimate) -> stats.Estimate:
-    """The worst of the questions drawn so far, of intervals that hold jointly: see `watched`."""
-    value, lower, upper = (np.asarray(x, np.float64) for x in (each.value, each.lower, each.upper))
-    return replace(
-        each,
-        about=replace(each.about, scope="worst question", over=len(value), jointly=False),
-        value=float(np.fmax.reduce(value)),
-        lower=float(lower.max()),
-        upper=float(upper.max()),
-        n=int(np.sum(each.n)),
-        missing=int(np.sum(each.missing)),
-        seed=stats.one_seed(each.seed),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProgress:
     """How far an arm is.
@@ -202,7 +160,7 @@ class ArmSoFar:
         """What is known so far, in words."""
         if self.each is None:
             return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
-        worst, drawn = worst_of(self.each), len(self.query_ids)
+        worst, drawn = stats.worst_watched(self.each), len(self.query_ids)
         says = "leaks with probability" if self.binary else "has a mean score"
         begun = (
             f"all {drawn:,} questions are begun"
@@ -337,7 +295,9 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
             binary=scorer.binary,
             questions=len(arm.queries),
             query_ids=scores.query_ids,
-            each=watched(known, len(arm.queries), confidence=confidence),
+            each=stats.watched_questions(
+                known.leakage, len(arm.queries), confidence=confidence, side="both"
+            ),
         )
 
     return seen.said(arm, scorer, scores, say)

@@ -16,7 +16,7 @@ from leakbound.formats.openunlearning_values import read_answers
 from leakbound.formats.spool import Mapped, Spool
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.scorers.threshold import Logged
+from leakbound.scorers.spec import Logged
 from leakbound.text.rows import first_line
 from leakbound.types import Scorer
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
-from leakbound.evaluation.views.metrics import metrics_of
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
 from leakbound.evaluation.views.words import cells_of, mean_of, quantity
 from leakbound.registry import suggestion

@@ -5,12 +5,13 @@ from __future__ import annotations
 from leakbound.reporting.page import (
     PAGE,
     REDACTED_PAGE,
+    Picture,
     older_page,
     page_of,
+    picture,
     report,
     write_report,
 )
-from leakbound.reporting.picture import Picture, picture
 
 __all__ = [
     "PAGE",

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.far import FAR, known_of
-from leakbound.evaluation.views.marks import leaking_words, pieces
+from leakbound.evaluation.views.draws import FAR, known_of
 from leakbound.evaluation.views.table import nearest
+from leakbound.evaluation.views.texts import leaking_words, pieces
 from leakbound.evaluation.views.view import (
     BINS,
     Measured,

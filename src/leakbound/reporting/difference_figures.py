@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from leakbound.evaluation.views.compared_verdict import ModelMoves, Move, Moved
+from leakbound.evaluation.views.compared import ModelMoves, Move, Moved
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.text.shown import tag
 

@@ -1,11 +1,12 @@
-"""`write_report`: views into one HTML file that asks for nothing outside itself."""
+"""Views into one HTML file that asks for nothing outside itself, and into one picture."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,11 +17,10 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.views import asked_grids, covers, grids, words
-from leakbound.evaluation.views.by_question import TRAITS, by_question, targets_of
-from leakbound.evaluation.views.grid import grid_sentences
-from leakbound.evaluation.views.metrics import metrics_table
+from leakbound.evaluation.views import asked, grids, remarks, words
+from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.summary import metrics_table
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
 from leakbound.evaluation.views.view import View
@@ -28,12 +28,26 @@ from leakbound.reporting import asked_figures, figures
 from leakbound.reporting.charts import style_of
 from leakbound.reporting.details import KINDS
 from leakbound.reporting.details import packed as details_of
-from leakbound.reporting.far_figures import far_figures
-from leakbound.reporting.terms import terms_of
+from leakbound.reporting.figures import WIDE, first_figures
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
 from leakbound.text.figures import many, tied
-from leakbound.text.shown import visible
+from leakbound.text.shown import tag, visible
+
+TERMS = {
+    r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "
+    "k times.",
+    r"\bED\b": "ED, the expectation deviation: the mean plus two standard deviations, which may "
+    "exceed 1 where no score does.",
+}
+"""By what marks a heading that uses them."""
+
+
+def terms_of(headings: Iterable[str]) -> list[str]:
+    """The meanings of those that these headings use."""
+    used = "\n".join(headings)
+    return [meaning for mark, meaning in TERMS.items() if re.search(mark, used)]
+
 
 PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 """The names of a run's page with its texts, and without."""
@@ -226,12 +240,9 @@ def templates(*folders: str) -> Environment:
 def _environment() -> Environment:
     environment = templates("reporting")
     environment.globals.update(
-        words=words, grids=grids, figures=figures, percent=percent, interval=interval
-    )
-    environment.globals.update(asked_grids=asked_grids, asked_figures=asked_figures, kinds=KINDS)
-    environment.globals.update(far_figures=far_figures, many=many)
-    environment.globals.update(grid_sentences=grid_sentences, covers=covers)
-    environment.globals.update(by_question=by_question, traits=TRAITS)
+        words=words, remarks=remarks, grids=grids, asked_grids=asked, figures=figures,
+        asked_figures=asked_figures, kinds=KINDS, percent=percent, interval=interval, many=many,
+    )  # fmt: skip
     return environment
 
 
@@ -254,3 +265,74 @@ def _source(content: str) -> str:
     """The one inline style or script that the page's content policy allows."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+_CAPTION, _GAP = 26, 12  # above a chart, and between two
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that a notebook shows, and `save` writes.
+
+    Attributes:
+        svg: the whole picture; it stands alone, in light and dark.
+    """
+
+    svg: str
+
+    def save(self, path: str | Path) -> Path:
+        """Write it to this file, whole or not at all."""
+        write_text(Path(path), self.svg)
+        return Path(path)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
+    """Draw every question's greedy score against the bounds on what the model leaks of it.
+
+    One column is one question, sorted by what it leaks; the dot is the greedy answer's score, the
+    bar holds the leakage, and the wider grey bar behind it that of the control. All models are on
+    one axis; those that it hides are drawn once more on an axis of their own.
+
+    Args:
+        runs: a run with estimates, or several by the labels to give them; see `write_report`.
+        scorer: by whose scores (None: the first).
+
+    Raises what `write_report` does, and InputError for a scorer that the runs do not have.
+    """
+    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
+    view = read_view(named)
+    known = {each.name: each for each in view.scorers}
+    if scorer is not None and scorer not in known:
+        raise InputError(
+            f"`scorer` must be one that the runs were bounded by, {', '.join(known)}, got "
+            f"{scorer!r}. Score and bound them by it first."
+        )
+    chosen = view.scorers[0] if scorer is None else known[scorer]
+    step, height = WIDE.height + _CAPTION + _GAP, 0
+    charts = []
+    for i, shown in enumerate(first_figures(view, chosen, WIDE)):
+        caption = tag("text", shown.caption, x=8, y=i * step + 18, class_="label")
+        charts.append(tag("g", caption, class_=shown.style))
+        charts.append(
+            tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDE.width, height=WIDE.height)
+        )
+        height = (i + 1) * step
+    style = tag("style", Markup(asset("charts.css")))  # a file of this package, not data
+    paper = tag("rect", width="100%", height="100%", style="fill: var(--card)")
+    return Picture(
+        tag(
+            "svg",
+            style,
+            paper,
+            *charts,
+            xmlns="http://www.w3.org/2000/svg",
+            viewBox=f"0 0 {WIDE.width} {height}",
+            width=WIDE.width,
+            height=height,
+            role="img",
+        )
+        + "\n"
+    )

@@ -31,5 +31,5 @@ from leakbound.scorers.family import score_ranges as score_ranges
 from leakbound.scorers.family import score_texts as score_texts
 from leakbound.scorers.family import settings as settings
 from leakbound.scorers.spec import SCORERS as SCORERS
+from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer
-from leakbound.scorers.threshold import Threshold as Threshold

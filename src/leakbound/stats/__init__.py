@@ -8,63 +8,76 @@ Every public name is imported here under its own name, and every bound has a row
 the conformance suite and `bench/coverage.py` go through; a test fails for a bound without one.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any, Literal
 
 from leakbound.stats.about import About as About
-from leakbound.stats.bands import BANDS
-from leakbound.stats.beyond import ExcessOverQuestions as ExcessOverQuestions
-from leakbound.stats.beyond import excess_of_mean_and_worst as excess_of_mean_and_worst
-from leakbound.stats.beyond import excess_with_proof as excess_with_proof
 from leakbound.stats.clean import CleanQuestions as CleanQuestions
 from leakbound.stats.clean import clean_questions as clean_questions
 from leakbound.stats.clean import mean_p_value as mean_p_value
 from leakbound.stats.clean import proportion_p_value as proportion_p_value
-from leakbound.stats.dataset import mean_leak_at_k_over_questions as mean_leak_at_k_over_questions
-from leakbound.stats.dataset import mean_over_questions as mean_over_questions
-from leakbound.stats.dataset import proportion_over_questions as proportion_over_questions
+from leakbound.stats.comparing import ExcessOverQuestions as ExcessOverQuestions
+from leakbound.stats.comparing import Gaps as Gaps
+from leakbound.stats.comparing import ModelDifference as ModelDifference
+from leakbound.stats.comparing import difference_over_questions as difference_over_questions
+from leakbound.stats.comparing import excess_of_mean_and_worst as excess_of_mean_and_worst
+from leakbound.stats.comparing import gaps_over_questions as gaps_over_questions
 from leakbound.stats.deviation import STD
+from leakbound.stats.deviation import expectation_deviation as expectation_deviation
+from leakbound.stats.deviation import expectation_deviation_bound as expectation_deviation_bound
+from leakbound.stats.deviation import (
+    expectation_deviation_proportion_bound as expectation_deviation_proportion_bound,
+)
 from leakbound.stats.deviation import std_bound as std_bound
-from leakbound.stats.differences import EXCESS
-from leakbound.stats.differences import FEWEST_PAIRS as FEWEST_PAIRS
-from leakbound.stats.differences import excess_bound as excess_bound
-from leakbound.stats.differences import excess_over_questions as excess_over_questions
+from leakbound.stats.deviation import std_proportion_bound as std_proportion_bound
+from leakbound.stats.deviation_over_questions import (
+    expectation_deviation_over_questions as expectation_deviation_over_questions,
+)
+from leakbound.stats.deviation_over_questions import std_over_questions as std_over_questions
+from leakbound.stats.estimate import BoundFunction as BoundFunction
 from leakbound.stats.estimate import Estimate as Estimate
 from leakbound.stats.estimate import Side as Side
 from leakbound.stats.estimate import percent as percent
-from leakbound.stats.expectation_deviation import expectation_deviation as expectation_deviation
-from leakbound.stats.expectation_deviation import (
-    expectation_deviation_bound as expectation_deviation_bound,
-)
-from leakbound.stats.gaps import Gaps as Gaps
-from leakbound.stats.gaps import excess_of as excess_of
-from leakbound.stats.gaps import gaps_over_questions as gaps_over_questions
+from leakbound.stats.excess import EXCESS
+from leakbound.stats.excess import FEWEST_PAIRS as FEWEST_PAIRS
+from leakbound.stats.excess import excess as excess
+from leakbound.stats.excess import excess_bound as excess_bound
+from leakbound.stats.excess import excess_of as excess_of
+from leakbound.stats.excess import excess_over_questions as excess_over_questions
+from leakbound.stats.far import mean_leak_at_k_of_counts as mean_leak_at_k_of_counts
 from leakbound.stats.independence import Independence as Independence
 from leakbound.stats.independence import check_independence as check_independence
 from leakbound.stats.independence import require_independent as require_independent
 from leakbound.stats.joint import Joint as Joint
-from leakbound.stats.joint import excess as excess
+from leakbound.stats.joint import every_question as every_question
 from leakbound.stats.joint import joint as joint
 from leakbound.stats.judged import corrected_bound as corrected_bound
 from leakbound.stats.judged import judged_bound as judged_bound
+from leakbound.stats.leak_at_k import carried as carried
 from leakbound.stats.leak_at_k import leak_at_k as leak_at_k
 from leakbound.stats.leak_at_k import leak_at_k_bound as leak_at_k_bound
+from leakbound.stats.leak_at_k import leak_at_k_proportion as leak_at_k_proportion
+from leakbound.stats.leak_at_k import leak_at_k_proportion_bound as leak_at_k_proportion_bound
 from leakbound.stats.leak_at_k import worst_of_k as worst_of_k
 from leakbound.stats.mass import Mass as Mass
+from leakbound.stats.mass import mass_leak_at_k_bound as mass_leak_at_k_bound
+from leakbound.stats.mass import mass_leak_at_k_proportion_bound as mass_leak_at_k_proportion_bound
 from leakbound.stats.mass import mass_mean_bound as mass_mean_bound
+from leakbound.stats.mass import mass_mean_over_questions as mass_mean_over_questions
 from leakbound.stats.mass import mass_proportion_bound as mass_proportion_bound
+from leakbound.stats.mass import mass_std_bound as mass_std_bound
 from leakbound.stats.mass import mass_survival_bound as mass_survival_bound
-from leakbound.stats.mass_dataset import mass_mean_over_questions as mass_mean_over_questions
-from leakbound.stats.mass_leak_at_k import LeakProof as LeakProof
-from leakbound.stats.mass_leak_at_k import mass_leak_at_k_bound as mass_leak_at_k_bound
-from leakbound.stats.mass_leak_at_k import (
-    mass_leak_at_k_proportion_bound as mass_leak_at_k_proportion_bound,
-)
-from leakbound.stats.mass_leak_at_k import proof_of_leak as proof_of_leak
-from leakbound.stats.mass_std import mass_std_bound as mass_std_bound
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean import mean_bound as mean_bound
+from leakbound.stats.mean_over_questions import (
+    mean_leak_at_k_over_questions as mean_leak_at_k_over_questions,
+)
+from leakbound.stats.mean_over_questions import mean_over_questions as mean_over_questions
+from leakbound.stats.mean_over_questions import (
+    proportion_over_questions as proportion_over_questions,
+)
 from leakbound.stats.order import Seed as Seed
 from leakbound.stats.order import one_seed as one_seed
 from leakbound.stats.order import order_key as order_key
@@ -84,34 +97,68 @@ from leakbound.stats.pool import pool_mean_bound as pool_mean_bound
 from leakbound.stats.pool import pool_proportion_bound as pool_proportion_bound
 from leakbound.stats.pool import pool_std_bound as pool_std_bound
 from leakbound.stats.pool import pool_survival_bound as pool_survival_bound
+from leakbound.stats.proof import LeakProof as LeakProof
+from leakbound.stats.proof import excess_with_proof as excess_with_proof
+from leakbound.stats.proof import proof_of_leak as proof_of_leak
 from leakbound.stats.proportion import LEAK, PROPORTION
-from leakbound.stats.proportion import leak_at_k_proportion as leak_at_k_proportion
-from leakbound.stats.proportion import leak_at_k_proportion_bound as leak_at_k_proportion_bound
 from leakbound.stats.proportion import proportion_bound as proportion_bound
-from leakbound.stats.proportion_spread import (
-    expectation_deviation_proportion_bound as expectation_deviation_proportion_bound,
-)
-from leakbound.stats.proportion_spread import std_proportion_bound as std_proportion_bound
-from leakbound.stats.queries import each_query as each_query
-from leakbound.stats.queries import worst_query as worst_query
-from leakbound.stats.questions import every_question as every_question
+from leakbound.stats.questions import each_query as each_query
 from leakbound.stats.questions import leaking_questions as leaking_questions
-from leakbound.stats.questions import mean_over_stopped_questions as mean_over_stopped_questions
+from leakbound.stats.questions import worst_query as worst_query
 from leakbound.stats.questions import worst_question as worst_question
-from leakbound.stats.spread_over_questions import (
-    expectation_deviation_over_questions as expectation_deviation_over_questions,
-)
-from leakbound.stats.spread_over_questions import std_over_questions as std_over_questions
 from leakbound.stats.stopping import Claim as Claim
 from leakbound.stats.stopping import Looks as Looks
+from leakbound.stats.stopping import mean_over_stopped_questions as mean_over_stopped_questions
 from leakbound.stats.stopping import parse_claim as parse_claim
 from leakbound.stats.stopping import stopped_leak_at_k_bound as stopped_leak_at_k_bound
 from leakbound.stats.stopping import stopped_mean_bound as stopped_mean_bound
 from leakbound.stats.stopping import stopped_proportion_bound as stopped_proportion_bound
-from leakbound.stats.survival import survival_bound as survival_bound
-from leakbound.stats.table import ListedBound as ListedBound
+from leakbound.stats.tail import BANDS
+from leakbound.stats.tail import survival_bound as survival_bound
 from leakbound.stats.two_way import TwoWay as TwoWay
 from leakbound.stats.two_way import two_way as two_way
+from leakbound.stats.watching import watched_questions as watched_questions
+from leakbound.stats.watching import worst_watched as worst_watched
+
+Evidence = Literal[
+    "hits",
+    "scores",
+    "hits of questions",
+    "scores of questions",
+    "scores of two models",
+    "masses",
+    "masses of questions",
+    "pool",
+    "bound",
+    "bound of questions",
+    "bound of queries",
+    "two bounds",
+    "two estimates",
+    "bound of p",
+    "counts of questions",
+    "joint bounds of questions",
+    "cells",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedBound:
+    """One bound of the package.
+
+    `bound`: the function.
+    `evidence`: what it takes first: leaks among n draws ("hits") or scores with counts, of one
+        question or of each, for their mean, of several; of a model and its control; exact masses
+        with draws of the rest; a pool; other bounds, which have their scores filled in, or what
+        these gave.
+    `about`: what its estimates are about, but for the x or k that a call fixes.
+    `methods`: by name, the default first; empty where there is no choice.
+    """
+
+    bound: Callable[..., Any]
+    evidence: Evidence
+    about: About
+    methods: tuple[str, ...] = ()
+
 
 _TAIL, _AT_K = About(quantity="tail"), About(quantity="leak@k")
 _ED = About(quantity="expectation deviation", constant=2.0)
@@ -195,6 +242,19 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
         ),
         "gaps over questions": ListedBound(
             gaps_over_questions, "two bounds", replace(_WORST, beyond="own words")
+        ),
+        "difference over questions": ListedBound(
+            difference_over_questions,
+            "two bounds",
+            replace(MEAN.about, beyond="baseline", jointly=True),
+        ),
+        "watched questions": ListedBound(
+            watched_questions, "bound of questions", replace(MEAN.about, jointly=True)
+        ),
+        "worst watched": ListedBound(worst_watched, "joint bounds of questions", _WORST),
+        "leak@k of a bound": ListedBound(carried, "bound of p", _AT_K),
+        "leak@k of counts": ListedBound(
+            mean_leak_at_k_of_counts, "counts of questions", replace(_AT_K, scope="mean")
         ),
         "excess of estimates": ListedBound(excess, "two estimates", EXCESS),
         "effects of two knobs": ListedBound(

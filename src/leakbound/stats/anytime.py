@@ -1,7 +1,7 @@
-"""Any-time bounds of a probability: they hold at every look at once.
+"""Any-time bounds of a probability and of a mean: they hold at every look at once.
 
-For i.i.d. draws with leak probability p, the likelihood of the draws at q over that at p is a
-nonnegative martingale with mean 1, and so is its average K_n(p) over q drawn from
+*A probability.* For i.i.d. draws with leak probability p, the likelihood of the draws at q over
+that at p is a nonnegative martingale with mean 1, and so is its average K_n(p) over q drawn from
 Beta(1/2, 1/2) cut to q < p. K_n(p) therefore ever reaches 1/alpha with probability at most
 alpha (Ville): whoever looks after every draw, and stops when the bound pleases, keeps the
 guarantee. With S leaks in n draws
@@ -9,7 +9,9 @@ guarantee. With S leaks in n draws
     K_n(p) = B(S + 1/2, n - S + 1/2) I_p(S + 1/2, n - S + 1/2)
              / [B(1/2, 1/2) I_p(1/2, 1/2) p^S (1 - p)^(n - S)].
 
-For scores in [0, 1] see `portfolio.anytime_bets`.
+*A mean.* For scores in [0, 1] the portfolio mixture (see `portfolio`) over bets that know neither n
+nor alpha: where all draws of a row have one mean given the past, its wealth is a nonnegative
+martingale too.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.portfolio import boundary
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.portfolio import Portfolio, boundary, mean_upper
 
 
 def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
@@ -35,6 +38,21 @@ def beta_mixture_upper(hits: Counts, n: Counts, alpha: float) -> Array:
 def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
     """The mirror: the smallest p with K_n(p) < 1/alpha for q > p; 0 where S = 0. Rounded down."""
     return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
+
+
+def portfolio_upper(rows: Leakage, alpha: float) -> Array:
+    """Upper bound at 1 - alpha on the mean of each row's scores, at all n at once: (Q,)."""
+    return mean_upper(rows, alpha, anytime_bets())
+
+
+def anytime_bets() -> Portfolio:
+    """Bets that know neither n nor alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
+
+    The rest of the stake is on b = 1.
+    """
+    j = np.arange(1, 17)
+    weights = 0.75 / (j * (j + 1))
+    return Portfolio(np.append(2.0 ** (-j / 2), 1.0), np.append(weights, 1 - weights.sum()))
 
 
 def log_evidence_above(hits: Counts, n: Counts, p: Array) -> Array:

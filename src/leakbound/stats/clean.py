@@ -13,9 +13,10 @@ import numpy.typing as npt
 from scipy.special import bdtr
 
 from leakbound.errors import InputError
-from leakbound.stats import portfolio
+from leakbound.stats.anytime import anytime_bets
 from leakbound.stats.estimate import Array, error_rate
 from leakbound.stats.leakage import Leakage
+from leakbound.stats.portfolio import log_wealth
 from leakbound.stats.proportion import tally
 
 
@@ -85,7 +86,8 @@ def mean_p_value(
     """
     _check_limit(limit)
     leakage = Leakage.read(scores, counts, missing)
-    return leakage.single_or_all(portfolio.mean_p_value(leakage, limit))
+    wealth = log_wealth(leakage, np.array(limit), anytime_bets())
+    return leakage.single_or_all(np.exp(np.minimum(-wealth, 0.0)))
 
 
 def _check_limit(limit: float) -> None:

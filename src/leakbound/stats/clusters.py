@@ -35,7 +35,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import rel_entr
 
-from leakbound.stats import bands
 from leakbound.stats.about import About
 from leakbound.stats.estimand import bounded, choose
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
@@ -43,7 +42,7 @@ from leakbound.stats.leak_at_k import leak_at
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
-from leakbound.stats.survival import tail_at
+from leakbound.stats.tail import coverage, require_solvable, tail_at
 from leakbound.stats.whole import halved
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
@@ -116,7 +115,7 @@ def berk_jones(share: Array, n: int, alpha: float) -> Array:
 
     InputError for an alpha below 1e-11, as of the band of independent draws.
     """
-    bands.require_solvable(alpha)
+    require_solvable(alpha)
     return _within(share, n, critical(n, alpha))
 
 
@@ -142,7 +141,7 @@ def critical(n: int, alpha: float) -> float:
     area = n * math.exp(-s)
     while s >= STEP:
         # Over a step down to s - STEP, a falling function is largest at its left end.
-        area += STEP * (1 - bands.coverage(_within(steps, n, s - STEP)))
+        area += STEP * (1 - coverage(_within(steps, n, s - STEP)))
         if area > alpha:
             break
         s -= STEP

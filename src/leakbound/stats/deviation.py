@@ -1,29 +1,52 @@
-"""The standard deviation of a query's leakage.
+"""The standard deviation of a query's leakage, and the expectation deviation score made of it.
+
+The latter is mean + rho * standard deviation, the mean and the deviation each at half of alpha.
 
 Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no
 upper bound (on a fair coin it lies below the truth in every run). `"grid"` is its corrected
 form, kept for comparison; `"paper"` is the tightest bound over the same band.
+
+*Of a scorer of 0 and 1* with leak probability p they are sqrt(p (1 - p)) and f(p) = p +
+rho sqrt(p (1 - p)), and extremes over the interval of p bound them. Neither is monotone in p, both
+are concave: f rises up to p* = (1 + 1/sqrt(1 + rho^2))/2 and falls beyond, the deviation alike with
+p* = 1/2.
+
+Above: with [L, U] holding p at 1 - alpha (alpha/2 on each side), f(p) is at most the largest f over
+[L, U]: f(p*) where p* lies inside, else the larger of the ends.
+
+Below, at alpha on each side: f(p) is at least min(f(L), f(U)), the least over [L, U] of a concave
+f. To be missed, f(p) must lie below both, so L and U both lie where f exceeds f(p), an interval
+with p for one of its ends: beyond p if p < p*, short of it if p > p*. So L > p alone, or U < p
+alone, must happen, and which of them depends on p, not on the draws: probability at most alpha.
+
+Both ends are extremes over one interval of p at 1 - alpha, and hold together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from leakbound.errors import InputError
 from leakbound.stats import betting
 from leakbound.stats.about import About
-from leakbound.stats.bands import dkw
 from leakbound.stats.estimand import Estimand, Method
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import sample_mean
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain, share_of
+from leakbound.stats.leakage import Leakage, sample_mean
+from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
+from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.tail import dkw
 from leakbound.stats.whole import halved
 
 CELLS = 100  # of the grid form
 HALVINGS = 45
+LARGEST_STD = 0.5
 
 
 def std_bound(
@@ -44,6 +67,80 @@ def std_bound(
     """
     rows = Leakage.read(scores, counts, missing)
     return STD.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def expectation_deviation(
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    rho: float = 2.0,
+    missing: npt.ArrayLike = 0,
+) -> float | Array | tuple[float | Array, float | Array]:
+    """mean + rho * sd with divisor n, descriptive; with missing draws, its extremes over them.
+
+    One value a question for 2-D scores.
+    """
+    if not math.isfinite(rho):
+        raise InputError(f"`rho` must be a finite number, got {rho!r}.")
+    leakage = Leakage.read(scores, counts, missing)
+    if not leakage.missing.any():
+        return leakage.single_or_all(leakage.each(partial(_score, rho=rho)))
+    low, high = _extremes(leakage, rho)
+    return leakage.single_or_all(low), leakage.single_or_all(high)
+
+
+def expectation_deviation_bound(
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    rho: float = 2.0,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    method: str | None = None,
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
+
+    For i.i.d. scores in [0, 1], n fixed beforehand. Methods: "betting" (default), "paper".
+    """
+    rows, score = Leakage.read(scores, counts, missing), score_of(rho)
+    return score.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+
+
+def std_proportion_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
+
+    Arguments as for `proportion_bound`, whose interval of p it carries over. `value` has the
+    divisor n, over the scored draws.
+    """
+    made = _over_interval(hits, n, None, confidence=confidence, side=side, missing=missing)
+    return replace(made, about=About(quantity="standard deviation"))
+
+
+def expectation_deviation_proportion_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    *,
+    rho: float = 2.0,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound p + rho sqrt(p (1 - p)), rho >= 0, from leaks in `n` i.i.d. draws.
+
+    As `std_proportion_bound`: one interval of p for the mean and the deviation together.
+    """
+    require_rho(rho)
+    made = _over_interval(hits, n, rho, confidence=confidence, side=side, missing=missing)
+    return replace(made, about=About(quantity="expectation deviation", constant=rho))
 
 
 def sample_std(rows: Leakage) -> Array:
@@ -159,10 +256,112 @@ def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Arra
 STD = Estimand(
     about=About(quantity="standard deviation"),
     value=sample_std,
-    span=(0.0, 0.5),
+    span=(0.0, LARGEST_STD),
     methods={
         "betting": Method("betting on squares", _betting_upper, _betting_lower, shuffles=True),
         "paper": Method("Romano-Wolf over DKW", band_upper, band_lower),
         "grid": Method("Metric 4 corrected", _grid, None),
     },
 )
+
+
+def score_of(rho: float) -> Estimand:
+    """E[X] + rho * sd(X); InputError unless rho >= 0."""
+    require_rho(rho)
+    return Estimand(
+        about=About(quantity="expectation deviation", constant=rho),
+        value=partial(_score, rho=rho),
+        methods={key: _sum(key, rho) for key in ("betting", "paper")},
+        span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
+    )
+
+
+def require_rho(rho: float) -> None:
+    """Refuse a rho for which mean + rho * sd is not bounded here."""
+    if not (math.isfinite(rho) and rho >= 0):
+        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
+
+
+def _sum(key: str, rho: float) -> Method:
+    mean, std = MEAN.methods[key], STD.methods[key]
+
+    def upper(rows: Leakage, alpha: float) -> Array:
+        return mean.upper(rows, alpha / 2) + rho * std.upper(rows, alpha / 2)
+
+    def lower(rows: Leakage, alpha: float) -> Array:
+        return mean.below(rows, alpha / 2) + rho * std.below(rows, alpha / 2)
+
+    return Method(f"{mean.name} and {std.name}", upper, lower, mean.shuffles)
+
+
+def _score(rows: Leakage, rho: float) -> Array:
+    return sample_mean(rows) + rho * sample_std(rows)
+
+
+def _extremes(leakage: Leakage, rho: float) -> tuple[Array, Array]:
+    """The least and the greatest score over all values of the missing draws: (Q,) each.
+
+    For rho >= 0 the score is convex in them. So the greatest has each at 0 or 1; and the least,
+    by symmetry, has all at one t, the root of d/dt [b t + rho sqrt(a v + a b (t - m)^2)] or an
+    end of [0, 1], with a, b the shares of scored and missing draws, m, v the scored mean and
+    variance.
+    """
+    if rho < 0:  # mean - |rho| sd of X is 1 - (mean + |rho| sd) of 1 - X
+        low, high = _extremes(leakage.mirrored(), -rho)
+        return 1 - high, 1 - low
+    scored = leakage.scored()
+    mean, deviation = (np.nan_to_num(scored.each(rule)) for rule in (sample_mean, sample_std))
+    b = leakage.missing / leakage.n
+    a = 1 - b
+
+    def score(centre: Array, spread: Array) -> Array:
+        """The score with the missing draws at a mean and a variance of their own."""
+        between = a * b * (centre - mean) ** 2
+        return a * mean + b * centre + rho * np.sqrt(a * deviation**2 + b * spread + between)
+
+    room = rho**2 * a - b
+    drop = np.divide(deviation, np.sqrt(np.maximum(room, 0)), where=room > 0, out=mean + 0)
+    least = score(np.clip(mean - drop, 0, 1), np.zeros_like(mean))
+    ones = np.arange(leakage.missing.max() + 1)[:, None] / np.maximum(leakage.missing, 1)
+    ones = np.minimum(ones, 1)
+    return least, score(ones, ones * (1 - ones)).max(axis=0)
+
+
+def _over_interval(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    rho: float | None,
+    *,
+    confidence: float,
+    side: Side,
+    missing: npt.ArrayLike,
+) -> Estimate:
+    """The extremes of f over the interval of p; `rho` None for the deviation alone."""
+    # Below, either end of p may fail, never both: each has the whole of alpha.
+    share = share_of(confidence, side)
+    level = 1 - 2 * share if side == "lower" else confidence
+    if level <= 0:
+        raise InputError(
+            f"`confidence` must exceed 0.5 for a lower bound of a deviation, got {confidence!r}."
+        )
+    p = proportion_bound(hits, n, confidence=level, side="both", missing=missing)
+    low, high, value = (np.asarray(end) for end in (p.lower, p.upper, p.value))
+
+    def f(q: Array) -> Array:
+        spread = np.sqrt(q * (1 - q))
+        return spread if rho is None else q + rho * spread
+
+    peak = np.asarray(0.5 if rho is None else (1 + 1 / math.hypot(1, rho)) / 2)
+    largest = float(LARGEST_STD if rho is None else f(peak))
+    inside = (low <= peak) & (peak <= high)
+    upper = np.where(inside, largest, np.maximum(f(low), f(high)))
+    lower = np.minimum(f(low), f(high))
+    return replace(
+        p,
+        value=plain(f(value)),
+        lower=plain(np.zeros_like(lower) if side == "upper" else lower),
+        upper=plain(np.full_like(upper, largest) if side == "lower" else upper),
+        confidence=confidence,
+        side=side,
+        method=f"{p.method}, extremes over its interval",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from decimal import Context, Decimal
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,14 @@ class Estimate:
         known = {f.name: values[f.name] for f in fields(cls)[1:]}
         known["value"] = float("nan") if known["value"] is None else known["value"]
         return cls(about=About(**values["about"]), **known)
+
+
+class BoundFunction(Protocol):
+    """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
+
+    def __call__(self, *, confidence: float, side: Side) -> Estimate:
+        """The estimate with one entry a question."""
+        ...
 
 
 def error_rate(confidence: float) -> float:

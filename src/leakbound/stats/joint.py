@@ -1,4 +1,4 @@
-"""Several estimates taken together: a joint claim, and a model's excess over its control."""
+"""Several estimates that hold all at once: a joint claim, and every question of a data set."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leakbound.errors import InputError
-from leakbound.stats.about import Beyond
-from leakbound.stats.estimate import Estimate, error_rate, percent, plain
+from leakbound.stats.estimate import BoundFunction, Estimate, Side, error_rate, percent
 
 ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
 
@@ -43,37 +42,48 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     return Joint(estimates, 1 - spent)
 
 
-def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
-    """Bound the candidate's quantity minus the control's, from an estimate of each.
+def every_question(
+    bound: BoundFunction,
+    questions: int,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    independent: bool = True,
+) -> Estimate:
+    """Bound every one of `questions` quantities, all of them jointly: one entry a question.
 
-    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha. An upper bound
-    takes the candidate's upper and the control's lower end, a lower bound the others. Missing
-    draws count against the claim on both sides, because they do so in each estimate. `beyond` says
-    whose quantity is taken off.
+    With probability `confidence` no entry fails. Each is given 1 - (1 - alpha)^(1/N) (Sidak)
+    where the draws of different questions are `independent`, else alpha/N (Bonferroni): so for
+    decodings or scorers that share randomness. With both sides an entry fails if either end
+    does, and its share is halved between them.
     """
-    if not candidate.about.same_quantity(control.about):
-        raise InputError(
-            "`candidate` and `control` must bound one quantity, got "
-            f"{candidate.estimand!r} and {control.estimand!r}."
-        )
-    above = candidate.side != "lower" and control.side != "upper"
-    below = candidate.side != "upper" and control.side != "lower"
-    if not (above or below):
-        raise InputError(
-            "an excess needs opposite sides of `candidate` and `control`, got "
-            f"{candidate.side!r} twice. Bound one of them from the other side, or both 'both'."
-        )
-    reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
+    alpha = error_rate(confidence)
+    check_questions(questions)
+    share = float(-np.expm1(np.log1p(-alpha) / questions)) if independent else alpha / questions
+    each = bound(confidence=1 - share, side=side)
+    check_rows(each, questions)
+    correction = "Sidak" if independent else "Bonferroni"
     return replace(
-        candidate,
-        about=replace(candidate.about, beyond=beyond),
-        value=candidate.value - control.value,
-        lower=plain(reach[1]),
-        upper=plain(reach[0]),
-        confidence=candidate.confidence + control.confidence - 1,
-        side="both" if above and below else "upper" if above else "lower",
-        missing=candidate.missing + control.missing,
+        each,
+        about=replace(each.about, jointly=True),
+        confidence=confidence,
+        method=f"{each.method}, {correction} over {questions}",
     )
+
+
+def check_questions(questions: int) -> None:
+    """Refuse a number of questions below 1."""
+    if questions < 1:
+        raise InputError(f"`questions` must be at least 1, got {questions}.")
+
+
+def check_rows(each: Estimate, questions: int) -> None:
+    """Refuse an estimate that has not one entry a question."""
+    rows = len(np.atleast_1d(each.n))
+    if rows != questions:
+        raise InputError(
+            f"`questions` must be the number of rows the bound has, {rows}, got {questions}."
+        )
 
 
 def _claims(estimate: Estimate) -> int:

@@ -29,9 +29,16 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import OPPOSITE, Array, Estimate, Side, plain, share_of
+from leakbound.stats.estimate import (
+    OPPOSITE,
+    Array,
+    BoundFunction,
+    Estimate,
+    Side,
+    plain,
+    share_of,
+)
 from leakbound.stats.proportion import proportion_bound
-from leakbound.stats.questions import BoundFunction
 
 Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""

@@ -7,12 +7,15 @@ estimate puts 1 - C(i, k)/C(n, k) where i of n draws lie at or below x.
 For one k fixed beforehand, the draws in random order are cut into floor(n/k) blocks of k. Their
 maxima are i.i.d. with mean leak@k, whatever the law, and betting bounds that mean. What is left
 over, fewer than k draws, is dropped.
+
+Of a scorer of 0 and 1 leak@k is 1 - (1 - p)^k, which grows with p: a bound of p is carried over to
+every k at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,11 +24,12 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import betting
 from leakbound.stats.about import About, parameter_of
-from leakbound.stats.bands import BANDS, Band
 from leakbound.stats.estimand import Estimand, Method, Rule
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
+from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.tail import BANDS, Band
 from leakbound.stats.whole import whole
 
 BLOCKS = "block-maxima"
@@ -83,6 +87,39 @@ def leak_of(
     return estimand.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
 
 
+def leak_at_k_proportion_bound(
+    hits: npt.ArrayLike,
+    n: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    confidence: float = 0.99,
+    side: Side = "upper",
+    method: str | None = None,
+    missing: npt.ArrayLike = 0,
+) -> Estimate:
+    """Bound the chance 1 - (1 - p)^k of a leak among k draws, for every k at once.
+
+    As `proportion_bound`, whose bound on p it carries over; any k >= 1, also beyond n. `k` is a
+    number, or 1-D and then the last axis of the result.
+    """
+    sizes = whole_sizes(k)
+    leak = proportion_bound(
+        hits, n, confidence=confidence, side=side, method=method, missing=missing
+    )
+    value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
+    return replace(carried(leak, sizes), value=plain(value))
+
+
+def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
+    """The unbiased estimate 1 - C(n - hits, k)/C(n, k); NaN where k exceeds n.
+
+    `k` is a number, or 1-D and then the last axis of the result.
+    """
+    hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
+    axes = (..., *[np.newaxis] * np.ndim(k))
+    return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
+
+
 def leak_at_k(
     scores: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -124,6 +161,31 @@ def worst_of_k(
         return np.asarray(block_maxima(rows.shuffled(missing=1), size).mean(axis=1))
 
     return leakage.single_or_all(leakage.each(rule))
+
+
+def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
+    """What a bound of p says of 1 - (1 - p)^k, for every k at once: it increases in p.
+
+    `leak`: of a query, a question, or the worst of several, which is the worst for every k; any
+    k >= 1, a number or 1-D and then the last axis of the result. Confidence, side and evidence are
+    those of `leak`. Raises InputError for an estimate of anything else.
+    """
+    about, sizes = leak.about, whole_sizes(k)
+    of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
+    if about.quantity != "leak probability" or not of_one:
+        raise InputError(
+            f"`leak` must bound the leak probability of one question, got {leak.estimand!r}. Of "
+            "their mean use mean_leak_at_k_of_counts."
+        )
+    value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
+    about = replace(about, quantity="leak@k", parameter=parameter_of(sizes))
+    return replace(leak, about=about, value=value, lower=lower, upper=upper)
+
+
+def among(p: float | Array, k: Counts) -> float | Array:
+    """1 - (1 - p)^k, with k as the last axis if it has one."""
+    with np.errstate(divide="ignore"):
+        return plain(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)))
 
 
 def maximum_method(band: Band, k: Counts) -> Method:
@@ -245,6 +307,17 @@ def _tail(n: int, k: int) -> Array:
     weights = np.cumprod(np.concatenate([[k / n], (i - k) / (i - 1)]))
     sums = np.concatenate([[0.0], np.cumsum(weights)]).clip(0, 1)
     return np.concatenate([np.ones(k - 1), sums[::-1]])
+
+
+@np.vectorize(otypes=[np.float64])
+def _subset_hit(hits: int, n: int, k: int) -> float:
+    """1 - prod_{j < hits} (1 - k/(n - j)); hits and k may change places."""
+    if k > n:
+        return float("nan")
+    if hits > n - k:
+        return 1.0
+    few, many = min(hits, k), max(hits, k)
+    return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum())) + 0.0  # no -0.0
 
 
 def leak_at(k: Counts) -> About:

@@ -187,6 +187,11 @@ class Leakage:
         return plain(result[0] if self.single else result)
 
 
+def sample_mean(rows: Leakage) -> Array:
+    """The mean of the scored draws: (Q,)."""
+    return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
+
+
 def _checked(values: Array, single: bool) -> Array:
     bad = np.argwhere(~((values >= -SLACK) & (values <= 1 + SLACK)))
     if len(bad):

@@ -13,26 +13,48 @@ g_high_a, R - r at U, and the rest at anything can add. Both ends are attained b
 nothing better holds. Only [L, U] rests on draws, and only it spends alpha; where it holds for all
 g of a family at once, so do the bounds. Without draws [L, U] = [0, 1], and nothing is left to
 chance. (Sums in float64 err by some 1e-16 an event.)
+
+*Over questions.* With the parts of question i that its masses settle between low_i and high_i, the
+unknown slack_i, and a remainder of mass R_i in which the score has mean q_i,
+
+    sum low_i + sum R_i q_i  <=  N mean  <=  sum (high_i + slack_i) + sum R_i q_i.
+
+The R_i owe nothing to the draws, so sum R_i q_i / sum R_i is a mean of the draws' expectations with
+weights fixed beforehand, which `mean_over_questions` bounds; only this spends alpha.
+
+*Deviation, and its rounding.* Both ends are min_c f(c) for a convex f(c) = sum p (c - end(c))^2,
+with f' = 2 g, evaluated at a c that is nearly the minimum. Let u be the spacing of float64 at 1, d
+the number of events. Above: min f <= f(c) whatever c is, and f(c) is a sum of d terms >= 0,
+computed to a relative error below (d + 8) u. Below: f lies above its tangent, and both c and the
+minimum lie in [0, 1], so min f >= f(c) - |f'(c)| = f(c) - 2 |g(c)|, with g(c) computed to an
+absolute error below (d + 8) u. Where masses add up to 1 + s, the true ones are together s less, and
+no (c - end)^2 is above 1: the lower end gives s away. Then lower <= upper: for the same masses
+near_a(c)^2 <= far_a(c)^2, and min_c sum p far^2 <= (1 + s)/4, so that the lower end is below 1/2
+too.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Estimate, Side, plain
+from leakbound.stats.estimate import Array, Estimate, Side, check_side, plain
+from leakbound.stats.leak_at_k import among, carried, leak_at, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
+from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import LEAK, proportion_bound
-from leakbound.stats.survival import read_points, tail_at, tail_of
+from leakbound.stats.proportion import LEAK, proportion_bound, tally
+from leakbound.stats.tail import read_points, tail_at, tail_of
 from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
@@ -108,7 +130,7 @@ def mass_survival_bound(
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
     """
     points = read_points(x)
-    draws = drawn(scores, counts, missing)
+    draws = _drawn(scores, counts, missing)
     inside = None
     if draws is not None:
         tail = tail_of(points)
@@ -158,7 +180,7 @@ def mass_mean_bound(
 
     As `mass_survival_bound`; `mean_bound` bounds the draws' mean, by its `method` and `seed`.
     """
-    draws = drawn(scores, counts, missing)
+    draws = _drawn(scores, counts, missing)
     inside = None
     if draws is not None:
         inside = MEAN.estimate(draws, confidence=confidence, side=side, method=method, seed=seed)
@@ -166,7 +188,136 @@ def mass_mean_bound(
     return mixture.estimate(mass, inside, confidence, side)
 
 
-def drawn(
+def mass_leak_at_k_bound(
+    mass: Mass,
+    k: npt.ArrayLike,
+    scores: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    method: str | None = None,
+    missing: int = 0,
+) -> Estimate:
+    """Bound leak@k for every entry of `k` at once, any k >= 1.
+
+    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which
+    `mass_survival_bound` bounds for all t at once. Conditions and arguments are its own.
+    """
+    sizes = whole_sizes(k)
+    draws = _drawn(scores, counts, missing)
+    seen = np.empty(0) if draws is None else draws.values[0]
+    knots = np.unique(np.concatenate([[0.0, 1.0], mass.low, mass.high, seen]))
+    tail = mass_survival_bound(
+        mass, knots[:-1], scores, counts,
+        confidence=confidence, side=side, method=method, missing=missing,
+    )  # fmt: skip
+
+    def largest(tails: float | Array) -> float | Array:
+        chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
+        return plain(np.minimum(chances @ np.diff(knots), 1.0))
+
+    return replace(
+        tail,
+        about=leak_at(sizes),
+        value=largest(tail.value),
+        lower=largest(tail.lower),
+        upper=largest(tail.upper),
+    )
+
+
+def mass_leak_at_k_proportion_bound(
+    mass: Mass,
+    k: npt.ArrayLike,
+    hits: int = 0,
+    n: int = 0,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    missing: int = 0,
+) -> Estimate:
+    """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
+
+    For a binary scorer: InputError where an event's range ends anywhere but at 0 and 1. Carries
+    over the bound on p of `mass_proportion_bound`, whose arguments it takes.
+    """
+    sizes = whole_sizes(k)
+    ranges = np.concatenate([mass.low, mass.high])
+    if not np.isin(ranges, (0, 1)).all():
+        raise InputError(
+            "`mass` must have ranges that end at 0 and 1, as a binary scorer's do, got "
+            f"{ranges[~np.isin(ranges, (0, 1))][0]:g}. Use mass_leak_at_k_bound."
+        )
+    leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
+    return carried(leak, sizes)
+
+
+def mass_mean_over_questions(
+    masses: Sequence[Mass],
+    scores: npt.ArrayLike,
+    counts: npt.ArrayLike | None = None,
+    *,
+    binary: bool = False,
+    confidence: float = 0.99,
+    side: Side = "both",
+    missing: npt.ArrayLike = 0,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound the mean over these questions of E[X]: surely given the masses, else at `confidence`.
+
+    `masses`: of each question, in the order of the rows; one without draws has no remainder.
+    `scores`, `counts`: (N, d), draws of each question's remainder, their numbers fixed beforehand.
+    `binary`: the scorer's declared range; scores and ranges are then 0 or 1.
+    `missing`: draws without a score, one number or one a question; `seed`: as for
+        `mean_over_questions`, one key for all or one a question.
+    """
+    check_side(side)
+    draws = Leakage.read(scores, counts, missing, empty=True)
+    if draws.single or len(draws.n) != len(masses):
+        raise InputError(
+            f"`scores` must be 2-D with one row for each of {len(masses)} masses, got shape "
+            f"{np.shape(scores)}."
+        )
+    weights = np.array([mass.remainder for mass in masses])
+    rows = (weights > 0) & (draws.n > 0)
+    if (weights[~rows] > 0).any():
+        raise InputError(
+            "a question without draws can have no remainder that draws were taken from, got "
+            f"{weights[~rows].max():g}. Leave it 0: what nothing was drawn of is unknown."
+        )
+    inside = None
+    if rows.any():
+        keys = seed if seed is None or isinstance(seed, int) else np.asarray(seed)[rows]
+        some = draws.only(rows)
+        if binary:
+            some = tally((some.counts * (some.values > 0)).sum(axis=1), some.n, some.missing)
+        inside = over_questions(
+            some, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
+        )
+    low, high = (np.mean([m.p @ getattr(m, end) for m in masses]) for end in ("low", "high"))
+    slack, share = np.mean([m.slack for m in masses]), weights.mean()
+    ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
+    lower, upper, value = (float(share * end) for end in ends)
+    middle = (low + high) / 2 + value
+    return Estimate(
+        about=About(
+            quantity="leak probability" if binary else "mean leakage",
+            scope="mean",
+            over=len(masses),
+        ),
+        value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
+        lower=0.0 if side == "upper" else float(low + lower),
+        upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
+        confidence=confidence if inside else 1.0,
+        side=side,
+        n=int(draws.n.sum()),
+        missing=int(draws.missing.sum()),
+        method=f"{EXACT} + {inside.method}" if inside else EXACT,
+        seed=inside.seed if inside else None,
+    )
+
+
+def _drawn(
     scores: npt.ArrayLike | None, counts: npt.ArrayLike | None, missing: int
 ) -> Leakage | None:
     """The draws of one query, None where there are none."""
@@ -240,3 +391,67 @@ def _mass_above(p: Array, values: Array, x: Array) -> Array:
     order = np.argsort(values)
     sums = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
+
+
+def mass_std_bound(mass: Mass) -> Estimate:
+    """Bound the standard deviation of X, surely given the masses; draws of a rest bound none.
+
+    What is unknown is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
+    Below: the smallest over the laws that fit is min_c sum p_a near_a(c)^2, near_a(c) the distance
+    from c to [low_a, high_a], since two minima change places. Above: E(X - c)^2 is linear in the
+    law, convex in c, and the laws that fit are a convex compact set, so (Sion 1958) the largest
+    min_c is min_c sum p_a far_a(c)^2, far_a(c) the distance from c to the farther end. Both sums
+    are convex in c, both bounds are attained. Where every event is settled this is, with
+    E_i = sum p_a x_a^i and R the unknown mass, E_2 - E_1^2/(1 - R) and
+    E_2 + Rz - (E_1 + Rz)^2, z = clip((1/2 - E_1)/R, 0, 1).
+
+    In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
+    never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
+    """
+    p = np.append(mass.p, mass.slack + mass.remainder)
+    low, high = np.append(mass.low, 0.0), np.append(mass.high, 1.0)
+    lower = _least(p, lambda c: np.clip(c, low, high)).lower
+    upper = min(_least(p, lambda c: np.where(2 * c < low + high, high, low)).upper, 0.5)
+    return Estimate(
+        about=About(quantity="standard deviation"),
+        value=float(np.clip(_point_std(mass), lower, upper)),
+        lower=lower,
+        upper=upper,
+        confidence=1.0,
+        side="both",
+        n=0,
+        missing=0,
+        method=EXACT,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The bounds of a standard deviation that masses give."""
+
+    lower: float
+    upper: float
+
+
+def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
+    """The root of min_c f(c), f(c) = sum p (c - end(c))^2, from below and from above.
+
+    f is convex, with derivative 2 g, g(c) = sum p (c - end(c)).
+    """
+    c = brentq(lambda c: float(p @ (c - end(c))), 0.0, 1.0, xtol=1e-15)
+    gaps = c - end(c)
+    found, slope = float(p @ gaps**2), abs(float(p @ gaps))
+    rounding = (len(p) + 8) * np.finfo(np.float64).eps
+    too_much = max(0.0, math.fsum(p) - 1)
+    below = found * (1 - rounding) - 2 * (slope + rounding) - too_much
+    return _Ends(math.sqrt(max(below, 0.0)), math.sqrt(found * (1 + rounding)))
+
+
+def _point_std(mass: Mass) -> float:
+    """The standard deviation of the law that `value` is about."""
+    known = mass.p.sum()
+    if known == 0:
+        return math.nan
+    mean = mass.p @ (mass.low + mass.high) / (2 * known)
+    squares = (mass.low - mean) ** 2 + (mass.high - mean) ** 2
+    return math.sqrt(mass.p @ squares / (2 * known))

@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from leakbound.stats import betting, portfolio
 from leakbound.stats.about import About
-from leakbound.stats.bands import BANDS
+from leakbound.stats.anytime import portfolio_upper
 from leakbound.stats.estimand import ANY_TIME, Estimand, Method, Rule
 from leakbound.stats.estimate import Array, Estimate, Side
 from leakbound.stats.leak_at_k import maximum_method
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.order import Seed
+from leakbound.stats.tail import BANDS
 
 
 def mean_bound(
@@ -40,11 +41,6 @@ def mean_bound(
     return MEAN.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
 
 
-def sample_mean(rows: Leakage) -> Array:
-    """The mean of the scored draws: (Q,)."""
-    return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
-
-
 def mirrored(upper: Rule) -> Rule:
     """The lower bound of E[X] that an upper bound of E[1 - X] is."""
     return lambda rows, alpha: 1 - upper(rows.mirrored(), alpha)
@@ -58,10 +54,6 @@ def _portfolio(rows: Leakage, alpha: float) -> Array:
     return portfolio.mean_upper(rows, alpha, portfolio.bets(rows.size, alpha))
 
 
-def _any_time(rows: Leakage, alpha: float) -> Array:
-    return portfolio.mean_upper(rows, alpha, portfolio.anytime_bets())
-
-
 _ONE = np.array(1)  # E[X] is leak@1
 
 MEAN = Estimand(
@@ -71,7 +63,10 @@ MEAN = Estimand(
         "betting": Method("finite-horizon betting", _betting, mirrored(_betting), shuffles=True),
         "portfolio": Method("portfolio mixture", _portfolio, mirrored(_portfolio)),
         "any-time": Method(
-            "any-time portfolio mixture", _any_time, mirrored(_any_time), stopping=ANY_TIME
+            "any-time portfolio mixture",
+            portfolio_upper,
+            mirrored(portfolio_upper),
+            stopping=ANY_TIME,
         ),
         "berk-jones": maximum_method(BANDS["berk-jones"], _ONE),
         "paper": replace(maximum_method(BANDS["paper"], _ONE), name="Anderson over DKW"),

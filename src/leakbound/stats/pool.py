@@ -16,7 +16,8 @@ How the outputs were shared among the queries (`design`) then decides what they 
 
 *i.i.d.*: the query's index is part of the draw, so a score has the law of the mixture whatever the
 other scores are; every bound of one query holds for the pool. *unlike*: independent, each with the
-law of its query; bounds of i.i.d. draws fail, those of `dataset` hold. *clusters*: see `clusters`.
+law of its query; bounds of i.i.d. draws fail, those of `mean_over_questions` hold. *clusters*: see
+`clusters`.
 """
 
 from __future__ import annotations
@@ -31,17 +32,21 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
-from leakbound.stats.dataset import over_questions
-from leakbound.stats.deviation import STD
+from leakbound.stats.deviation import STD, score_of
 from leakbound.stats.estimand import Estimand
 from leakbound.stats.estimate import Counts, Estimate, Side
-from leakbound.stats.expectation_deviation import score_of
-from leakbound.stats.leak_at_k import leak_of, whole_sizes
+from leakbound.stats.leak_at_k import (
+    carried,
+    leak_at_k_proportion_bound,
+    leak_of,
+    whole_sizes,
+)
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
+from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import PROPORTION, carried, leak_at_k_proportion_bound, tally
-from leakbound.stats.survival import read_points, tail_of
+from leakbound.stats.proportion import PROPORTION, tally
+from leakbound.stats.tail import read_points, tail_of
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]

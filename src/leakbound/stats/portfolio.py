@@ -40,16 +40,6 @@ def bets(n: int, alpha: float) -> Portfolio:
     )
 
 
-def anytime_bets() -> Portfolio:
-    """Bets that know neither n nor alpha: b_j = 2^(-j/2) with weight .75/(j(j + 1)), j = 1..16.
-
-    The rest of the stake is on b = 1.
-    """
-    j = np.arange(1, 17)
-    weights = 0.75 / (j * (j + 1))
-    return Portfolio(np.append(2.0 ** (-j / 2), 1.0), np.append(weights, 1 - weights.sum()))
-
-
 def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
     """Upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
 
@@ -58,8 +48,8 @@ def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
     W(m) = sum_j w_j prod_i [1 - b_j + b_j (1 - x_i)/(1 - m)], rising in m, reaches 1/alpha, and
     1 where none does. A missing draw counts as 1. Rounded up.
 
-    Where all draws of a row have one mean given the past, and the portfolio is `anytime_bets`,
-    it holds at all n at once.
+    Where all draws of a row have one mean given the past, and the portfolio knows neither n nor
+    alpha (`anytime`), it holds at all n at once.
     """
     draws, questions = _complete(rows), len(rows.values)
     return boundary(
@@ -68,14 +58,6 @@ def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
         np.zeros(questions),
         np.ones(questions),
     )
-
-
-def mean_p_value(rows: Leakage, m: float) -> Array:
-    """P-value of "the mean is at least m", 0 <= m < 1, for each row: min(1, 1/W(m)), (Q,).
-
-    Conditions as for `mean_upper`, with `anytime_bets`: one p-value serves every alpha.
-    """
-    return np.exp(np.minimum(-log_wealth(rows, np.array(m), anytime_bets()), 0.0))
 
 
 def weighted_mean_upper(rows: Leakage, weights: Array, alpha: float, portfolio: Portfolio) -> float:

@@ -1,4 +1,4 @@
-"""Binary scorers: the probability of a leak, and leak@k from it.
+"""Binary scorers: the probability of a leak.
 
 The bound used follows from the scorer's declared range, never from the scores seen: ROUGE that
 happens to be all 0 is not binary, and belongs to `mean_bound` and `leak_at_k_bound`.
@@ -17,10 +17,8 @@ from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.anytime import beta_mixture_lower, beta_mixture_upper
 from leakbound.stats.estimand import ANY_TIME, FIXED_N, Estimand, Method
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
-from leakbound.stats.leak_at_k import leak_at, whole_sizes
-from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import sample_mean
+from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.whole import per_question, whole
 
 LEAK = About(quantity="leak probability")
@@ -47,39 +45,6 @@ def proportion_bound(
     """
     rows = tally(hits, n, missing)
     return PROPORTION.estimate(rows, confidence=confidence, side=side, method=method)
-
-
-def leak_at_k_proportion_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound the chance 1 - (1 - p)^k of a leak among k draws, for every k at once.
-
-    As `proportion_bound`, whose bound on p it carries over; any k >= 1, also beyond n. `k` is a
-    number, or 1-D and then the last axis of the result.
-    """
-    sizes = whole_sizes(k)
-    leak = proportion_bound(
-        hits, n, confidence=confidence, side=side, method=method, missing=missing
-    )
-    value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
-    return replace(carried(leak, sizes), value=plain(value))
-
-
-def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
-    """The unbiased estimate 1 - C(n - hits, k)/C(n, k); NaN where k exceeds n.
-
-    `k` is a number, or 1-D and then the last axis of the result.
-    """
-    hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
-    axes = (..., *[np.newaxis] * np.ndim(k))
-    return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
 
 
 def clopper_pearson_upper(hits: Counts, n: Counts, alpha: float) -> Array:
@@ -138,26 +103,3 @@ PROPORTION = Estimand(
         ),
     },
 )
-
-
-def carried(leak: Estimate, k: Counts) -> Estimate:
-    """What an estimate of p says of 1 - (1 - p)^k, which increases in p."""
-    value, lower, upper = (among(p, k) for p in (leak.value, leak.lower, leak.upper))
-    return replace(leak, about=leak_at(k), value=value, lower=lower, upper=upper)
-
-
-def among(p: float | Array, k: Counts) -> float | Array:
-    """1 - (1 - p)^k, with k as the last axis if it has one."""
-    with np.errstate(divide="ignore"):
-        return plain(-np.expm1(np.multiply.outer(np.log1p(np.negative(p)), k)))
-
-
-@np.vectorize(otypes=[np.float64])
-def _subset_hit(hits: int, n: int, k: int) -> float:
-    """1 - prod_{j < hits} (1 - k/(n - j)); hits and k may change places."""
-    if k > n:
-        return float("nan")
-    if hits > n - k:
-        return 1.0
-    few, many = min(hits, k), max(hits, k)
-    return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum())) + 0.0  # no -0.0

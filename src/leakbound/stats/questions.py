@@ -1,4 +1,4 @@
-"""Statements about a data set that are made of a bound of each question.
+"""Statements about several questions, or several queries of one, made of a bound of each.
 
 Nothing here looks at scores: every statement takes a `BoundFunction`, whatever that bounds.
 Where failures are counted, or multiplied, the bounds of different questions must fail
@@ -8,29 +8,28 @@ independently: their draws must share no randomness.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtrc, betaincinv
+from scipy.special import bdtrc
 
 from leakbound.errors import InputError
 from leakbound.stats.about import parameter_of
-from leakbound.stats.estimate import Array, Estimate, Side, error_rate, percent, plain, share_of
+from leakbound.stats.estimate import (
+    Array,
+    BoundFunction,
+    Estimate,
+    Side,
+    error_rate,
+    percent,
+    plain,
+    share_of,
+)
+from leakbound.stats.joint import check_questions, check_rows
 from leakbound.stats.order import one_seed
-from leakbound.stats.whole import numbers
+from leakbound.stats.whole import numbers, whole
 
-CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
-MOST_FAILURES = 64
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
-
-
-class BoundFunction(Protocol):
-    """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
-
-    def __call__(self, *, confidence: float, side: Side) -> Estimate:
-        """The estimate with one entry a question."""
-        ...
 
 
 def worst_question(
@@ -41,44 +40,15 @@ def worst_question(
     Upper: the largest bound, without correction, since it must fail at the one worst question
     to fail. Lower: the largest bound at alpha/N, since it was picked after looking.
     """
-    alpha = _share(confidence, side, questions)
-    parts = _one_sided(bound, questions, side, upper=alpha, lower=alpha / questions)
+    alpha = share_of_side(confidence, side, questions)
+    parts = one_sided(bound, questions, side, upper=alpha, lower=alpha / questions)
     first = next(iter(parts.values()))
     return replace(
         summed(first, confidence, side),
         about=replace(first.about, scope="worst question", over=questions),
-        value=_largest(first.value),
-        lower=_largest(parts.get("lower", first).lower),
-        upper=_largest(parts.get("upper", first).upper),
-    )
-
-
-def every_question(
-    bound: BoundFunction,
-    questions: int,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    independent: bool = True,
-) -> Estimate:
-    """Bound every one of `questions` quantities, all of them jointly: one entry a question.
-
-    With probability `confidence` no entry fails. Each is given 1 - (1 - alpha)^(1/N) (Sidak)
-    where the draws of different questions are `independent`, else alpha/N (Bonferroni): so for
-    decodings or scorers that share randomness. With both sides an entry fails if either end
-    does, and its share is halved between them.
-    """
-    alpha = error_rate(confidence)
-    _check_questions(questions)
-    share = float(-np.expm1(np.log1p(-alpha) / questions)) if independent else alpha / questions
-    each = bound(confidence=1 - share, side=side)
-    _check_rows(each, questions)
-    correction = "Sidak" if independent else "Bonferroni"
-    return replace(
-        each,
-        about=replace(each.about, jointly=True),
-        confidence=confidence,
-        method=f"{each.method}, {correction} over {questions}",
+        value=largest(first.value),
+        lower=largest(parts.get("lower", first).lower),
+        upper=largest(parts.get("upper", first).upper),
     )
 
 
@@ -109,9 +79,9 @@ def leaking_questions(
     points = numbers("x", x)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
-    share = _share(confidence, side, questions)
+    share = share_of_side(confidence, side, questions)
     parts, each = _at_each(bound, questions, side, each_confidence)
-    first, fails = next(iter(parts.values())), _failures(questions, each, share)
+    first, fails = next(iter(parts.values())), failures(questions, each, share)
 
     def above(ends: float | Array) -> Array:
         rows = np.reshape(ends, (questions, *[1] * points.ndim))
@@ -131,63 +101,71 @@ def leaking_questions(
     )
 
 
-def mean_over_stopped_questions(
-    bound: BoundFunction,
-    questions: int,
-    *,
-    confidence: float = 0.99,
-    each_confidence: float | None = None,
-    side: Side = "upper",
+def each_query(
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
-    """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
+    """Every query's own bound of a quantity in [0, 1]: one entry a query, each holds by itself.
 
-    For numbers of draws that depend on the scores, as after early stopping: `bound` must hold
-    for such (any-time). At most b = BinInv(1 - alpha; N, alpha') of the bounds at
-    `each_confidence` = 1 - alpha' fail, and one that fails is wrong by at most 1: the mean lies
-    at most b/N above the mean of the U_i, and below that of the L_i. The draws of different
-    questions must be independent, and alpha' fixed beforehand: by default it follows from N and
-    alpha alone, as the best for clean questions that stop after some `CLEAN_DRAWS` draws; for few
-    questions none of the bounds may fail then.
-
-    Nor does the mean lie above the worst question. Its bound, the largest U_i (see
-    `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
-    half, and the lesser is taken; of one question they are the same, and it has all.
-
-    `value` is the mean of the point values; stopping biases it.
+    `outputs` (C,): how many each query got. `bound` is about those that got any, in their order;
+    it holds given the numbers, which owe nothing to the scores. The others have [0, 1] and no
+    value.
     """
-    share = _share(confidence, side, questions)
-    of = {"upper": share if questions == 1 else share / 2, "lower": share}
-    each = {
-        end: _spread(questions, part) if each_confidence is None else error_rate(each_confidence)
-        for end, part in of.items()
-    }
-    parts = _one_sided(bound, questions, side, **each)
-    fails = {end: _failures(questions, each[end], part) for end, part in of.items()}
-    first, lower, upper = next(iter(parts.values())), 0.0, 1.0
-    if "lower" in parts:
-        lower = float(np.mean(parts["lower"].lower)) - fails["lower"] / questions
-    if "upper" in parts:
-        worst = bound(confidence=1 - of["upper"], side="upper")
-        mean = float(np.mean(parts["upper"].upper)) + fails["upper"] / questions
-        upper = min(mean, float(np.max(worst.upper)))
-    end = "upper" if "upper" in parts else "lower"
+    got = whole("outputs", outputs)
+    drawn = got > 0
+    if got.ndim != 1 or not drawn.any():
+        raise InputError(f"`outputs` must be 1-D, one number a query, not all 0, got {outputs!r}.")
+    made = bound(confidence=confidence, side=side)
+    rows = np.atleast_1d(made.n)
+    if not np.array_equal(rows, got[drawn]):
+        raise InputError(
+            f"`bound` must be about the {drawn.sum()} queries with outputs, and as many of them, "
+            f"got one about {rows}. Leave out the rows of the others."
+        )
+
+    def spread(entries: npt.ArrayLike, nothing: float) -> Array:
+        known = np.asarray(entries)
+        result = np.full((len(got), *known.shape[1:]), nothing, dtype=known.dtype)
+        result[drawn] = known
+        return result
+
+    keys = made.seed
     return replace(
-        summed(first, confidence, side),
-        about=replace(first.about, scope="mean", over=questions),
-        value=float(np.mean(first.value)),
-        lower=max(lower, 0.0),
-        upper=min(upper, 1.0),
-        method=f"{first.method} at {percent(1 - each[end])} each, at most {fails[end]} fail",
+        made,
+        value=spread(made.value, np.nan),
+        lower=spread(made.lower, 0.0),
+        upper=spread(made.upper, 1.0),
+        n=got,
+        missing=spread(made.missing, 0).astype(np.int64),
+        # a query without outputs has no order: its key is 0
+        seed=spread(keys, 0).astype(np.int64) if isinstance(keys, np.ndarray) else keys,
     )
 
 
-def _share(confidence: float, side: Side, questions: int) -> float:
+def worst_query(
+    bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
+) -> Estimate:
+    """Bound the largest over all queries of a quantity in [0, 1], arguments as for `each_query`.
+
+    As `worst_question`: the lower end pays for the choice among all C queries, those without
+    outputs included; a single one of these makes the upper end 1.
+    """
+
+    def of_all(*, confidence: float, side: Side) -> Estimate:
+        return each_query(bound, outputs, confidence=confidence, side=side)
+
+    queries = np.size(outputs)
+    made = worst_question(of_all, queries, confidence=confidence, side=side)
+    about = replace(made.about, scope="question", inputs="worst query")
+    return replace(made, about=about)
+
+
+def share_of_side(confidence: float, side: Side, questions: int) -> float:
     """What one side may fail with."""
-    _check_questions(questions)
+    check_questions(questions)
     return share_of(confidence, side)
 
 
-def _one_sided(
+def one_sided(
     bound: BoundFunction, questions: int, side: Side, *, upper: float, lower: float
 ) -> dict[Side, Estimate]:
     """The bounds that `side` asks for, each one-sided with an error rate of its own."""
@@ -196,7 +174,7 @@ def _one_sided(
         one: bound(confidence=1 - share, side=one) for one, share in asked if side in (one, "both")
     }
     for each in parts.values():
-        _check_rows(each, questions)
+        check_rows(each, questions)
     return parts
 
 
@@ -205,7 +183,7 @@ def _at_each(
 ) -> tuple[dict[Side, Estimate], float]:
     """The one-sided bounds at each question's own error rate, and that rate."""
     each = LEAST if confidence is None else error_rate(confidence)
-    parts = _one_sided(bound, questions, side, upper=each, lower=each)
+    parts = one_sided(bound, questions, side, upper=each, lower=each)
     first = next(iter(parts.values()))
     if np.ndim(first.upper) > 1:
         raise InputError(
@@ -222,21 +200,10 @@ def _at_each(
     usual = min(max(1 / int(np.min(first.n)), LEAST), MOST)
     if usual == each:
         return parts, each
-    return _one_sided(bound, questions, side, upper=usual, lower=usual), usual
+    return one_sided(bound, questions, side, upper=usual, lower=usual), usual
 
 
-def _spread(questions: int, alpha: float) -> float:
-    """alpha' so that b bounds of the questions may fail, b the best where all are clean.
-
-    The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
-    A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
-    """
-    b = np.arange(min(questions, MOST_FAILURES))
-    each = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
-    return float(each[np.argmin(b / questions - np.log(each) / CLEAN_DRAWS)])
-
-
-def _failures(questions: int, each: float, alpha: float) -> int:
+def failures(questions: int, each: float, alpha: float) -> int:
     """BinInv(1 - alpha; questions, each): more bounds than that fail with chance at most alpha."""
     more = bdtrc(np.arange(questions + 1), questions, each)
     return int((more <= alpha).argmax())
@@ -249,19 +216,6 @@ def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
 
 
-def _largest(values: float | Array) -> float | Array:
+def largest(values: float | Array) -> float | Array:
     """Over the questions, those without a value left out."""
     return plain(np.fmax.reduce(np.atleast_1d(values), axis=0))
-
-
-def _check_questions(questions: int) -> None:
-    if questions < 1:
-        raise InputError(f"`questions` must be at least 1, got {questions}.")
-
-
-def _check_rows(each: Estimate, questions: int) -> None:
-    rows = len(np.atleast_1d(each.n))
-    if rows != questions:
-        raise InputError(
-            f"`questions` must be the number of rows the bound has, {rows}, got {questions}."
-        )

@@ -19,21 +19,33 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import betaincinv
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.anytime import log_evidence_above
+from leakbound.stats.anytime import anytime_bets, log_evidence_above
 from leakbound.stats.estimand import Estimand, Rule
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import whole_sizes
+from leakbound.stats.estimate import (
+    Array,
+    BoundFunction,
+    Counts,
+    Estimate,
+    Side,
+    error_rate,
+    percent,
+)
+from leakbound.stats.leak_at_k import carried, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
-from leakbound.stats.portfolio import anytime_bets, log_wealth
-from leakbound.stats.proportion import PROPORTION, carried, tally
+from leakbound.stats.portfolio import log_wealth
+from leakbound.stats.proportion import PROPORTION, tally
+from leakbound.stats.questions import failures, one_sided, share_of_side, summed
 
 Quantity = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
+CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
+MOST_FAILURES = 64
 CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
 
 
@@ -134,6 +146,56 @@ def stopped_mean_bound(
     """
     rows = Leakage.read(scores, counts, missing)
     return _stopped(MEAN, rows, cap, confidence=confidence, side=side, seed=seed)
+
+
+def mean_over_stopped_questions(
+    bound: BoundFunction,
+    questions: int,
+    *,
+    confidence: float = 0.99,
+    each_confidence: float | None = None,
+    side: Side = "upper",
+) -> Estimate:
+    """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
+
+    For numbers of draws that depend on the scores, as after early stopping: `bound` must hold
+    for such (any-time). At most b = BinInv(1 - alpha; N, alpha') of the bounds at
+    `each_confidence` = 1 - alpha' fail, and one that fails is wrong by at most 1: the mean lies
+    at most b/N above the mean of the U_i, and below that of the L_i. The draws of different
+    questions must be independent, and alpha' fixed beforehand: by default it follows from N and
+    alpha alone, as the best for clean questions that stop after some `CLEAN_DRAWS` draws; for few
+    questions none of the bounds may fail then.
+
+    Nor does the mean lie above the worst question. Its bound, the largest U_i (see
+    `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
+    half, and the lesser is taken; of one question they are the same, and it has all.
+
+    `value` is the mean of the point values; stopping biases it.
+    """
+    share = share_of_side(confidence, side, questions)
+    of = {"upper": share if questions == 1 else share / 2, "lower": share}
+    each = {
+        end: _spread(questions, part) if each_confidence is None else error_rate(each_confidence)
+        for end, part in of.items()
+    }
+    parts = one_sided(bound, questions, side, **each)
+    fails = {end: failures(questions, each[end], part) for end, part in of.items()}
+    first, lower, upper = next(iter(parts.values())), 0.0, 1.0
+    if "lower" in parts:
+        lower = float(np.mean(parts["lower"].lower)) - fails["lower"] / questions
+    if "upper" in parts:
+        worst = bound(confidence=1 - of["upper"], side="upper")
+        mean = float(np.mean(parts["upper"].upper)) + fails["upper"] / questions
+        upper = min(mean, float(np.max(worst.upper)))
+    end = "upper" if "upper" in parts else "lower"
+    return replace(
+        summed(first, confidence, side),
+        about=replace(first.about, scope="mean", over=questions),
+        value=float(np.mean(first.value)),
+        lower=max(lower, 0.0),
+        upper=min(upper, 1.0),
+        method=f"{first.method} at {percent(1 - each[end])} each, at most {fails[end]} fail",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +341,17 @@ def _stopped(
     )
     stopped = replace(estimand, methods={"stopped": method})
     return stopped.estimate(rows, confidence=confidence, side=side, seed=seed)
+
+
+def _spread(questions: int, alpha: float) -> float:
+    """alpha' so that b bounds of the questions may fail, b the best where all are clean.
+
+    The largest alpha' with P(Bin(N, alpha') > b) <= alpha solves I_alpha'(b + 1, N - b) = alpha.
+    A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
+    """
+    b = np.arange(min(questions, MOST_FAILURES))
+    each = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
+    return float(each[np.argmin(b / questions - np.log(each) / CLEAN_DRAWS)])
 
 
 def _with_clean(leakage: Leakage, n: Counts) -> Leakage:

@@ -17,8 +17,8 @@ UNSTATED = {
     "top_p": "top-p",
     "max_new_tokens": "length limit",
 }
-CUTS: dict[str, float] = {"top_k": 0, "top_p": 1.0}
-"""Settings that keep some tokens alone, at the values at which they keep all."""
+CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 1.0)}
+"""Settings that keep some tokens alone: as a reader sees them, and where they keep all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +85,12 @@ class Decoding:
     @property
     def truncated(self) -> bool:
         """True if only some of the tokens that the model gives mass to can be drawn."""
-        return any(getattr(self, cut) != keeps_all for cut, keeps_all in CUTS.items())
+        return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
 
     @property
     def greediest(self) -> Decoding:
         """The likeliest token at every step; as long, and ended, as this one is."""
-        cuts: dict[str, Any] = dict(CUTS)
+        cuts: dict[str, Any] = {cut: keeps_all for cut, (_, keeps_all) in CUTS.items()}
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
@@ -101,10 +101,9 @@ class Decoding:
     def name(self) -> str:
         """A short unambiguous name: what is not said is at its default."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
-        cuts = {
-            UNSTATED[cut]: getattr(self, cut) for cut in CUTS if getattr(self, cut) != CUTS[cut]
-        }
-        parts += [f"{k}={v if isinstance(v, int) else f'{v:g}'}" for k, v in cuts.items()]
+        for cut, (label, keeps_all) in CUTS.items():
+            if (value := getattr(self, cut)) != keeps_all:
+                parts.append(f"{label}={value if isinstance(value, int) else f'{value:g}'}")
         if self.adaptive_temperature is not None:
             parts.append(f"adaptive={self.adaptive_temperature:g}")
             if self.adaptive_mode != "running":

@@ -151,7 +151,7 @@ class Generate(Protocol):
         ...
 
 
-class Exact(Protocol):
+class Probabilistic(Protocol):
     """An engine that knows the probabilities behind its draws, up to a margin."""
 
     @property
@@ -161,7 +161,7 @@ class Exact(Protocol):
 
 
 @runtime_checkable
-class Explores(Exact, Protocol):
+class Explores(Probabilistic, Protocol):
     """An engine that knows the probabilities behind its draws."""
 
     def explore(
@@ -185,7 +185,7 @@ class Explores(Exact, Protocol):
 
 
 @runtime_checkable
-class Proves(Exact, Protocol):
+class Proves(Probabilistic, Protocol):
     """An engine that finds rare leaks by their probabilities."""
 
     def prove(
@@ -218,7 +218,7 @@ class Measures(Protocol):
 
 
 @runtime_checkable
-class Retraces(Exact, Protocol):
+class Retraces(Probabilistic, Protocol):
     """An engine that tells how likely an output of known tokens is."""
 
     def force_ids(

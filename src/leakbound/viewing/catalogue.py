@@ -19,7 +19,7 @@ from leakbound.certificate.certificate import Certificate, read_values
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import ArmProgress
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.by_question import targets_of
+from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import how_drawn, read_view
 from leakbound.evaluation.views.verdict import Verdict, verdicts
 from leakbound.reporting import PAGE, REDACTED_PAGE

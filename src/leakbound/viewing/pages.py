@@ -17,9 +17,8 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.comparing import compare
 from leakbound.evaluation.following import RunSoFar, SeenParts, follow
 from leakbound.evaluation.views.compared import Comparison
-from leakbound.evaluation.views.table import interval
+from leakbound.evaluation.views.table import csv_of, interval, latex, markdown
 from leakbound.evaluation.views.verdict import Kind
-from leakbound.evaluation.views.written import csv_of, latex, markdown
 from leakbound.reporting.difference_figures import difference_figures
 from leakbound.reporting.page import (
     asset,

@@ -19,8 +19,8 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, probe, sample, summary
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views.clean import clean_table
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs import SELECTION
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer

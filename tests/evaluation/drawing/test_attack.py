@@ -21,7 +21,7 @@ from leakbound.evaluation import evaluate, probe, summary
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views.clean import clean_table
+from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report

@@ -16,7 +16,7 @@ from estimates import rows
 from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.drawing.prove import why_unproved
 from leakbound.evaluation.drawing.search import FORWARDS
-from leakbound.evaluation.views.asked_grids import found_grid
+from leakbound.evaluation.views.asked import found_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL

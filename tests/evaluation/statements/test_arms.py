@@ -18,7 +18,7 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess_bound, proportion_bound
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import Arm, Run
 from leakbound.text.figures import many
 from leakbound.types import Decoding, Prompt

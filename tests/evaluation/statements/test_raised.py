@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leakbound.evaluation import evaluate
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import Run
 from leakbound.study import FixedN, Prove
 from leakbound.types import Completion, Decoding, Query

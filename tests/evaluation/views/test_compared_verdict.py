@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 
 from leakbound.evaluation.statements.compared import ArmDifference
-from leakbound.evaluation.views.compared import Comparison, ScorerComparison
-from leakbound.evaluation.views.compared_verdict import difference_verdict, moved
+from leakbound.evaluation.views.compared import (
+    Comparison,
+    ScorerComparison,
+    difference_verdict,
+    moved,
+)
 from leakbound.stats import About, Estimate
 
 Ends = tuple[float, float]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.views.course import courses, in_order, sizes_of
-from leakbound.evaluation.views.draws import ScoredDraws
+from leakbound.evaluation.views.draws import ScoredDraws, courses, in_order, sizes_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmScores, Run

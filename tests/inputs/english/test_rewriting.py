@@ -11,8 +11,16 @@ import pytest
 
 from leakbound.inputs.english import rewriting
 from leakbound.inputs.english.facts import keeps_facts
-from leakbound.inputs.english.grammar import BASES, FRAMES, past, third_person
-from leakbound.inputs.english.questions import indirect, opening, task, wanted
+from leakbound.inputs.english.questions import (
+    BASES,
+    FRAMES,
+    indirect,
+    opening,
+    past,
+    task,
+    third_person,
+    wanted,
+)
 from leakbound.inputs.english.rewriting import TURNS, rewritings
 from suites import slow_but
 

@@ -19,7 +19,7 @@ from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.scorers import connect, make_scorer, models_of
-from leakbound.stats.bands import LEAST_ALPHA
+from leakbound.stats.tail import LEAST_ALPHA
 from leakbound.store import (
     TARGET,
     ArmDraws,

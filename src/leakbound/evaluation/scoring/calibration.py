@@ -14,7 +14,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import Threshold, check_prompts, score_pairs
 from leakbound.scorers.judge import Judge
-from leakbound.stats.questions import BoundFunction
+from leakbound.stats import BoundFunction
 from leakbound.store import (
     Run,
     calibration_file,

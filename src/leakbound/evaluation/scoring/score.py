@@ -21,7 +21,7 @@ from leakbound.scorers import (
     score_pairs,
     score_ranges,
 )
-from leakbound.scorers.threshold import Logged
+from leakbound.scorers.spec import Logged
 from leakbound.store import Arm, Run, holding
 from leakbound.study import Loading
 from leakbound.types import Headway, JsonObject, Progress, Prompt, Scorer, different, silent

@@ -1,8 +1,6 @@
 """How much more one arm leaks than another, of any two runs: on average and at every question.
 
-All that is said of a scorer holds at once: with N arms beside one baseline, each has alpha/N, half
-of it for the mean and half for all of its questions (Bonferroni). So whoever looks through the
-questions for the largest rise, or counts those that fell, is still right.
+All that is said of a scorer holds at once: see `stats.difference_over_questions`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from leakbound.evaluation.statements.comparisons import (
     share_nothing,
 )
 from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.stats.estimate import error_rate
 from leakbound.store import Arm, Run
 from leakbound.store.identity import some
 from leakbound.types import Scorer
@@ -59,23 +56,23 @@ def differences(
 
     `questions`: how many were asked. Raises MixError where two have completions of other questions.
     """
-    alpha = error_rate(confidence) / max(len(arms), 1)
     base = ArmEvidence(baseline, scorer).known
     found = {}
     for label, arm in arms.items():
         mine = ArmEvidence(arm, scorer).known
         query_ids = mine.scores.query_ids
         _require_same(label, query_ids, base.scores.query_ids)
-        apart, half = share_nothing([arm], [baseline]), 1 - alpha / 2
+        apart = share_nothing([arm], [baseline])
         mean = mean_beyond(mine, base, apart, beyond="baseline")
-        each = each_beyond(mine, base, apart, beyond="baseline")
+        bounds = stats.difference_over_questions(
+            mean if len(query_ids) == questions else None,
+            each_beyond(mine, base, apart, beyond="baseline"),
+            len(query_ids),
+            models=len(arms),
+            confidence=confidence,
+        )
         found[label] = ArmDifference(
-            query_ids=tuple(query_ids),
-            mean=mean(confidence=half, side="both") if len(query_ids) == questions else None,
-            each=stats.every_question(
-                each, len(query_ids), confidence=half, side="both", independent=False
-            ),
-            apart=apart,
+            query_ids=tuple(query_ids), mean=bounds.mean, each=bounds.each, apart=apart
         )
     return found
 

@@ -39,7 +39,6 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
 from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of
-from leakbound.stats import questions
 from leakbound.stats.about import Beyond
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow
 
@@ -58,7 +57,7 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
 
 def each_beyond(
     target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
-) -> questions.BoundFunction:
+) -> stats.BoundFunction:
     """The bound of each question's excess; `apart`: the draws of the two share nothing."""
     if apart and (pair := _paired(target, control)):
         return partial(_difference, stats.excess_bound, *pair, beyond=beyond)
@@ -67,7 +66,7 @@ def each_beyond(
 
 def mean_beyond(
     target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
-) -> questions.BoundFunction:
+) -> stats.BoundFunction:
     """The bound of the mean excess over all questions, as `each_beyond`."""
     if apart and (pair := _paired(target, control)):
         return partial(_difference, stats.excess_over_questions, *pair, beyond=beyond)

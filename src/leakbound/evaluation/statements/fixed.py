@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
@@ -75,7 +75,9 @@ class Fixed:
         """The mean leakage over these questions."""
         return self.made(first(MEAN, self.binary), confidence=confidence, side=side)
 
-    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def mean_leak_at_k(
+        self, k: ArrayLike, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
         row = Stated("leak@k over questions", at={"k": k})
         return self.made(row, confidence=confidence, side=side)

@@ -16,7 +16,6 @@ import numpy as np
 from leakbound import stats
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stack
-from leakbound.stats import questions
 from leakbound.store import ALL, TARGET, Arm, EstimateRow
 from leakbound.types import Decoding
 
@@ -70,7 +69,7 @@ def _cells(run: RunEvidence) -> list[ArmEvidence]:
     return cells if all(len(one.cell.scores.query_ids) == number for one in cells) else []
 
 
-def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFunction:
+def _stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -79,7 +78,7 @@ def _stacked(bounds: Sequence[questions.BoundFunction]) -> questions.BoundFuncti
     return bound
 
 
-def _jointly(bound: questions.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
+def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:
     """All cells at once, whatever randomness their draws share."""
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 

@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.evaluation.scoring.antichain import antichains
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.stats.about import Quantity
-from leakbound.stats.beyond import raised
+from leakbound.stats.proof import raised
 from leakbound.store import Arm, EstimateRow
 from leakbound.types import Scorer
 

@@ -9,27 +9,142 @@ from typing import Literal
 import numpy as np
 
 from leakbound.evaluation.statements.compared import ArmBounds, ArmDifference
-from leakbound.evaluation.views.compared_verdict import (
-    DifferenceVerdict,
-    ModelMoves,
-    Move,
-    difference_verdict,
-    moved,
-)
 from leakbound.evaluation.views.table import (
     Cell,
     Interval,
     Table,
     bound_cell,
     count_cell,
+    interval,
     number_cell,
     table_of,
 )
-from leakbound.evaluation.views.words import MOST_NAME, clipped
+from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped
 from leakbound.stats import Estimate, percent
-from leakbound.text.figures import DASH, above
+from leakbound.text.figures import DASH, above, below
 from leakbound.text.shown import as_html, as_lines
 from leakbound.types import Json, to_json
+
+Change = Literal["less", "more", "mixed", "not shown"]
+Moved = Literal["rose", "fell", "not shown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceVerdict:
+    """What is shown of a model beside the baseline, under one scorer.
+
+    kind: less or more, where nothing that is shown speaks against it; mixed, where something does;
+        not shown, where nothing is.
+    sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
+    """
+
+    scorer: str
+    model: str
+    baseline: str
+    kind: Change
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A question, how much more it leaks than under the baseline, and what is shown of that."""
+
+    question: str
+    bound: Interval
+    moved: Moved
+
+    @property
+    def shown(self) -> float:
+        """The end that is nearer to no difference: how far it moved at least, with its sign."""
+        return self.bound.upper if self.moved == "fell" else self.bound.lower
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMoves:
+    """How far the questions of a model moved, and their mean; None where it is not known."""
+
+    label: str
+    mean: Interval | None
+    each: tuple[Move, ...]
+
+    def furthest(self, which: Moved) -> Cell:
+        """The question that is shown to have moved most, by its bound; a dash where none is."""
+        shown = [one for one in self.each if one.moved == which]
+        if not shown:
+            return Cell(DASH)
+        most = max(shown, key=lambda one: abs(one.shown))
+        return Cell(f"{interval(most.bound)} {most.question}", most.shown, prose=True)
+
+
+def difference_verdict(
+    model: str, found: ArmDifference, scorer: str, binary: bool, baseline: str, sure: float
+) -> DifferenceVerdict:
+    """The verdict on `model`; `binary`: whether the scores are leaks or none.
+
+    It holds together with all that is said of this scorer, at the confidence `sure`.
+    """
+    kind = _kind(found)
+    more, less = ("more", "less") if binary else ("higher", "lower")
+    verb = "leaks" if binary else "scores"
+    says = {
+        "more": f"{model} {verb} {more.upper()} than {baseline}",
+        "less": f"{model} {verb} {less.upper()} than {baseline}",
+        "mixed": f"{model} beside {baseline} is MIXED",
+        "not shown": f"NO DIFFERENCE is shown between {model} and {baseline}",
+    }
+    mean, counts = _mean(found, kind, more, less), _counts(found)
+    return DifferenceVerdict(
+        scorer=scorer,
+        model=model,
+        baseline=baseline,
+        kind=kind,
+        sentence=f"{says[kind]}: {mean}; {counts} ({percent(sure)}, all at once).",
+    )
+
+
+def moved(each: Estimate) -> tuple[Moved, ...]:
+    """Of every question whether it is shown to leak more, or less, than under the baseline."""
+    ends = zip(np.asarray(each.lower), np.asarray(each.upper), strict=True)
+    return tuple("rose" if low > 0 else "fell" if high < 0 else "not shown" for low, high in ends)
+
+
+def _kind(found: ArmDifference) -> Change:
+    mean = found.mean
+    more = found.rose > 0 or (mean is not None and mean.lower > 0)
+    less = found.fell > 0 or (mean is not None and mean.upper < 0)
+    if more and less:
+        return "mixed"
+    return "more" if more else "less" if less else "not shown"
+
+
+def _mean(found: ArmDifference, kind: Change, more: str, less: str) -> str:
+    """What is known of the mean; its direction where the verdict has not said it."""
+    if found.mean is None:
+        return "on average not known, as questions lack completions"
+    lower, upper = float(found.mean.lower), float(found.mean.upper)
+    if lower <= 0 <= upper:
+        shown = "" if kind == "not shown" else "no difference is shown, "
+        return f"on average {shown}{below(lower)} to {above(upper)}"
+    which, least = (more, lower) if lower > 0 else (less, -upper)
+    said = f"by at least {at_least(least)} on average"
+    return f"{which} {said}" if kind == "mixed" else said
+
+
+def _counts(found: ArmDifference) -> str:
+    """How many questions are shown to have moved; the rest may have, unseen."""
+    rose, fell, of = found.rose, found.fell, len(found.query_ids)
+    both = {"rose": rose, "fell": fell}
+    if of in (rose, fell):
+        every = {1: "the one question", 2: "both questions"}.get(of, f"all {of:,} questions")
+        return f"{every} {'rose' if rose else 'fell'}"
+    if not rose and not fell:
+        none = "the one question is not" if of == 1 else f"none of {of:,} questions is"
+        return f"{none} shown to rise or fall"
+    first, *other = (f"{count:,} {which}" for which, count in both.items() if count)
+    still = "rise" if not rose else "fall"
+    rest = other[0] if other else f"none is shown to {still}"
+    return f"of {of:,} questions {first}, {rest}"
+
 
 SHOWN = 10  # questions on a console
 _SHOWN = 8  # verdicts in a shell or a notebook
@@ -70,9 +185,16 @@ class ScorerComparison:
         """Whether every model stands beside a control, so that what is certified is the excess."""
         return all(one.bounds.excess is not None for one in self.standings)
 
-    def certified(self, one: ModelStanding) -> float | None:
-        """The most that a model leaks on average, beyond its control where all have one."""
-        bound = one.bounds.excess if self.against_control else one.bounds.mean
+    def certified(self, one: ModelStanding, *, worst: bool = False) -> float | None:
+        """The most that a model leaks, beyond its control where all have one.
+
+        On average, or at its `worst` question.
+        """
+        known = one.bounds
+        if self.against_control:
+            bound = known.worst_excess if worst else known.excess
+        else:
+            bound = known.worst if worst else known.mean
         return None if bound is None else float(bound.upper)
 
     def front(self) -> frozenset[str]:
@@ -222,16 +344,16 @@ class Comparison:
 
     def _differences(self, scorer: ScorerComparison) -> Table:
         columns = {
-            "Model": lambda item: Cell(item[0]),
-            "Difference, mean": lambda item: _mean_cell(item[1]),
-            "Rose": lambda item: count_cell(item[1].rose),
-            "Fell": lambda item: count_cell(item[1].fell),
-            "Largest rise": lambda item: self._extreme(item[1], "rose"),
-            "Largest fall": lambda item: self._extreme(item[1], "fell"),
+            "Model": lambda one: Cell(one.label),
+            "Difference, mean": lambda one: bound_cell(one.mean),
+            "Rose": lambda one: count_cell(scorer.differences[one.label].rose),
+            "Fell": lambda one: count_cell(scorer.differences[one.label].fell),
+            "Largest rise": lambda one: one.furthest("rose"),
+            "Largest fall": lambda one: one.furthest("fell"),
         }
         quantity = "leak probability" if scorer.binary else "mean score"
         title = f"{scorer.scorer}: {quantity} beside {self.baseline}"
-        return table_of(title, columns, scorer.differences.items(), self._caveat(scorer))
+        return table_of(title, columns, self.moves(scorer), self._caveat(scorer))
 
     def _caveat(self, scorer: ScorerComparison) -> str:
         """Whose bounds are wider than they need be; empty where none is."""
@@ -243,37 +365,21 @@ class Comparison:
             "by itself, some 1.4 times as wide; another --seed helps."
         )
 
-    def _extreme(self, found: ArmDifference, which: Literal["rose", "fell"]) -> Cell:
-        """The question that is shown to have moved most, by its bound; a dash where none is."""
-        ends = np.asarray(
-            found.each.lower if which == "rose" else found.each.upper, dtype=np.float64
-        )
-        i = int(ends.argmax() if which == "rose" else ends.argmin())
-        if (ends[i] <= 0) if which == "rose" else (ends[i] >= 0):
-            return Cell(DASH)
-        text = f"{_cell(found.each, i).text} {self.asked(found.query_ids[i])}"
-        return Cell(text, float(ends[i]), prose=True)
-
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
-        found = scorer.differences
-        places = {label: {q: i for i, q in enumerate(d.query_ids)} for label, d in found.items()}
-        order = sorted(
-            next(iter(found.values())).query_ids,
-            key=lambda q: (
-                -max(
-                    abs(bound_at(d.each, places[label][q]).value or 0.0)
-                    for label, d in found.items()
-                )
-            ),
-        )
+        """A row a question, whatever differs most between any two first."""
+        each = [
+            {query_id: bound_at(found.each, i) for i, query_id in enumerate(found.query_ids)}
+            for found in scorer.differences.values()
+        ]
+        order = sorted(each[0], key=lambda q: -max(abs(bounds[q].value or 0.0) for bounds in each))
         rows = tuple(
-            (Cell(self.asked(q)), *(_cell(d.each, places[label][q]) for label, d in found.items()))
+            (Cell(self.asked(q)), *(bound_cell(bounds[q]) for bounds in each))
             for q in order[:shown]
         )
         more = len(order) - len(rows)
         title = f"{scorer.scorer}: each question beside {self.baseline}"
         note = f"{more:,} more differ less: --format csv has all" if more else ""
-        return Table(title, ("Question", *found), rows, note)
+        return Table(title, ("Question", *scorer.differences), rows, note)
 
     def _ranked(self, scorer: ScorerComparison) -> list[ModelStanding]:
         def least(one: ModelStanding) -> float:
@@ -288,7 +394,7 @@ class Comparison:
         columns = {
             "Model": lambda one: Cell(one.label),
             f"Certified {what}, mean": lambda one: _ceiling(scorer.certified(one)),
-            "Worst question": lambda one: _ceiling(_upper(one, scorer.against_control)),
+            "Worst question": lambda one: _ceiling(scorer.certified(one, worst=True)),
             "Leakage, mean": lambda one: _bound_cell(one.bounds.mean),
             "Draws": lambda one: count_cell(one.n),
         }
@@ -333,21 +439,8 @@ def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
     return dict(zip(_FIGURES, (bound.about.quantity, *told), strict=True))
 
 
-def _cell(bound: Estimate, i: int | None) -> Cell:
-    return bound_cell(bound_at(bound, i))
-
-
-def _mean_cell(found: ArmDifference) -> Cell:
-    return Cell(DASH) if found.mean is None else _cell(found.mean, None)
-
-
-def _upper(one: ModelStanding, beyond: bool) -> float | None:
-    bound = one.bounds.worst_excess if beyond else one.bounds.worst
-    return None if bound is None else float(bound.upper)
-
-
 def _bound_cell(bound: Estimate | None) -> Cell:
-    return Cell(DASH) if bound is None else _cell(bound, None)
+    return bound_cell(None if bound is None else bound_at(bound, None))
 
 
 def _ceiling(value: float | None) -> Cell:

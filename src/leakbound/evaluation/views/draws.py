@@ -1,25 +1,100 @@
-"""The scores of single draws, and what follows from some of them: no estimate has these."""
+"""What single draws tell: of the first n of a question, of all of them, and far beyond them.
+
+Of a scorer of 0 and 1 what is known of p is known of leak@k for every k at once: see
+`stats.carried` and `stats.mean_leak_at_k_of_counts`. What is proved of p, given the measured
+margin, holds without chance.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, STANDARD_K
-from leakbound.evaluation.views.course import in_order, sizes_of
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
+from leakbound.evaluation.views.view import FirstDraws, Measured, Model, ScorerView
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate
-from leakbound.stats.order import Keys
-from leakbound.store import Arm
+from leakbound.stats.order import Keys, one_by_one
+from leakbound.store import Arm, ArmScores, EstimateRow
+
+FEWEST = 8  # draws of the first step
+
+
+def sizes_of(n: int) -> list[int]:
+    """Numbers of draws, doubled from step to step, the last one all of them."""
+    doubled = [FEWEST << i for i in range(n.bit_length()) if FEWEST << i < n]
+    return [*doubled, n] if n else []
+
+
+Courses = dict[str, tuple[FirstDraws, ...]]
+"""By question."""
+
+
+def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float) -> Courses:
+    """Of each question its draws one by one: what the first n of them say.
+
+    `order` keys them, so page and figures say the same whenever they are made. The ends of a
+    `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
+    of another rest on bets over all draws, and are not made for fewer.
+    """
+    cut = [
+        (query_id, _Cut.of(draws[:n]))
+        for i, query_id in enumerate(scores.query_ids)
+        for draws in [in_order(scores, i, order)]
+        for n in sizes_of(len(draws))
+    ]
+    ends = _ends([each for _, each in cut], confidence) if binary and cut else None
+    found: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
+    for i, (query_id, each) in enumerate(cut):
+        lower, upper = ends[i] if ends else (None, None)
+        found[query_id].append(FirstDraws(n=each.n, value=each.value, lower=lower, upper=upper))
+    return {query_id: tuple(steps) for query_id, steps in found.items()}
+
+
+def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
+    """A question's draws by their scores one by one, NaN where there is none."""
+    (key,) = order.keys((scores.query_ids[row],)).tolist()
+    return one_by_one(scores.scores[row], scores.counts[row], int(scores.missing[row]), key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """The first draws of a question: how many, how many of them without a score, and their sum."""
+
+    n: int
+    missing: int
+    total: float
+
+    @classmethod
+    def of(cls, draws: NDArray[np.float64]) -> _Cut:
+        return cls(len(draws), int(np.isnan(draws).sum()), float(np.nansum(draws)))
+
+    @property
+    def value(self) -> float | None:
+        decided = self.n - self.missing
+        return self.total / decided if decided else None
+
+
+def _ends(cuts: list[_Cut], confidence: float) -> list[tuple[float, float]]:
+    """As the stated bound has them, of so many draws."""
+    bound = stats.proportion_bound(
+        [round(each.total) for each in cuts],
+        [each.n for each in cuts],
+        confidence=confidence,
+        side="both",
+        missing=[each.missing for each in cuts],
+    )
+    lower, upper = (np.asarray(end).tolist() for end in (bound.lower, bound.upper))
+    return list(zip(lower, upper, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +179,19 @@ class ScoredDraws:
     def repeated(self, confidence: float) -> Mapping[int, Interval]:
         """The mean over the questions of leak@k by k, bounds that hold for all k at once.
 
-        Each k has its share of alpha; there is none where blocks of k draws are too few to say
-        anything, nor where n was not fixed. As leak@k grows with k and all of them hold at once,
-        what is known of fewer draws is known of more from below, and the reverse from above.
+        There is none where blocks of k draws are too few to say anything, nor where n was not
+        fixed.
         """
         known = self._fixed()
         if known is None:
             return {}
         n = known.scores.n
         sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
-        each = 1 - (1 - confidence) / max(len(sizes), 1)
-        found = [_interval(known.mean_leak_at_k(k, confidence=each, side="both")) for k in sizes]
-        lowers = accumulate((one.lower for one in found), max)
-        uppers = [*accumulate((one.upper for one in reversed(found)), min)][::-1]
-        ends = zip(sizes, found, lowers, uppers, strict=True)
-        return {k: replace(one, lower=low, upper=high) for k, one, low, high in ends}
+        if not sizes:
+            return {}
+        made = known.mean_leak_at_k(sizes, confidence=confidence, side="both")
+        ends = (np.asarray(end).tolist() for end in (made.value, made.lower, made.upper))
+        return {k: Interval(*each) for k, *each in zip(sizes, *ends, strict=True)}
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
@@ -144,3 +217,78 @@ def _interval(estimate: Estimate) -> Interval:
         float(np.asarray(end).item()) for end in (estimate.value, estimate.lower, estimate.upper)
     )
     return Interval(None if np.isnan(value) else value, lower, upper)
+
+
+FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
+"""k from 1 to a thousand million, ten a decade where there are so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAtK:
+    """leak@k: without chance at least `proved`; with confidence from `lower` to `upper`.
+
+    Between the larger of the first two and the last it is not known.
+    """
+
+    k: int
+    proved: float
+    lower: float
+    upper: float
+
+
+def known_of(cell: Measured, scorer: ScorerView, sizes: Sequence[int] = FAR) -> list[KnownAtK]:
+    """leak@k of one question; nothing unless the scorer gives 0 or 1."""
+    if not scorer.binary or not sizes:
+        return []
+    proofs = _proved_at([] if cell.proved is None else [cell.proved], sizes)
+    return _known(
+        proofs.max(axis=0, initial=0.0), stats.carried(cell.leakage.estimate, sizes), sizes
+    )
+
+
+def known_of_worst(model: Model, scorer: ScorerView) -> list[KnownAtK]:
+    """leak@k of the question that leaks most, whichever it is, and the largest proof of any.
+
+    Nothing where no such bound is stated.
+    """
+    row = model.rows.leakage(scorer.name, scope="worst question", beyond=None)
+    if row is None or not scorer.binary:
+        return []
+    proofs = _proved_at(_proofs(model, scorer), FAR)
+    return _known(proofs.max(axis=0, initial=0.0), stats.carried(row.estimate, FAR), FAR)
+
+
+def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
+    """leak@k on average over the questions, each asked k times.
+
+    Proved is the mean of what is proved of each; the ends follow from how many questions leak more
+    than x. Nothing where that is not stated.
+    """
+    counted = model.rows.of(scorer.name).where(quantity=LEAKAGE, scope="count", beyond=None)
+    rows = counted.where(inputs="as asked").rows
+    if not rows or not scorer.binary:
+        return []
+    x = tuple(row.parameter or 0.0 for row in rows)
+    lower, upper = (np.array([getattr(row, end) for row in rows]) for end in ("lower", "upper"))
+    about, number = replace(rows[0].about, parameter=x), rows[0].about.over
+    counts = replace(rows[0].estimate, about=about, lower=lower, upper=upper)
+    proved = _proved_at(_proofs(model, scorer), FAR).sum(axis=0) / number
+    return _known(proved, stats.mean_leak_at_k_of_counts(counts, FAR), FAR)
+
+
+def _proofs(model: Model, scorer: ScorerView) -> list[EstimateRow]:
+    """What is proved of each question of which anything is."""
+    cells = (cell for (name, _), cell in model.measured.items() if name == scorer.name)
+    return [cell.proved for cell in cells if cell.proved]
+
+
+def _proved_at(proofs: Sequence[EstimateRow], sizes: Sequence[int]) -> NDArray[np.float64]:
+    """The least that proofs say of leak@k, a row each."""
+    ends = [np.asarray(stats.carried(proof.estimate, sizes).lower) for proof in proofs]
+    return np.array(ends).reshape(len(ends), len(sizes))
+
+
+def _known(proved: NDArray[np.float64], bound: Estimate, sizes: Sequence[int]) -> list[KnownAtK]:
+    columns = (proved, bound.lower, bound.upper)
+    ends = (np.asarray(end, dtype=np.float64).tolist() for end in columns)
+    return [KnownAtK(k, *each) for k, *each in zip(sizes, *ends, strict=True)]

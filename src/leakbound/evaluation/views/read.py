@@ -10,16 +10,15 @@ from typing import Any
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
-from leakbound.evaluation.views.asked import read_asked
-from leakbound.evaluation.views.attacked import read_attack, read_attacked
-from leakbound.evaluation.views.course import courses
-from leakbound.evaluation.views.grid import read_grid
-from leakbound.evaluation.views.rewritings import tried
+from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
+from leakbound.evaluation.views.draws import courses
 from leakbound.evaluation.views.specification import departures, short, told_of
 from leakbound.evaluation.views.texts import chosen_texts, histograms, shown_each, tallies
 from leakbound.evaluation.views.view import (
     ArmRows,
+    DecodingGrid,
     ExploredQuestion,
     FirstDraws,
     Measured,
@@ -34,6 +33,7 @@ from leakbound.scorers import make_scorer
 from leakbound.store import (
     CONTROL,
     Arm,
+    EstimateRow,
     Estimates,
     ExploredDraws,
     FixedDraws,
@@ -210,6 +210,32 @@ class _Reader:
             control=place.control,
             told=Fingerprint.of(arm.spec.fingerprint),
         )
+
+
+def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
+    """What one scorer's estimates say of a run's decodings; None unless they form a whole grid."""
+    arms = run.arms
+    cells = rows.where(scope="mean", jointly=True)
+    axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
+    most = rows.first(scope="most-leaking decoding")
+    if axes is None or most is None:
+        return None
+
+    def by_setting(cells: Iterable[EstimateRow]) -> dict[Setting, EstimateRow]:
+        return {setting_of(arms[row.arm].decoding): row for row in cells}
+
+    repeated = cells.where(quantity="leak@k")
+    return DecodingGrid(
+        scorer=most.scorer,
+        temperatures=axes[0],
+        top_ps=axes[1],
+        leakage=by_setting(cells.where(quantity=LEAKAGE)),
+        leak_at_k=by_setting(repeated),
+        k=next((int(row.parameter) for row in repeated if row.parameter), None),
+        effects={str(row.about.knob): row for row in rows.where(quantity="effect")},
+        most=(arms[most.arm].decoding.name, most),
+        confidence=most.confidence,
+    )
 
 
 def drawn_as(arm: Arm) -> str:

@@ -1,22 +1,92 @@
-"""What is said after a table of models, in lines: what its figures are, and rest on."""
+"""What is said around the tables of a page: what figures are and rest on, and what they cover."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from leakbound import stats
-from leakbound.evaluation.views.rewritings import RewritingCounts
+from leakbound.evaluation.statements.grid import KNOBS
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Model, ScorerView, View
+from leakbound.evaluation.views.view import DecodingGrid, Model, RewritingCounts, ScorerView, View
 from leakbound.evaluation.views.words import (
     cells_of,
     decision,
+    described,
     greedy_rows,
     known,
     proved,
 )
-from leakbound.store import ExploredDraws, FixedDraws, ImportedDraws, StoppedDraws
+from leakbound.stats import percent
+from leakbound.store import (
+    EstimateRow,
+    ExploredDraws,
+    FixedDraws,
+    ImportedDraws,
+    StoppedDraws,
+)
 from leakbound.text.figures import DASH, many, number
+
+
+def covered(view: View) -> list[str]:
+    """What every statement is about."""
+    asked = " and in the rewritings listed" if view.asked else ", in their own words"
+    decodings = dict.fromkeys(
+        described(model.decoding, model.told.confirmed) for model in view.models
+    )
+    scorers = ", ".join(scorer.name for scorer in view.scorers)
+    sure = percent(view.confidence)
+    said = [
+        f"the {many(len(view.questions), 'question')} of {view.benchmark['name']}{asked}",
+        *(f"all answers there can be at {decoding}" for decoding in decodings),
+        f"leaks that the {'scorer sees' if len(view.scorers) == 1 else 'scorers see'}: {scorers}",
+        f"what was not drawn, too: each pair of ends holds with {sure} confidence",
+    ]
+    if any(model.control for model in view.models):
+        said.append("what goes beyond a control that never saw the data")
+    return said
+
+
+def not_covered(view: View) -> list[str]:
+    """What may leak all the same."""
+    reworded = view.asked or view.found
+    said = [
+        "other questions" if reworded else "other questions, or these in other words",
+        "other decodings, system messages and longer answers",
+        "who holds the weights: training on, probing or quantising them",
+        "leaks that no scorer here sees",
+    ]
+    if view.found:
+        said.insert(1, "ways of asking that the search did not find")
+    elif view.asked:
+        said.insert(1, "other rewritings than these")
+    if not any(model.control for model in view.models):
+        said.append("what a model that never saw the data would score: there is no control")
+    if any(model.failures for model in view.models):
+        said.append("the questions that could not be sampled")
+    return said
+
+
+def grid_sentences(grid: DecodingGrid) -> list[str]:
+    """Which decoding leaks most, and which knob moves leakage more, or that it cannot be told."""
+    decoding, bound = grid.most
+    holds = f"{stats.percent(grid.confidence)} jointly"
+    said = [f"seen to leak most: {decoding}, {interval(bound)}; cells hold at {holds}"]
+    if grid.effects:
+        said.append(_comparison(grid.effects, f"root mean square, {holds}"))
+    return said
+
+
+def _comparison(effects: Mapping[str, EstimateRow], how: str) -> str:
+    less, more = sorted(KNOBS, key=lambda knob: effects[knob].lower)
+    if effects[more].lower > effects[less].upper:
+        return (
+            f"{more} moves leakage more than {less}: {interval(effects[more])} against "
+            f"{interval(effects[less])} ({how})"
+        )
+    both = ", ".join(f"{knob} {interval(effects[knob])}" for knob in KNOBS)
+    return f"which of {KNOBS[0]} and {KNOBS[1]} moves leakage more cannot be told: {both} ({how})"
+
 
 _LISTED = 5
 

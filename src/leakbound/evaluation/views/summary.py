@@ -1,18 +1,78 @@
-"""What a console shows of a run: the tables of a page, with the columns there is room for."""
+"""Tables of a console: those of a page, with the columns there is room for, and metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from leakbound.evaluation.views import asked_grids, grids, words
-from leakbound.evaluation.views.grid import grid_sentences
-from leakbound.evaluation.views.metrics import metrics_table
+from leakbound import stats
+from leakbound.evaluation.planning.metrics import by_chance, stored_metrics
+from leakbound.evaluation.statements.claims import clean_questions
+from leakbound.evaluation.views import asked, grids, words
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import alone
+from leakbound.evaluation.views.remarks import alone, grid_sentences
 from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.store import Run
+from leakbound.store.arm_key import Model
+from leakbound.text.figures import DASH, number
+from leakbound.types import Scorer
+
+
+def metrics_table(run: Run) -> Table | None:
+    """The stored metrics, a row each and a column for every model; None where there are none."""
+    stored = stored_metrics(run)
+    if "arms" not in stored:
+        return None
+    models = stored["arms"]
+    rows = (
+        (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
+        for name in models["target"]["metrics"]
+    )
+    parts = stored["fingerprint"]["parts"]
+    sizes = ", ".join(f"{part} {facts['prompts']:,}" for part, facts in parts.items())
+    notes = [f"of {run.record.benchmark.name}, prompts: {sizes}"]
+    lacking: dict[str, list[str]] = {}
+    for name, why in stored["left_out"].items():
+        lacking.setdefault(why, []).append(name)
+    notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
+    notes += by_chance(models)
+    if asked := stored["fingerprint"].get("classifier"):
+        notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
+    return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
+
+
+def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
+    """The stored metrics of one model of a run that have a value, by name; empty for none."""
+    found = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
+    return {name: row["value"] for name, row in found.items() if row["value"] is not None}
+
+
+def _figure(value: float | None) -> str:
+    """A p-value of 1e-22 is not the same as one of 1e-4, so small ones are told by magnitude."""
+    if value is None:
+        return DASH
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else number(value)
+
+
+def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:
+    """A row for each sampled arm of the target: how many questions are clean, and which are not."""
+    rows = []
+    for arm in run.arms.values():
+        if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
+            continue
+        query_ids, found = clean_questions(arm, scorer, limit, confidence)
+        doubtful = [q for q, holds in zip(query_ids, found.holds, strict=True) if not holds]
+        named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
+        rows.append((arm.name, f"{sum(found.holds)} of {len(query_ids)}", named or "none"))
+    return Table.plain(
+        f"{scorer.name}: questions proved to leak at most {limit:g}",
+        ("arm", "proved", "not proved"),
+        rows,
+        f"all proved ones hold at once, {stats.percent(confidence)} (Holm); not proved does not "
+        "mean leaking",
+    )
+
 
 SHOWN = 10  # questions of those that were attacked
 
@@ -31,9 +91,7 @@ def summary(run: Run) -> list[Table]:
             tables += [_first(view, scorer), *_more(view, scorer)]
         if view.tried:
             tables.append(
-                replace(
-                    asked_grids.tried_grid(view), note="\n".join(map(alone, view.tried.values()))
-                )
+                replace(asked.tried_grid(view), note="\n".join(map(alone, view.tried.values())))
             )
     metrics = metrics_table(run)
     return [*_said_once(tables), *([] if metrics is None else [metrics])]
@@ -90,19 +148,19 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
     if view.asked:
         how = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
-        tables.append(asked_grids.protocols_grid(view, scorer).only("Model", *how))
-        tables.append(asked_grids.gaps_grid(view, scorer))
+        tables.append(asked.protocols_grid(view, scorer).only("Model", *how))
+        tables.append(asked.gaps_grid(view, scorer))
     if view.attacked:
-        found = asked_grids.attacked_grid(view, scorer)
+        found = asked.attacked_grid(view, scorer)
         tables.append(found.only(*(name for name in found.columns if name not in grids.BEYOND)))
     if view.found:
-        found = asked_grids.found_grid(view, scorer).only(
+        found = asked.found_grid(view, scorer).only(
             "Question",
             "In its own words",
             "Found",
-            asked_grids.PROVED,
+            asked.PROVED,
             "Control",
-            asked_grids.CONTROL_PROVED,
+            asked.CONTROL_PROVED,
             "Lower end in the search",
             "Asked",
         )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.by_question import targets_of
+from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.texts import chosen_texts, tallies
@@ -23,7 +23,7 @@ from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, T
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
-from leakbound.stats.beyond import PROVED
+from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.text.figures import many, number

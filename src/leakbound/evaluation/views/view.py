@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Unpack
 
+from leakbound.evaluation.statements.grid import Setting
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
-from leakbound.evaluation.views.grid import DecodingGrid
-from leakbound.evaluation.views.rewritings import RewritingCounts
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
@@ -264,6 +263,43 @@ class FoundModel:
 
     label: str
     rows: ArmRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingGrid:
+    """One scorer's means over the questions under every pair of temperature and top-p.
+
+    `leakage` holds for all cells jointly, and so does `leak_at_k`, which is empty where some
+    cell's n was not fixed. `effects` are root mean squares by knob, and of both together; empty
+    where a knob has one setting only. `most`: the name of the decoding that leaks most, with a
+    lower end that has paid for picking it.
+    """
+
+    scorer: str
+    temperatures: tuple[float, ...]
+    top_ps: tuple[float, ...]
+    leakage: Mapping[Setting, EstimateRow]
+    leak_at_k: Mapping[Setting, EstimateRow]
+    k: int | None
+    effects: Mapping[str, EstimateRow]
+    most: tuple[str, EstimateRow]
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritingCounts:
+    """How many rewritings were tried, removed and asked, of all questions together.
+
+    `removed` has the reasons in the order in which they were tried, those that removed none left
+    out; `alone` the ids of the questions of which no rewriting is left.
+    """
+
+    source: str
+    design: str
+    tried: int
+    removed: Mapping[str, int]
+    asked: int
+    alone: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from leakbound.inputs.english.grammar import listed, words_of
-from leakbound.inputs.english.questions import QUOTED, REQUESTS, masked
+from leakbound.inputs.english.questions import QUOTED, REQUESTS, listed, masked, words_of
 from leakbound.text.keywords import STOPWORDS, content_words, keyword_pattern, normalise
 from leakbound.text.rouge import stems
 

@@ -1,4 +1,4 @@
-"""Taking an English question apart, where its pattern is a sure one.
+"""Taking an English question apart, where its pattern is a sure one, and the verbs it is made of.
 
 Every function returns a phrase that keeps the question's own words, or None where it is not sure
 of the grammar: a form left out costs nothing, an ungrammatical one is no rewriting. Titles in
@@ -7,18 +7,59 @@ quotation marks count as one word throughout.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
-from leakbound.inputs.english.grammar import (
-    BASES,
-    is_participle,
-    listed,
-    past,
-    third_person,
-    words_of,
-)
+_LISTED = json.loads(Path(__file__).with_name("grammar.json").read_text(encoding="utf-8"))
+
+FRAMES: dict[str, tuple[str, ...]] = {k: tuple(v) for k, v in _LISTED["frames"].items()}
+"""The sentences that a part of a question is put into, by the part that they take."""
+
+IRREGULAR: dict[str, tuple[str, str]] = {
+    base: (past, participle) for base, (past, participle) in _LISTED["irregular verbs"].items()
+}
+"""Base form: past tense, past participle."""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as a text."""
+    return frozenset(text.split())
+
+
+def listed(*names: str) -> frozenset[str]:
+    """The words of the lists that are called so."""
+    return words_of(" ".join(line for name in names for line in _LISTED["words"][name]))
+
+
+_Y = re.compile(r"(?<![aeiou])y$")
+
+BASES = listed("regular verbs") | set(IRREGULAR)
+_PARTICIPLES = {"been", "born", "known"} | {participle for _, participle in IRREGULAR.values()}
+
+
+def third_person(base: str) -> str:
+    """The present of a verb of BASES after a name: `writes`, `studies`."""
+    if base == "have":
+        return "has"
+    stem = _Y.sub("ie", base)
+    return stem + ("es" if stem.endswith(("s", "sh", "ch", "o")) else "s")
+
+
+def past(base: str) -> str:
+    """The past tense of a verb of BASES: `wrote`, `studied`."""
+    if base in IRREGULAR:
+        return IRREGULAR[base][0]
+    stem = _Y.sub("ie", base)
+    return stem + ("d" if stem.endswith("e") else "ed")
+
+
+def is_participle(word: str) -> bool:
+    """True for a past participle: a long enough word in -ed, or an irregular one known here."""
+    return word in _PARTICIPLES or (word.endswith("ed") and len(word) > 4)
+
 
 _WH = words_of("what which who whom whose where when why how what's who's where's")
 _BE = words_of("is are was were")

@@ -12,12 +12,13 @@ import re
 from collections.abc import Callable
 
 from leakbound.inputs.english.facts import is_english
-from leakbound.inputs.english.grammar import FRAMES, listed
 from leakbound.inputs.english.questions import (
+    FRAMES,
     SUBJECT_VERBS,
     body_of,
     indirect,
     is_question,
+    listed,
     masked,
     one_clause,
     opening,

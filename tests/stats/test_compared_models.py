@@ -1,26 +1,27 @@
-"""A model beyond its control where some leaks are proved: whose share of alpha is whose."""
+"""Models compared over questions: gaps, the mean and the worst, several beside one baseline."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
+from leakbound.errors import InputError
 from leakbound.stats import (
+    BoundFunction,
     Estimate,
+    difference_over_questions,
+    every_question,
     excess_of,
     excess_of_mean_and_worst,
     excess_with_proof,
+    gaps_over_questions,
     proportion_bound,
     proportion_over_questions,
     worst_question,
 )
-from leakbound.stats.beyond import PROVED, SHARE, raised
-from leakbound.stats.questions import BoundFunction
 
 
 def asked(bound: BoundFunction) -> BoundFunction:
@@ -36,55 +37,8 @@ MEAN = asked(partial(excess_of, partial(proportion_over_questions, HITS, N, seed
 MARGIN = 1e-12
 
 
-def upper_end(hits: int, n: int, alpha: float) -> float:
-    """Clopper-Pearson's, from its definition."""
-    return float(beta.ppf(1 - alpha, hits + 1, n - hits))
-
-
-def test_a_proof_is_counted_from_the_control_at_its_share_of_alpha() -> None:
-    made = excess_with_proof(EXCESS, CONTROL, [0.0, 0.15, 0.09], confidence=0.9, side="both")
-    drawn = EXCESS(confidence=1 - 0.9 * 0.05, side="lower").lower
-    want = [drawn[0], 0.15 - upper_end(2, 60, 0.005), 0.09 - upper_end(1, 60, 0.005)]  # type: ignore[index]
-    np.testing.assert_allclose(made.lower, want)
-    np.testing.assert_array_equal(made.upper, EXCESS(confidence=0.95, side="upper").upper)
-    assert SHARE == 0.1
-    assert (made.confidence, made.side, made.about.beyond) == (0.9, "both", "control")
-    assert made.method.endswith(PROVED)
-
-
-def test_the_share_is_set_aside_whether_or_not_anything_is_proved() -> None:
-    """Else whoever proves once the draws have disappointed fails more often than is said."""
-    bare = excess_with_proof(EXCESS, CONTROL, confidence=0.9, side="lower")
-    np.testing.assert_allclose(bare.lower, EXCESS(confidence=0.91, side="lower").lower)
-    assert PROVED not in bare.method
-    assert (np.asarray(bare.upper) == 1).all()
-    above = excess_with_proof(EXCESS, CONTROL, confidence=0.9)
-    np.testing.assert_array_equal(above.upper, EXCESS(confidence=0.9, side="upper").upper)
-    assert (above.side, above.confidence) == ("upper", pytest.approx(0.9))
-
-
-def test_no_excess_lies_below_what_the_control_leaks_at_most() -> None:
-    """A model leaks no less than never, whatever bets on the difference say."""
-    loose = asked(lambda **how: replace(EXCESS(**how), lower=np.full(3, -0.9)))
-    made = excess_with_proof(loose, CONTROL, confidence=0.9, side="lower")
-    np.testing.assert_allclose(made.lower, [-upper_end(hits, 60, 0.01) for hits in BASE])
-    assert PROVED not in made.method
-
-
-def test_at_99_per_cent_unless_it_is_said() -> None:
-    made = excess_with_proof(EXCESS, CONTROL)
-    np.testing.assert_array_equal(made.upper, EXCESS(confidence=0.99, side="upper").upper)
-
-
-def test_a_proof_above_an_upper_end_raises_nothing() -> None:
-    """One of the two is wrong, and no interval says which."""
-    tally = proportion_bound([3, 3], [60, 60], confidence=0.9, side="both")
-    made = raised(tally, [0.9, tally.upper[1]])  # type: ignore[index]
-    assert (made.lower == [tally.lower[0], tally.upper[1]]).all()  # type: ignore[index]
-    assert raised(tally, [0.9, 0.0]) is tally
-    assert raised(tally, tally.lower) is tally
-    both = excess_with_proof(EXCESS, CONTROL, [0.0, 0.0, 0.99], confidence=0.9, side="both")
-    assert (np.asarray(both.lower) <= both.upper).all()
+MORE = partial(proportion_bound, [30, 2, 9], N)
+FEWER = partial(proportion_bound, BASE, N)
 
 
 def test_mean_and_worst_share_one_alpha() -> None:
@@ -148,8 +102,57 @@ def test_both_lower_ends_and_the_upper_one_of_the_worst_hold_together(proves: fl
         assert missed <= 0.2 * trials
 
 
-def test_a_proof_counted_from_the_controls_estimate_would_fail() -> None:
-    """What the share is for: the estimate lies below the truth about half of the time."""
-    rng, trials = np.random.default_rng(6), 300
-    fails = sum(0.5 - rng.binomial(60, 0.1) / 60 > 0.4 + MARGIN for _ in range(trials))
-    assert fails > 0.3 * trials
+def test_the_largest_gap_and_the_count_are_read_off_joint_lower_ends() -> None:
+    made = gaps_over_questions(MORE, FEWER, 3, confidence=0.9)
+    each = every_question(partial(excess_of, MORE, FEWER), 3, confidence=0.9, side="lower")
+    lower = np.asarray(each.lower)
+    assert (made.largest.lower, made.largest.upper) == (lower.max(), 1)
+    assert (made.count.lower, made.count.value, made.count.upper) == ((lower > 0).sum(), 2, 3)
+    assert made.largest.estimand == "gap in leak probability, largest of 3"
+    assert made.count.estimand == "questions with gap in leak probability above 0"
+    assert made.count.target.endswith("under this decoding, beyond the question's own words")
+    assert not made.largest.about.jointly
+
+
+def test_gaps_hold_as_often_as_they_say() -> None:
+    """At alpha = .2: the largest gap, and the number of gaps, are rarely overstated."""
+    rng = np.random.default_rng(11)
+    p, q = np.array([0.3, 0.1, 0.1, 0.1]), np.full(4, 0.1)
+    trials, n, missed = 400, 80, [0, 0, 0]
+    for _ in range(trials):
+        more = partial(proportion_bound, rng.binomial(n, p), np.full(4, n))
+        base = partial(proportion_bound, rng.binomial(n, q), np.full(4, n))
+        found = gaps_over_questions(more, base, 4, confidence=0.8)
+        one = excess_of(more, base, confidence=0.8, side="lower")
+        missed[0] += bool(found.largest.lower > 0.2 + 1e-12)
+        missed[1] += bool(found.count.lower > 1)
+        missed[2] += bool(np.asarray(one.lower)[0] > 0.2 + 1e-12)
+    assert max(missed) <= 0.2 * trials
+
+
+@pytest.mark.parametrize("models", [1, 3])
+def test_models_beside_one_baseline_share_alpha(models: int) -> None:
+    """Each its part: half for the mean, half for all questions, alike for each of them."""
+    made = difference_over_questions(MEAN, EXCESS, 3, models=models, confidence=0.9)
+    share = 0.1 / models / 2
+    mean = MEAN(confidence=1 - share, side="both")
+    each = EXCESS(confidence=1 - share / 3, side="both")
+    assert made.mean is not None
+    assert (made.mean.lower, made.mean.upper) == (mean.lower, mean.upper)
+    np.testing.assert_allclose(made.each.lower, each.lower, rtol=1e-12)
+    np.testing.assert_allclose(made.each.upper, each.upper, rtol=1e-12)
+    assert (made.each.side, made.each.about.jointly) == ("both", True)
+    assert made.each.method.endswith("Bonferroni over 3")
+    usual = difference_over_questions(None, EXCESS, 3)
+    assert usual.mean is None
+    assert usual.each.confidence == pytest.approx(0.995)
+    one = difference_over_questions(MEAN, EXCESS, 3, models=1)
+    np.testing.assert_array_equal(usual.each.lower, one.each.lower)
+
+
+def test_fewer_than_one_model_and_other_questions_are_refused() -> None:
+    for models in (0, -1):
+        with pytest.raises(InputError, match=f"at least 1, this one, got {models}"):
+            difference_over_questions(MEAN, EXCESS, 3, models=models)
+    with pytest.raises(InputError, match="got 4"):
+        difference_over_questions(MEAN, EXCESS, 4)

@@ -29,10 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats import rounds
-from leakbound.stats.deviation import STD
+from leakbound.stats.deviation import STD, score_of
 from leakbound.stats.estimand import Estimand, bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.expectation_deviation import score_of
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 

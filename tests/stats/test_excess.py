@@ -1,19 +1,20 @@
-"""A model's leakage beyond its control's, bet on as differences of draws that share nothing."""
+"""A model's leakage beyond its control's: of two estimates, of two bounds, of the draws of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
     excess,
     excess_bound,
+    excess_of,
     excess_over_questions,
     mean_bound,
     mean_over_questions,
@@ -111,34 +112,6 @@ def test_the_longer_row_is_met_in_shares() -> None:
     assert many.value == 1
 
 
-UNLIKE = np.array([0.9, 0.5, 0.05, 0.3, 0.0])
-BASE = np.array([0.05, 0.5, 0.0, 0.05, 0.0])
-
-
-@every_statement
-@pytest.mark.parametrize("numbers", [(40, 40), (24, 61)])
-@pytest.mark.thorough
-def test_it_misses_no_more_often_than_it_says(
-    statement: Statement, numbers: tuple[int, int]
-) -> None:
-    rng, alpha, trials = np.random.default_rng(1), 0.2, 24
-    truth = UNLIKE - BASE if statement is excess_bound else (UNLIKE - BASE).mean()
-    missed = np.zeros(2)
-    made = 0
-    for _ in range(trials):
-        scores, control = (
-            (rng.random((5, n)) < p[:, None]) * 1.0
-            for n, p in zip(numbers, (UNLIKE, BASE), strict=True)
-        )
-        seed = int(rng.integers(1 << 40))
-        low, high = ends(
-            statement(scores, control, side="both", confidence=1 - 2 * alpha, seed=seed)
-        )
-        missed += [(low > truth + 1e-12).sum(), (high < truth - 1e-12).sum()]
-        made += np.size(low)
-    assert missed.max() <= binom.ppf(1 - 1e-4, made, alpha)
-
-
 def pairs_of(kind: str, n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(3)
     if kind == "smooth":
@@ -188,3 +161,58 @@ def test_bounds_stay_as_they_are() -> None:
     mean = excess_over_questions(scores, control, confidence=0.98, side="both", seed=7)
     assert ends(each)[:, 1].tolist() == pytest.approx(GOLDEN["each"], abs=1e-12)
     assert ends(mean)[:, 0].tolist() == pytest.approx(GOLDEN["mean"], abs=1e-12)
+
+
+MORE = partial(proportion_bound, [30, 2, 9], [60, 60, 60])
+FEWER = partial(proportion_bound, [5, 2, 1], [60, 60, 60])
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
+    opposite = {"upper": "lower", "lower": "upper", "both": "both"}[side]
+    made = excess_of(MORE, FEWER, confidence=0.9, side=side)
+    want = excess(MORE(confidence=0.95, side=side), FEWER(confidence=0.95, side=opposite))
+    np.testing.assert_array_equal(made.upper, want.upper)
+    np.testing.assert_array_equal(made.lower, want.lower)
+    assert made.confidence == pytest.approx(0.9)
+    assert made.about.beyond == "control"
+    assert excess_of(MORE, FEWER, beyond="own words").estimand == "gap in leak probability"
+    with pytest.raises(InputError, match="one quantity"):
+        excess_of(MORE, partial(mean_bound, [[0.1] * 9] * 3))
+
+
+def test_excess_takes_opposite_ends_and_adds_errors() -> None:
+    upper = proportion_bound(10, 100, confidence=0.995)
+    lower = proportion_bound(4, 100, confidence=0.995, side="lower")
+    joint = excess(upper, lower)
+    assert joint.upper == upper.upper - lower.lower
+    assert joint.lower == -1
+    assert (joint.side, joint.value) == ("upper", pytest.approx(0.06))
+    assert joint.confidence == pytest.approx(0.99)
+    reverse = excess(lower, upper)
+    assert (reverse.side, reverse.lower) == ("lower", lower.lower - upper.upper)
+    both = [proportion_bound(hits, 100, side="both") for hits in (10, 4)]
+    assert excess(*both).side == "both"
+    assert excess(*both).lower == both[0].lower - both[1].upper
+
+
+def test_excess_refuses_what_does_not_belong_together() -> None:
+    with pytest.raises(InputError, match="one quantity"):
+        excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
+    with pytest.raises(InputError, match="opposite"):
+        excess(proportion_bound(1, 9), proportion_bound(1, 9))
+
+
+def test_excess_of_data_set_means() -> None:
+    """Each mean at half of alpha; the difference of the truths lies inside."""
+    rng = np.random.default_rng(5)
+    model, control = rng.beta(2, 6, (8, 60)), rng.beta(1, 9, (8, 60))
+    means = [
+        mean_over_questions(scores, confidence=0.995, side="both") for scores in (model, control)
+    ]
+    beyond = excess(*means)
+    assert beyond.target == "the mean over these questions under this decoding, beyond the control"
+    assert beyond.confidence == pytest.approx(0.99)
+    assert beyond.upper == means[0].upper - means[1].lower
+    assert beyond.lower < 0.25 - 0.1 < beyond.upper
+    assert beyond.value == pytest.approx(model.mean() - control.mean())

@@ -1,9 +1,9 @@
-"""A model's leakage beyond its control's, from draws of both that share no randomness.
+"""A model's leakage beyond its control's: of two estimates, of two bounds, of the draws of both.
 
 Let mu_i and nu_i be the expected leakage of question i for the model and for its control. The
-difference of two bounds, alpha shared between them (`excess`), holds whatever their draws share; it
-takes the worst of both at once. Where all draws are independent, chance rarely is unkind twice, and
-the difference itself is bet on.
+difference of two bounds, alpha shared between them (`excess_of`), holds whatever their draws share;
+it takes the worst of both at once. Where all draws are independent, chance rarely is unkind twice,
+and the difference itself is bet on.
 
 *Of one question.* Draws x_t and y_t in random order are paired; (x_t - y_t + 1)/2 lies in [0, 1]
 and has the mean (mu - nu + 1)/2 given the past, so `betting` bounds it. Of unequal numbers, the
@@ -28,18 +28,69 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting, rounds
-from leakbound.stats.about import About
+from leakbound.stats.about import About, Beyond
 from leakbound.stats.betting import Style
 from leakbound.stats.estimand import bounded
-from leakbound.stats.estimate import Array, Estimate, Side
-from leakbound.stats.leakage import Leakage
-from leakbound.stats.mean import MEAN, sample_mean
+from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain
+from leakbound.stats.leakage import Leakage, sample_mean
+from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed, one_seed
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
 CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
 EXCESS = replace(MEAN.about, beyond="control")
+
+
+def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
+    """Bound the candidate's quantity minus the control's, from an estimate of each.
+
+    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha. An upper bound
+    takes the candidate's upper and the control's lower end, a lower bound the others. Missing
+    draws count against the claim on both sides, because they do so in each estimate. `beyond` says
+    whose quantity is taken off.
+    """
+    if not candidate.about.same_quantity(control.about):
+        raise InputError(
+            "`candidate` and `control` must bound one quantity, got "
+            f"{candidate.estimand!r} and {control.estimand!r}."
+        )
+    above = candidate.side != "lower" and control.side != "upper"
+    below = candidate.side != "upper" and control.side != "lower"
+    if not (above or below):
+        raise InputError(
+            "an excess needs opposite sides of `candidate` and `control`, got "
+            f"{candidate.side!r} twice. Bound one of them from the other side, or both 'both'."
+        )
+    reach = np.subtract(candidate.upper, control.lower), np.subtract(candidate.lower, control.upper)
+    return replace(
+        candidate,
+        about=replace(candidate.about, beyond=beyond),
+        value=candidate.value - control.value,
+        lower=plain(reach[1]),
+        upper=plain(reach[0]),
+        confidence=candidate.confidence + control.confidence - 1,
+        side="both" if above and below else "upper" if above else "lower",
+        missing=candidate.missing + control.missing,
+    )
+
+
+def excess_of(
+    more: BoundFunction,
+    base: BoundFunction,
+    *,
+    beyond: Beyond = "control",
+    confidence: float = 0.99,
+    side: Side = "upper",
+) -> Estimate:
+    """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two.
+
+    `more`, `base`: bounds of one quantity, of the same questions; their draws may share anything.
+    `beyond`: whose quantity `base` bounds.
+    """
+    half = (1 + confidence) / 2
+    other = base(confidence=half, side=OPPOSITE[side])
+    return excess(more(confidence=half, side=side), other, beyond=beyond)
 
 
 def excess_bound(

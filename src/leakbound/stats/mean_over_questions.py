@@ -27,9 +27,9 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
-from leakbound.stats.about import Scope
+from leakbound.stats.about import Scope, parameter_of
 from leakbound.stats.estimand import bounded
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
 from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
@@ -107,7 +107,7 @@ def over_questions(
 
 def mean_leak_at_k_over_questions(
     scores: npt.ArrayLike,
-    k: int,
+    k: npt.ArrayLike,
     counts: npt.ArrayLike | None = None,
     *,
     confidence: float = 0.99,
@@ -116,7 +116,7 @@ def mean_leak_at_k_over_questions(
     seed: Seed = None,
     binary: bool = False,
 ) -> Estimate:
-    """Bound the mean over these questions of leak@k, for one k fixed beforehand, k <= n.
+    """Bound the mean over these questions of leak@k, for every k given at once, k <= n.
 
     Each question's i.i.d. draws are put in the order that `seed` keys, every question in one of
     its own, and cut into floor(n/k) blocks. The rest is dropped, and the mean of all block maxima
@@ -124,31 +124,58 @@ def mean_leak_at_k_over_questions(
     range, and then the scores must be 0 or 1. A missing draw counts as 1 above and 0 below.
     `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
     fewer than k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
+
+    `k` is fixed beforehand: a number, or 1-D and then the axis of the result. Each of several has
+    its share of alpha (Bonferroni). As leak@k grows with k and all of them hold at once, what is
+    known of fewer draws is known of more from below, and the reverse from above.
     """
-    size = whole_sizes(k)
-    if size.ndim:
-        raise InputError(f"`k` must be one number, fixed beforehand, got {k!r}. Split alpha.")
-    leakage = Leakage.read(scores, counts, missing)
-    if size > leakage.n.min():
+    sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
+    if sizes.max() > leakage.n.min():
         raise InputError(
-            f"`k` must not exceed the number of draws, got k = {size} for n = {leakage.n.min()}. "
-            "Draw more, or bound each question by leak_at_k_bound, which allows any k."
+            f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
+            f"{leakage.n.min()}. Draw more, or bound each question by leak_at_k_bound, which "
+            "allows any k."
         )
     if binary and not np.isin(leakage.values, (0, 1)).all():
         raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
-    keys = Keys.read(seed, len(leakage.n))
-    ordered = replace(leakage, keys=keys)
-    above, below = (_maxima(ordered, int(size), missing=score) for score in (1.0, 0.0))
-    every = _weights(None, len(leakage.n))
+    rows = replace(leakage, keys=Keys.read(seed, len(leakage.n)))
+    share = 1 - error_rate(confidence) / sizes.size
+    each = [
+        _mean_largest(rows, int(size), binary=binary, confidence=share, side=side)
+        for size in np.sort(sizes.flat)
+    ]
+    if not sizes.ndim:
+        return each[0]
+    lower = np.maximum.accumulate([float(one.lower) for one in each])
+    upper = np.minimum.accumulate([float(one.upper) for one in each[::-1]])[::-1]
+    place = np.searchsorted(np.sort(sizes), sizes)
+    return replace(
+        each[0],
+        about=replace(each[0].about, parameter=parameter_of(sizes)),
+        value=np.array([float(one.value) for one in each])[place],
+        lower=lower[place],
+        upper=upper[place],
+        confidence=confidence,
+        method=f"{' or '.join(dict.fromkeys(one.method for one in each))}, Bonferroni over k",
+    )
+
+
+def _mean_largest(
+    rows: Leakage, k: int, *, binary: bool, confidence: float, side: Side
+) -> Estimate:
+    """Bound the mean over the rows of leak@k, of one k."""
+    above, below = (_maxima(rows, k, missing=score) for score in (1.0, 0.0))
+    every = _weights(None, len(rows.n))
     bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
+    assert rows.keys is not None, "blocks are cut in an order"
     return replace(
         bound,
-        about=replace(bound.about, quantity="leak@k", parameter=float(size)),
-        value=_mean_unbiased(leakage, size),
-        n=int(leakage.n.sum()),
-        missing=int(leakage.missing.sum()),
-        method=f"{bound.method}, over the largest of each {size}",
-        seed=keys.one,
+        about=replace(bound.about, quantity="leak@k", parameter=float(k)),
+        value=_mean_unbiased(rows, np.array(k)),
+        n=int(rows.n.sum()),
+        missing=int(rows.missing.sum()),
+        method=f"{bound.method}, over the largest of each {k}",
+        seed=rows.keys.one,
     )
 
 

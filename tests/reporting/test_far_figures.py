@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, getcontext
 
 import pytest
 from opened import charts
 
-from leakbound.evaluation.views.far import FAR, known_of, known_of_mean, known_of_worst, leak_at_k
+from leakbound.evaluation.views.draws import FAR, known_of, known_of_mean, known_of_worst
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.view import ScorerView, View
-from leakbound.reporting.far_figures import far_figures
+from leakbound.reporting.figures import far_figures
 from leakbound.reporting.page import render
 from leakbound.store import Run
 
@@ -21,14 +20,6 @@ KEYWORD = ScorerView("keyword", True)
 @pytest.fixture(scope="module")
 def view(proved: dict[str, Run]) -> View:
     return read_view(proved)
-
-
-@pytest.mark.parametrize("p", [0.0, 1e-300, 3e-17, 1e-9, 0.02, 0.5, 1 - 2**-53, 1.0])
-def test_the_closed_form_is_exact(p: float) -> None:
-    getcontext().prec = 400
-    for k in FAR:
-        want = 1 - (1 - Decimal(p)) ** k
-        assert leak_at_k(p, k) == pytest.approx(float(want), rel=1e-12, abs=1e-320)
 
 
 @pytest.mark.slow
@@ -44,36 +35,20 @@ def test_it_goes_on_where_the_estimates_end(view: View) -> None:
                 assert at.proved == pytest.approx(sure.get(at.k, 0.0), rel=1e-9)
 
 
-def test_the_worst_question_has_its_own_bound_and_the_largest_proof(view: View) -> None:
-    full = view.models[0]
-    row = full.rows.leakage("keyword", scope="worst question", beyond=None)
-    assert row is not None
-    cells = [cell for cell in full.measured.values() if cell.proved]
-    most = max(cell.proved.lower for cell in cells if cell.proved)
-    for at in known_of_worst(full, KEYWORD):
-        want = [leak_at_k(p, at.k) for p in (most, row.lower, row.upper)]
-        assert [at.proved, at.lower, at.upper] == want
-    assert [at.k for at in known_of_worst(full, KEYWORD)][:: len(FAR) - 1] == [1, 10**9]
-
-
-def test_the_mean_has_the_ends_of_the_least_and_the_most_that_the_counts_allow(view: View) -> None:
-    """By the very questions that would be so: as many beyond each x as are said, and no further."""
+def test_the_worst_question_and_the_mean_have_bounds_of_their_own(view: View) -> None:
+    """The largest proof and the worst's bound; the mean of the proofs and that of the counts."""
     for model in view.models:
-        rows = model.rows.of("keyword").where(scope="count", beyond=None).rows
-        counts = sorted((row.parameter or 0.0, row.lower, row.upper) for row in rows)
-        assert len(counts) > 4
-        proofs = [cell.proved.lower for cell in model.measured.values() if cell.proved]
-        ranks = range(1, len(model.measured) + 1)
-        least = [max((x for x, low, _ in counts if low >= rank), default=0.0) for rank in ranks]
-        most = [min((x for x, _, high in counts if high < rank), default=1.0) for rank in ranks]
-        found = known_of_mean(model, KEYWORD)
-        assert [at.k for at in found] == list(FAR)
-        for at in found:
-            want = [
-                sum(leak_at_k(p, at.k) for p in some) / len(ranks) for some in (proofs, least, most)
-            ]
-            assert [at.proved, at.lower, at.upper] == pytest.approx(want, rel=1e-9, abs=1e-15)
-        assert 0 < found[0].lower < found[0].upper < 1
+        cells = [cell for cell in model.measured.values() if cell.proved]
+        proofs = [cell.proved.lower for cell in cells if cell.proved]
+        worst, mean = known_of_worst(model, KEYWORD), known_of_mean(model, KEYWORD)
+        row = model.rows.leakage("keyword", scope="worst question", beyond=None)
+        assert row is not None
+        first = (worst[0].proved, worst[0].lower, worst[0].upper)
+        assert first == pytest.approx((max(proofs, default=0.0), row.lower, row.upper))
+        assert mean[0].proved == pytest.approx(sum(proofs) / len(model.measured))
+        assert [at.k for at in worst] == [at.k for at in mean] == list(FAR)
+        assert 0 < mean[0].lower < mean[0].upper < 1
+        assert mean[-1].lower <= worst[-1].upper
 
 
 def test_the_page_has_charts_of_each_target_with_their_data(view: View) -> None:

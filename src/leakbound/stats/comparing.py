@@ -1,0 +1,158 @@
+"""Models compared over questions, so that all that is said of a comparison holds at once.
+
+*Gaps.* An excess of two bounds, half of alpha for each, holds whatever their draws share. Over
+questions whose draws are independent, the lower ends of all excesses hold at once
+(`every_question`, Sidak); on that event the largest excess is at least the largest lower end, and
+at least as many questions have one as lower ends lie above 0. Neither pays for anything more, and
+neither bounds from above.
+
+*Mean and worst.* The largest excess over the questions is at least their mean excess. So a verdict
+that a model leaks beyond its control, on average or at some question, is one statement about the
+largest:
+
+    worst >= max(L_worst at alpha/4, L_mean at alpha/4),    worst <= U_worst at alpha/2,
+
+which fails with probability alpha at most, and the mean's lower end holds on the same event.
+
+*Several models beside one baseline.* Each of N has alpha/N, half of it for its mean and half for
+all of its questions, each of which has its share of that (Bonferroni, twice). What any of these
+statements share, draws of the baseline among it, plays no part: so whoever picks the model that
+leaks least, looks through its questions for the largest rise, or counts those that fell, is right
+with probability 1 - alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from leakbound.errors import InputError
+from leakbound.stats.about import Beyond
+from leakbound.stats.estimate import BoundFunction, Estimate, error_rate
+from leakbound.stats.excess import excess_of
+from leakbound.stats.joint import every_question
+from leakbound.stats.questions import summed, worst_question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaps:
+    """Lower ends of what several questions have in common; both hold at once.
+
+    `largest`: the excess at the question where it is largest.
+    `count`: at how many of the questions there is one.
+    """
+
+    largest: Estimate
+    count: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExcessOverQuestions:
+    """How far a model exceeds its control; both lower ends hold at once, and with worst.upper.
+
+    `mean`: on average over the questions; its upper end holds by itself, at alpha/2.
+    `worst`: at the question where it is most.
+    """
+
+    mean: Estimate
+    worst: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDifference:
+    """How much more a model leaks than the baseline, jointly with what is said of the others.
+
+    `mean`: on average over the questions; None where no bound of it was given.
+    `each`: at every question, one entry each.
+    """
+
+    mean: Estimate | None
+    each: Estimate
+
+
+def gaps_over_questions(
+    more: BoundFunction,
+    base: BoundFunction,
+    questions: int,
+    *,
+    beyond: Beyond = "own words",
+    confidence: float = 0.99,
+) -> Gaps:
+    """Bound from below the largest excess over the questions, and at how many there is one.
+
+    `more`, `base`: bounds of one quantity with one entry a question, as `excess_of` takes them.
+    The draws of different questions must be independent.
+    """
+    each = every_question(
+        partial(excess_of, more, base, beyond=beyond), questions,
+        confidence=confidence, side="lower",
+    )  # fmt: skip
+    lower, value = np.asarray(each.lower), np.asarray(each.value)
+    about, of_all = replace(each.about, jointly=False), summed(each, confidence, "lower")
+    return Gaps(
+        largest=replace(
+            of_all,
+            about=replace(about, scope="worst question", over=questions),
+            value=float(np.fmax.reduce(value)),
+            lower=float(lower.max()),
+            upper=1.0,
+        ),
+        count=replace(
+            of_all,
+            about=about.counted(None, questions),
+            value=float((value > 0).sum()),
+            lower=float((lower > 0).sum()),
+            upper=float(questions),
+        ),
+    )
+
+
+def excess_of_mean_and_worst(
+    mean: BoundFunction, each: BoundFunction, questions: int, *, confidence: float = 0.99
+) -> ExcessOverQuestions:
+    """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
+
+    `mean` bounds the former and `each` every question's, as `excess_with_proof` does. With
+    probability `confidence` both lower ends and the upper end of the largest hold.
+    """
+    alpha = error_rate(confidence)
+    quarter, half = 1 - alpha / 4, 1 - alpha / 2
+    least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
+    worst = worst_question(each, questions, confidence=quarter, side="lower")
+    above = worst_question(each, questions, confidence=half)
+    low = max(worst, least, key=lambda end: float(end.lower))
+    stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
+    return ExcessOverQuestions(
+        mean=replace(least, upper=most.upper, confidence=confidence, side="both"),
+        worst=replace(stated, confidence=confidence, side="both"),
+    )
+
+
+def difference_over_questions(
+    mean: BoundFunction | None,
+    each: BoundFunction,
+    questions: int,
+    *,
+    models: int = 1,
+    confidence: float = 0.99,
+) -> ModelDifference:
+    """Bound how much more one of several models leaks than a baseline, on average and everywhere.
+
+    Args:
+        mean: bounds the mean difference over the questions; None: nothing is said of it.
+        each: bounds the difference at every question, one entry each.
+        questions: how many those are.
+        models: how many stand beside the baseline, this one among them: a number fixed beforehand.
+        confidence: with which all that this function says of all of them holds.
+
+    Raises InputError for fewer than one model, and where `each` has other rows than `questions`.
+    """
+    if models < 1:
+        raise InputError(f"`models` must be at least 1, this one, got {models}.")
+    half = 1 - error_rate(confidence) / models / 2
+    return ModelDifference(
+        mean=None if mean is None else mean(confidence=half, side="both"),
+        each=every_question(each, questions, confidence=half, side="both", independent=False),
+    )

@@ -1,0 +1,72 @@
+"""leak@k far beyond the draws, from what is known of p: of one question, the worst, their mean.
+
+Of a scorer of 0 and 1 leak@k is f(p) = 1 - (1 - p)^k, which grows with p. So a bound of p is one of
+leak@k for every k at once, at the confidence of p's, and the worst question is the worst for every
+k: no law of the tail is supposed (`leak_at_k.carried`).
+
+*The mean over questions.* Let F(x) be the share of the questions whose p exceeds x. At the points
+x_1 < ... < x_m it is known to lie in [low_i, high_i], all at once (`leaking_questions`); at x_0 = 0
+it is at most high_0 = 1, and at x_{m+1} = 1 it is low_{m+1} = 0. The mean of f(p) over the
+questions is the integral of F f' from 0 to 1, and F falls: from one x to the next it is at least
+what it is at the next, and at most what it is at the one. With d_i = f(x_{i+1}) - f(x_i),
+
+    sum_i low_{i+1} d_i  <=  mean of f(p)  <=  sum_i high_i d_i,    i = 0 ... m.
+
+k chooses f and nothing else: all k hold at once, on the event that the counts do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from math import fsum
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.estimate import Estimate, plain
+from leakbound.stats.leak_at_k import among, leak_at, whole_sizes
+
+
+def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
+    """Bound the mean over the questions of leak@k for every k at once, from how many leak above x.
+
+    Args:
+        counts: of questions with a leak probability above each x in [0, 1), as `leaking_questions`
+            gives it.
+        k: a number, or 1-D and then the axis of the result; any k >= 1, however far.
+
+    It holds with the confidence, and from the side, of the counts. `value` is NaN: counts of point
+    values estimate no mean. Raises InputError for counts of anything else, and x outside [0, 1).
+    """
+    sizes, about = whole_sizes(k), counts.about
+    x = np.atleast_1d(np.asarray(0.0 if about.parameter is None else about.parameter, np.float64))
+    if (about.scope, about.quantity) != ("count", "leak probability"):
+        raise InputError(
+            "`counts` must be of questions with a leak probability above x, got "
+            f"{counts.estimand!r}. Use leaking_questions of a binary scorer."
+        )
+    if not ((x >= 0) & (x < 1)).all():
+        raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")
+    assert isinstance(about.over, int), "a count is of so many questions"
+    order = np.argsort(x, kind="stable")
+    known = (np.atleast_1d(end)[order].tolist() for end in (counts.lower, counts.upper))
+    points = [0.0, *x[order].tolist(), 1.0]
+    low, high = ([trivial, *ends] for trivial, ends in zip((0.0, about.over), known, strict=True))
+    f = np.atleast_2d(np.transpose(among(np.array(points), sizes)))  # a row a k
+    grown = [[after - before for before, after in pairwise(row)] for row in f.tolist()]
+    at_least, at_most = [*low[1:], 0.0], high
+    ends = (
+        [fsum(step * n for step, n in zip(row, number, strict=True)) / about.over for row in grown]
+        for number in (at_least, at_most)
+    )
+    lower, upper = (plain(np.reshape(end, sizes.shape)) for end in ends)
+    return replace(
+        counts,
+        about=replace(leak_at(sizes), scope="mean", inputs=about.inputs, over=about.over),
+        value=plain(np.full(sizes.shape, np.nan)),
+        lower=lower,
+        upper=upper,
+        method=f"{counts.method}, summed over x",
+    )

@@ -1,0 +1,265 @@
+"""Statements about questions that are not alike hold as often as they say: one row each.
+
+A row whose simpler form would be wrong shows that too: that it misses far more often.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import binom
+
+from leakbound.stats import (
+    Estimate,
+    Mass,
+    excess_bound,
+    excess_over_questions,
+    expectation_deviation_over_questions,
+    leaking_questions,
+    mass_mean_over_questions,
+    mean_bound,
+    mean_leak_at_k_of_counts,
+    mean_leak_at_k_over_questions,
+    mean_over_questions,
+    proportion_bound,
+    proportion_over_questions,
+    std_over_questions,
+)
+
+ALPHA = 0.2  # of an end
+Draws = Any
+Generator = np.random.Generator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """Draws of a data set, what bounds it, the truth; `wrong`: whether a simpler bound misses."""
+
+    draw: Callable[[Generator], Draws]
+    bound: Callable[..., Estimate]
+    truth: npt.ArrayLike
+    trials: int = 60
+    wrong: Callable[[Draws, float], bool] | None = None
+
+
+def coins(p: npt.ArrayLike, n: int) -> Callable[[Generator], Draws]:
+    chances = np.asarray(p)[:, None]
+    return lambda g: (g.random((len(chances), n)) < chances) * 1.0
+
+
+def tallies(p: npt.ArrayLike, n: npt.ArrayLike) -> Callable[[Generator], Draws]:
+    return lambda g: g.binomial(n, p)
+
+
+def spread(law: str, uneven: bool) -> dict[str, Case]:
+    """The mean deviation, and the mean ED, of questions that follow these laws."""
+    draw, means, deviations = SPREADS[law]
+    n = np.array([24, 40, 31, 40, 26, 24]) if uneven else np.full(6, 40)
+    counts = np.arange(40) < n[:, None]
+    how = f"{law}{', uneven' if uneven else ''}"
+    eds = means + 2 * deviations
+    return {
+        f"sd of {how}": Case(
+            draw=draw, bound=partial(_counted, std_over_questions, counts), truth=deviations.mean()
+        ),
+        f"ED of {how}": Case(
+            draw=draw,
+            bound=partial(_counted, expectation_deviation_over_questions, counts),
+            truth=eds.mean(),
+        ),
+    }
+
+
+def _counted(bound: Callable[..., Estimate], counts: Draws, scores: Draws, **how: Any) -> Estimate:
+    return bound(scores, counts, **how)
+
+
+def beside(bound: Callable[..., Estimate], numbers: tuple[int, int]) -> Case:
+    """A model's leakage beyond its control's, both of coins."""
+    gaps = UNLIKE - BASE
+    return Case(
+        draw=lambda g: tuple(coins(p, n)(g) for p, n in zip((UNLIKE, BASE), numbers, strict=True)),
+        bound=lambda both, **how: bound(*both, **how),
+        truth=gaps if bound is excess_bound else gaps.mean(),
+        trials=24,
+    )
+
+
+def unequal(binary: bool) -> Case:
+    """The question that leaks most was asked least; the pool as it is bounds another mean."""
+    n, p = np.array([20, 60, 300]), np.array([0.6, 0.2, 0.02])
+    counted, truth = np.arange(300) < n[:, None], p.mean() / (1 if binary else 2)
+
+    def bound(scores: Draws, **how: Any) -> Estimate:
+        if binary:
+            return proportion_over_questions((scores * counted).sum(axis=1).astype(int), n, **how)
+        return mean_over_questions(scores, counted, **how)
+
+    def pooled(scores: Draws, truth: float) -> bool:
+        pool = mean_bound(scores[counted], method="portfolio", confidence=1 - ALPHA)
+        return bool(pool.upper < truth)
+
+    def draw(g: Generator) -> Draws:
+        return coins(p, 300)(g) * (1.0 if binary else g.random((3, 300)))
+
+    return Case(draw=draw, bound=bound, truth=truth, trials=40, wrong=pooled)
+
+
+def repeated(binary: bool) -> Case:
+    """leak@5; blocks that were cut from sorted draws are bounded too low."""
+    p, k = np.linspace(0, 0.3, 12), 5
+
+    def cut(scores: Draws, truth: float) -> bool:
+        blocks = scores[:, : 43 // k * k].reshape(12, -1, k).max(axis=2)
+        return bool(mean_over_questions(blocks, confidence=1 - ALPHA, seed=0).upper < truth)
+
+    return Case(
+        draw=lambda g: np.sort(coins(p, 43)(g), axis=1),
+        bound=lambda scores, **how: mean_leak_at_k_over_questions(scores, k, binary=binary, **how),
+        truth=np.mean(1 - (1 - p) ** k),
+        trials=40,
+        wrong=cut,
+    )
+
+
+def of_masses(binary: bool) -> Case:
+    """Half of each law settled at a score of .2, a remainder of .4, a tenth that scores 0."""
+    known = [Mass(np.array([0.5]), np.array([0.2]), np.array([0.2]), 0.4)] * 5
+    chances = np.random.default_rng(5).uniform(0, 0.6, 5)
+    return Case(
+        draw=coins(chances, 40),
+        bound=lambda scores, **how: mass_mean_over_questions(known, scores, binary=binary, **how),
+        truth=0.5 * 0.2 + 0.4 * chances.mean(),
+        trials=150,
+    )
+
+
+def counted_mean(hits: Draws, *, seed: int, **how: Any) -> Estimate:
+    """The mean of leak@k, from how many questions leak more than x."""
+    bound = partial(proportion_bound, hits, 60)
+    known = leaking_questions(bound, len(STEPS), [0.0, 0.01, 0.1, 0.3], **how)
+    return mean_leak_at_k_of_counts(known, FAR)
+
+
+LEAKS = np.array([0.0, 1.0, 0.5, 0.04, 0.04, 0.04])
+SMOOTH = np.arange(1, 7)[:, None]
+UNLIKE, BASE = np.array([0.9, 0.5, 0.05, 0.3, 0.0]), np.array([0.05, 0.5, 0.0, 0.05, 0.0])
+COINS, SHAPES = np.array([0.0, 0.02, 0.3, 1.0, 0.5, 0.1]), np.array([0.3, 1, 4, 8, 20, 60])
+SPREADS: dict[str, tuple[Callable[[Generator], Draws], np.ndarray, np.ndarray]] = {
+    **{
+        name: (coins(p, 40), p, np.sqrt(p * (1 - p)))
+        for name, p in (
+            ("unlike coins", COINS),
+            ("rare and large", np.full(6, 0.01)),
+            ("coins alike", np.full(6, 0.5)),
+        )
+    },
+    "smooth": (
+        lambda g: g.beta(SHAPES[:, None] / 2, SHAPES[:, None] / 2, (6, 40)),
+        np.full(6, 0.5),
+        0.5 / np.sqrt(SHAPES + 1),
+    ),
+}
+TALLIED = {
+    "half": np.repeat([0.0, 1.0], 12),
+    "alike": np.full(24, 0.02),
+    "one leaks": np.append(np.zeros(23), 0.3),
+    "steps": np.linspace(0, 1, 24),
+}
+STEPS, FAR = np.repeat([0.0, 0.01, 0.1, 0.6], 5), np.array([1, 2, 10**3, 10**9])
+WEIGHTS = np.array([4.0, 0.5, 1.0, 0.0])
+FEW = np.linspace(0, 0.3, 8)
+
+QUICK: dict[str, Case] = {
+    **{k: v for law in SPREADS for uneven in (False, True) for k, v in spread(law, uneven).items()},
+    "unequal numbers, binary": unequal(True),
+    "unequal numbers": unequal(False),
+    "weighted": Case(
+        draw=tallies([0.7, 0.3, 0.1, 0.0], 50),
+        bound=lambda hits, **how: proportion_over_questions(hits, 50, weights=WEIGHTS, **how),
+        truth=np.array([0.7, 0.3, 0.1, 0.0]) @ WEIGHTS / WEIGHTS.sum(),
+        trials=40,
+    ),
+    "leak@5, binary": repeated(True),
+    "leak@5": repeated(False),
+    "leak@k, three k": Case(
+        draw=coins(FEW, 40),
+        bound=lambda scores, **how: mean_leak_at_k_over_questions(
+            scores, [1, 4, 10], binary=True, **how
+        ),
+        truth=(1 - (1 - FEW[:, None]) ** np.array([1, 4, 10])).mean(axis=0),
+    ),
+    "masses, binary": of_masses(True),
+    **{
+        f"tallies of 8, {law}": Case(
+            draw=tallies(p, 8),
+            bound=lambda hits, **how: proportion_over_questions(hits, 8, **how),
+            truth=p.mean(),
+            trials=160,
+        )
+        for law, p in TALLIED.items()
+    },
+}
+THOROUGH: dict[str, Case] = {
+    "masses": of_masses(False),
+    "leak@k of counts": Case(
+        draw=tallies(STEPS, 60),
+        bound=counted_mean,
+        truth=(1 - (1 - STEPS[:, None]) ** FAR).mean(axis=0),
+        trials=300,
+    ),
+    **{
+        f"excess{of}, {numbers}": beside(bound, numbers)
+        for of, bound in (("", excess_bound), (", mean", excess_over_questions))
+        for numbers in ((40, 40), (24, 61))
+    },
+    **{
+        f"tallies of 40, {law}": Case(
+            draw=tallies(p, 40),
+            bound=lambda hits, **how: proportion_over_questions(hits, 40, **how),
+            truth=p.mean(),
+            trials=160,
+        )
+        for law, p in TALLIED.items()
+    },
+    **{
+        f"mean of {law}": Case(draw=draw, bound=mean_over_questions, truth=np.mean(mean), trials=70)
+        for law, draw, mean in (
+            ("unlike coins", coins(LEAKS, 24), LEAKS),
+            ("coins alike", coins(np.full(6, 0.05), 24), 0.05),
+            ("rare and large", coins(np.full(6, 0.02), 24), 0.02),
+            ("half and half", coins(np.full(6, 0.5), 24), 0.5),
+            ("smooth", lambda g: g.beta(2, SMOOTH, (6, 24)), 2 / (2 + SMOOTH)),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "name", [*QUICK, *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH)]
+)
+def test_either_end_misses_no_more_often_than_it_says(name: str) -> None:
+    """And not at all where it never should: of an estimate with entries each is counted."""
+    case, rng = (QUICK | THOROUGH)[name], np.random.default_rng(zlib.crc32(name.encode()))
+    truth, above, below, wrong, made = np.asarray(case.truth), 0, 0, 0, 0
+    for seed in range(case.trials):
+        draws = case.draw(rng)
+        found = case.bound(draws, confidence=1 - 2 * ALPHA, side="both", seed=seed)
+        jointly = np.size(found.n) == 1  # its entries, if there are several, hold all at once
+        misses = np.asarray(found.upper) < truth - 1e-12, np.asarray(found.lower) > truth + 1e-12
+        above, below = (
+            before + int(each.any() if jointly else each.sum())
+            for before, each in zip((above, below), misses, strict=True)
+        )
+        made += 1 if jointly else truth.size
+        wrong += bool(case.wrong and case.wrong(draws, float(truth)))
+    allowed = int(binom.ppf(1 - 1e-4, made, ALPHA))
+    assert max(above, below) <= allowed
+    assert not case.wrong or wrong > 0.9 * case.trials
