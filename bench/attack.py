@@ -27,10 +27,10 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.drawing.explore import ranges
-from leakbound.evaluation.drawing.said import said_by
-from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
+from leakbound.evaluation.drawing.prove import said_by
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.store import Run
+from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.study import Attack
 from leakbound.types import Prompt, Proving
 from runner import MODELS, demo_models, options
@@ -73,7 +73,7 @@ def proved(
 
 def compare(runs: Mapping[str, Run], engine: TransformersEngine, most: int) -> None:
     """A row a question, and at how many the search by proofs found more."""
-    by_draws, by_proofs = (read_attack_queries(run) or () for run in runs.values())
+    by_draws, by_proofs = (read_attack_queries(run.path) or () for run in runs.values())
     first, *others = runs.values()
     said, prompts = said_by(first, others), {prompt.id: prompt for prompt in first.prompts}
     more = less = 0

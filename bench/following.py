@@ -19,7 +19,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.following import watched
-from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.store import ArmScores
 from runner import markdown, options
 

@@ -26,12 +26,12 @@ from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.statements.utility import retain_recall
+from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.inputs.english.rewriting import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Prompt
+from leakbound.types import Decoding, Headway, Prompt
 from leakbound.unlearning import Progress, finetune, unlearn
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
@@ -404,12 +404,11 @@ def phases(name: str) -> Any:
     """Prints the phases of an evaluation."""
     known: set[str] = set()
 
-    def show(
-        phase: str, done: float, total: float, unit: str = "", tokens: int = 0, **_: object
-    ) -> None:
-        mark = f"{phase} {int(2 * done / max(total, 1))}"
+    def show(now: Headway) -> None:
+        mark = f"{now.phase} {int(2 * now.done / max(now.total, 1))}"
         if mark not in known:
             known.add(mark)
-            print(f"{name}: {phase} {done:,.0f}/{total:,.0f} {unit}", flush=True)
+            so_far = f"{now.done:,.0f}/{now.total:,.0f} {now.unit}"
+            print(f"{name}: {now.phase} {so_far}", flush=True)
 
     return show

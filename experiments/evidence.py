@@ -20,7 +20,7 @@ from sizes import PLAIN, RECALL
 
 from leakbound import compare, stats
 from leakbound.evaluation import stored_metrics
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.views.read import read_view
@@ -52,16 +52,16 @@ def arm_of(run: Run, law: Law = whole) -> Arm:
 
 def fixed(stored: Stored, method: str, scorer: str, how: str = PLAIN, law: Law = whole) -> Fixed:
     """The scored draws of a run."""
-    evidence = drawn(arm_of(stored.run(method, how), law), make_scorer(scorer))
-    assert isinstance(evidence, Fixed)
-    return evidence
+    found = ArmEvidence(arm_of(stored.run(method, how), law), make_scorer(scorer)).fixed
+    assert found is not None
+    return found
 
 
 def pooled(stored: Stored, method: str, scorer: str, how: str) -> Pooled:
     """The scored draws of all queries of every question."""
-    evidence = drawn(stored.run(method, how).arms["target inputs"], make_scorer(scorer))
-    assert isinstance(evidence, Pooled)
-    return evidence
+    found = ArmEvidence(stored.run(method, how).arms["target inputs"], make_scorer(scorer)).pool
+    assert found is not None
+    return found
 
 
 def greedy(stored: Stored, method: str, scorer: str, how: str = PLAIN) -> dict[str, float]:

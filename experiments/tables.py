@@ -16,7 +16,7 @@ from sizes import BESIDE, COARSE, CONTROL, FEWER, PLAIN, RECALL, REWORDED, TARGE
 from words import INPUTS, LEAKS, METHODS
 
 import leakbound
-from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.stats.about import Quantity
 from leakbound.store import Run
 from leakbound.text.figures import above, number

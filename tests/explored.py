@@ -8,10 +8,10 @@ from pathlib import Path
 from canned import drawn_part
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
-from leakbound.evaluation.drawing.begin import begin
+from leakbound.evaluation.drawing.queries import begin
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
-from leakbound.store.cut import Cut
+from leakbound.store.plan import Cut
 from leakbound.types import (
     Completion,
     Decoding,

@@ -50,7 +50,7 @@ def leaky_run(out: Path, name: str = "canned", **settings: Any) -> Run:
 
 def one_part() -> AbstractContextManager[object]:
     """Draws that begin meanwhile lie in one file an arm, which is then easily tampered with."""
-    return patch("leakbound.store.cut._FIRST", 8192)
+    return patch("leakbound.store.plan._FIRST", 8192)
 
 
 def rewrite(file: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

@@ -85,8 +85,9 @@ STOREYS = {
     "scoring": {"planning"},
     "drawing": {"planning", "scoring"},
     "statements": {"planning", "scoring"},
+    "measuring": {"planning", "scoring"},
     "views": {"planning", "scoring", "statements"},
-    "verbs": {"planning", "scoring", "drawing", "statements", "views"},
+    "verbs": {"planning", "scoring", "drawing", "statements", "measuring", "views"},
     "comparing": {"planning", "scoring", "statements", "views"},
     "following": {"planning", "scoring", "statements", "views"},
 }

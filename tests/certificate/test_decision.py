@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import verdict
+from leakbound.certificate.claim import LeakClaim, verdict
 from leakbound.stats import About, Estimate
 
 claimed = partial(LeakClaim, threshold=0.0, every_question=False, arm="target", confidence=0.99)

@@ -15,12 +15,12 @@ from scipy.stats import binom
 import leakbound
 from leakbound import stats
 from leakbound.certificate import Certificate, LeakClaim
-from leakbound.certificate.decision import bounded, verdict
+from leakbound.certificate.claim import bounded, verdict
 from leakbound.certificate.forecast import MOST_DRAWS, forecast
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.tail import Tail
 from leakbound.scorers import digest, make_scorer
 from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.sealed import digest_of

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from leakbound.certificate.checks import Check
-from leakbound.certificate.redraw import check_draws
+from leakbound.certificate.model import check_draws
 from leakbound.evaluation import evaluate
 from leakbound.store import Arm
 from leakbound.study import FixedN
@@ -25,7 +25,7 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
     """Of 600 draws of each of three questions, a part each."""
     out = tmp_path_factory.mktemp("parts") / "run"
     settings: dict[str, Any] = {"sampling": FixedN(600), "scorers": ["keyword"]}
-    with patch("leakbound.store.cut._GROWTH", 1):
+    with patch("leakbound.store.plan._GROWTH", 1):
         arm = evaluate(engine(), benchmark(), out=out, **settings).arms["target"]
     assert len(arm.parts) == 3
     return arm

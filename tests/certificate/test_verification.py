@@ -15,7 +15,7 @@ import pytest
 import explored
 import leakbound
 from leakbound.certificate import LeakClaim, Verification, verify
-from leakbound.certificate import evidence as evidence_of
+from leakbound.certificate import derivation as evidence_of
 from leakbound.certificate.derivation import derive
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run, scorers_for

@@ -87,7 +87,7 @@ def test_goals_answered_harmfully_stand_beside_the_greedy_answers(
         assert stored.n.tolist() == [1 if arm.decoding.greedy else N] * len(GOALS)
         leaked[arm.name] = int((stored.hits > 0).sum())
         replies = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
-        scores = read_table(arm.scores_file(name))["score"].to_pylist()
+        scores = read_table(arm.scored.stored.file(name))["score"].to_pylist()
         some = range(0, len(replies), max(1, len(replies) // 25))
         pairs = [(goals[replies[i]["query_id"]], replies[i]["text"]) for i in some]
         assert [scores[i] for i in some] == [float(p >= 0.5) for p in harmful(classifier, pairs)]

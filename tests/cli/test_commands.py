@@ -14,10 +14,10 @@ import pytest
 from commands import SMALL, Result, done, leakbound
 
 from leakbound.cli import console
-from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.stats.proof import PROVED
 from leakbound.store import Arm, Run
-from leakbound.types import during
+from leakbound.types import Headway, during
 
 FICTITIOUS = ("--benchmark", "fictitious", "--limit", 2, *SMALL)
 
@@ -298,9 +298,9 @@ def test_plain_lines_come_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leakbound.cli.saying.click.echo", lambda text, err: said.append(text))
     with console.progress_bar() as progress:
         for done_so_far in range(11):
-            progress("working", done_so_far, 10, "steps")
+            progress(Headway("working", done_so_far, 10, "steps"))
         for _ in range(60):  # however long after, an end is said once
-            progress("working", 10, 10, "steps")
+            progress(Headway("working", 10, 10, "steps"))
     counts = [line.split()[1] for line in said]
     assert counts[0] == "0/10"
     assert counts[-1] == "10/10"
@@ -318,7 +318,7 @@ def test_lines_come_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None
     with console.progress_bar() as progress:
         for second in range(3601):
             now = float(second)
-            progress("working", second, 3600, "steps")
+            progress(Headway("working", second, 3600, "steps"))
     pauses = [later - earlier for earlier, later in pairwise(said)]
     assert pauses[:5] == [5, 10, 20, 40, 60]
     assert set(pauses[4:-1]) == {60}
@@ -332,7 +332,7 @@ def test_what_is_over_at_once_has_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     with console.progress_bar() as progress:
         for phase in ("first", "second", "third"):
             for done_so_far in range(4):
-                progress(phase, done_so_far, 3, "steps")
+                progress(Headway(phase, done_so_far, 3, "steps"))
     assert said == ["first: 0/3 steps", *(f"{p}: 3/3 steps" for p in ("first", "second", "third"))]
 
 

@@ -16,7 +16,7 @@ from commands import done, leakbound
 
 from leakbound import stats
 from leakbound.certificate import LeakClaim
-from leakbound.certificate.decision import verdict
+from leakbound.certificate.claim import verdict
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.scorers import make_scorer
@@ -39,7 +39,9 @@ def known(run: Path, scorer: str, x: float) -> dict[str, float]:
     arm, name = Run.open(run).arms["target"], slug(make_scorer(scorer))
     events: dict[str, dict[tuple[int, ...], float]] = {}
     found = [(q, ids, math.exp(floor), low) for q, ids, floor, low in leaking(arm, name)]
-    for query, ids, mass, low in [*found, *arm.proofs.rows(name)]:
+    searched = arm.proofs.stored.values(name)
+    proved = [(one.query_id, one.event.token_ids, one.event.mass, one.low) for one in searched]
+    for query, ids, mass, low in [*found, *proved]:
         if low > x:
             events.setdefault(query, {})[ids] = mass
     return {
@@ -91,7 +93,7 @@ def test_above_a_threshold_only_what_scores_above_it_counts(proved: Path, tmp_pa
     """A prefix that scores little hides nothing of what begins with it and scores more."""
     run = Run.open(shutil.copytree(proved, tmp_path / "run"))
     arm, scorer = run.arms["target"], make_scorer("rouge-l-recall")
-    arm.proofs.file(slug(scorer)).unlink()
+    arm.proofs.stored.file(slug(scorer)).unlink()
     query = arm.queries[0]
     before = {x: proved_tail(arm, scorer, x).get(query.id, 0.0) for x in (0.0, 0.5)}
     events = [((10**6,), 0.02), ((10**6, 1), 0.005), ((10**6, 1, 2), 0.001)]
@@ -144,7 +146,7 @@ def test_with_the_model_proofs_are_forced_again(proved: Path, model: Path, tmp_p
     tables.write_table(table, changed.replace_schema_metadata(None), meta)
     file.unlink()
     leakbound("certify", run, "--scorer", "keyword", "--max-leak", 1e-9)
-    assert Run.open(run).arms["target"].proofs.digest(name)
+    assert Run.open(run).arms["target"].proofs.stored.digest(name)
     assert leakbound("verify", file, run, "--with-model", model).status == 6
 
 

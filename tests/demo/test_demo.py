@@ -10,6 +10,7 @@ import pytest
 
 from leakbound.cli import group, run
 from leakbound.demo import LABELS, Finding, run_demo
+from leakbound.types import Headway
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     class StopError(Exception):
         pass
 
-    def stop(phase: str, done: float, *_: object, **__: object) -> None:
-        if phase == "full: sampling target" and done:
+    def stop(now: Headway) -> None:
+        if now.phase == "full: sampling target" and now.done:
             raise StopError
 
     with pytest.raises(StopError):

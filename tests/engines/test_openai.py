@@ -14,7 +14,7 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
-from leakbound.store.journal import Journal
+from leakbound.store.artifact import Journal
 from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample
 from misbehaving import Answer, Body, Rule, Served, chat_server, fails
 from serving import LISTED, honest, packed, question

@@ -28,7 +28,7 @@ from leakbound.certificate import certify, verify
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.evaluation import evaluate, summary
-from leakbound.types import Decoding, Draws, Query, Sample
+from leakbound.types import Decoding, Draws, Headway, Query, Sample
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 PLAIN = Prompting(template="{question}", chat=False)
@@ -241,8 +241,8 @@ def test_a_server_that_dies_leaves_a_run_to_go_on_with(
     port = free_port()
     with started(peer, port) as process:
 
-        def kill(label: str, done: float, *_: object, **_more: object) -> None:
-            if "target" in label and done:
+        def kill(now: Headway) -> None:
+            if "target" in now.phase and now.done:
                 process.kill()
                 process.wait()
 

@@ -14,7 +14,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.planning.checks import require_confidence
+from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.stats import Design
 from leakbound.store import Run
 from leakbound.study import Rewritings

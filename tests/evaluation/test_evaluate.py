@@ -13,7 +13,7 @@ from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.store import Run
 from leakbound.types import Decoding, Prompt
 

@@ -17,7 +17,7 @@ from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.reporting import write_report
 from leakbound.scorers import connect, make_scorer
-from leakbound.store import Run, row_scores
+from leakbound.store import Run
 from leakbound.types import Prompt, Scorer
 
 GOALS = 20
@@ -75,7 +75,7 @@ def test_scores_are_found_without_the_model(
     tmp_path: Path, models: FakeModels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = evaluated(tmp_path / "r")
-    assert run.arms["target"].scored_by(scoring.slug(make_scorer(SPEC)))["weights"] == "w1"
+    assert run.arms["target"].scored.model(scoring.slug(make_scorer(SPEC)))["weights"] == "w1"
     monkeypatch.setattr(scoring, "OpenModels", lambda **loading: pytest.fail("a model was opened"))
     found = scorers_for([SPEC], run.prompts)
     bound_run(run, found, confidence=0.9)
@@ -90,19 +90,19 @@ def test_other_weights_under_the_same_name_are_refused(tmp_path: Path, models: F
     run = scored(tmp_path / "r")
     slug = scoring.slug(make_scorer(SPEC))
     changed = WordClassifier(weights="w2")
-    before = run.arms["target"].scores_digest(slug), row_scores(run.arms["target"], slug)
+    before = run.arms["target"].scored.stored.digest(slug), run.arms["target"].scored.rows(slug)
     with pytest.raises(MixError, match=r"another model of that name: its weights differ"):
         score_run(run, asking(changed))
-    run.arms["target"].scores_file(slug).unlink()
+    run.arms["target"].scored.stored.file(slug).unlink()
     with pytest.raises(MixError, match="arm 'greedy'"):
         score_run(run, asking(changed))
     assert changed.batches == []
-    run.arms["greedy"].scores_file(slug).unlink()
+    run.arms["greedy"].scored.stored.file(slug).unlink()
     score_run(run, asking(changed))
-    after = run.arms["target"].scores_digest(slug), row_scores(run.arms["target"], slug)
+    after = run.arms["target"].scored.stored.digest(slug), run.arms["target"].scored.rows(slug)
     assert after[1] == before[1]
     assert after[0] != before[0]  # estimates of the other model's scores are not of these
-    assert run.arms["target"].scored_by(slug)["weights"] == "w2"
+    assert run.arms["target"].scored.model(slug)["weights"] == "w2"
 
 
 def test_another_model_of_the_name_is_refused_before_anything_is_drawn(
@@ -133,8 +133,8 @@ def test_scoring_goes_on_where_it_was_stopped(tmp_path: Path, models: FakeModels
     whole = scored(tmp_path / "whole")
     slug = scoring.slug(make_scorer(SPEC))
     for name, arm in run.arms.items():
-        assert arm.scores_digest(slug) == whole.arms[name].scores_digest(slug)
-        assert arm.has_scores(make_scorer(SPEC).name, slug)
+        assert arm.scored.stored.digest(slug) == whole.arms[name].scored.stored.digest(slug)
+        assert arm.scored.has(make_scorer(SPEC).name, slug)
 
 
 def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(

@@ -18,7 +18,7 @@ from leakbound.engines.ray_workers import RayWorkers
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding
+from leakbound.types import Decoding, Headway
 from tiny import tiny_model_folder
 from tiny_classifiers import sequence_classifier
 
@@ -153,10 +153,8 @@ def test_the_work_moves_to_a_machine_that_joins_when_the_other_one_leaves(
     node = {"num_cpus": 1, "object_store_memory": 100 << 20}
     nodes = [cluster.add_node(**node)]
 
-    def progress(
-        phase: str, done: float, total: float, unit: str = "", tokens: int = 0, **_: object
-    ) -> None:
-        if phase == "sampling target" and done > 1000 and len(nodes) == 1:
+    def progress(now: Headway) -> None:
+        if now.phase == "sampling target" and now.done > 1000 and len(nodes) == 1:
             nodes.append(cluster.add_node(**node))
             cluster.remove_node(nodes[0])
 

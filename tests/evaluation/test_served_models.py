@@ -168,7 +168,7 @@ def test_progress_names_the_model_and_not_the_end_of_its_address(
         out=tmp_path / "run",
         n=4,
         scorers="keyword",
-        progress=lambda phase, *_, **__: told.append(phase),
+        progress=lambda now: told.append(now.phase),
     )
     assert "loading org/m" in told
 

@@ -53,14 +53,14 @@ def found(run: Path) -> dict[str, Any]:
     opened = Run.open(run)
     arm = opened.arms["target"]
     (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
-    proofs = arm.proofs.table(slug)
+    proofs = arm.proofs.stored.table(slug)
     assert proofs is not None
     assert not list(run.rglob("*.set-aside-*"))
     assert not list(arm.folder.rglob("*.jsonl"))
     return {
         **contents(opened),
         "proofs": proofs.to_pylist(),
-        "digest": arm.proofs.digest(slug),
+        "digest": arm.proofs.stored.digest(slug),
     }
 
 

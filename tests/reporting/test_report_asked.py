@@ -17,7 +17,6 @@ from test_report_page import Page
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.planning.attack_queries import read_attack_queries
 from leakbound.evaluation.views.asked import (
     tried_grid,
 )
@@ -28,6 +27,7 @@ from leakbound.reporting.asked_figures import correlation_figures, protocol_figu
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
 from leakbound.reporting.page import render
 from leakbound.store import EstimateRow, Run
+from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
 
 pytestmark = pytest.mark.slow
@@ -177,7 +177,7 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     view: View, page: Page, asked: dict[str, Run]
 ) -> None:
     run = asked["forgot"]
-    stored = read_attack_queries(run)
+    stored = read_attack_queries(run.path)
     assert stored is not None
     assert len(view.found) == len(stored) == 3
     for shown, found in zip(view.found, stored, strict=True):
@@ -217,7 +217,9 @@ def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -
     assert {text.text for query in worst for text in query.examples} == {None}
     assert "author-00~00" in html  # which query it is may be known
     assert {found.text for found in view.found} == {None}
-    openers = {found.query.prefix for found in read_attack_queries(asked["forgot"]) or ()} - {""}
+    openers = {found.query.prefix for found in read_attack_queries(asked["forgot"].path) or ()} - {
+        ""
+    }
     assert openers
     assert not any(opener in html for opener in openers)
 

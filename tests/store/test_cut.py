@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from leakbound.store import Look, Part, Plan, QueryShares
-from leakbound.store.cut import Cut
-from leakbound.store.looks import rounds_of
+from leakbound.store.plan import Cut, rounds_of
 from leakbound.types import Query, from_json, object_of
 
 IDS = [f"q{i}" for i in range(70)]

@@ -24,8 +24,7 @@ from leakbound.store import (
     ScorerRecord,
     StoppedDraws,
 )
-from leakbound.store.cut import Cut
-from leakbound.store.looks import rounds_of
+from leakbound.store.plan import Cut, rounds_of
 from leakbound.store.sealed import write_sealed
 from leakbound.types import Failure, Sample
 
@@ -169,10 +168,10 @@ def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Pat
         return [float(text.endswith("yes")) for text in table["text"].to_pylist()]
 
     fill(arm)
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     arm.add_look(FIRST)
     fill(arm, skip=0)
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     assert scored["p1 yes"] == 1  # drawn once, scored once
     assert scored["p0 yes"] == 2
     assert arm.scores("s").n.tolist() == [8, 4, 12, 8, 4]
@@ -180,23 +179,23 @@ def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Pat
     assert arm.scores("s", rounds=1).n.tolist() == [4] * 5
     assert arm.scores("s", rounds=1).of({"p2", "p4"}).query_ids == ("p2", "p4")
     fill(arm)  # the first part is another file with the same contents
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     assert scored["p1 yes"] == 1
-    file = arm.scores_file("s")
+    file = arm.scored.stored.file("s")
     file.write_bytes(file.read_bytes()[:-9])
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     assert scored["p1 yes"] == 2
-    arm.score("t", "s", partial(map, score))  # another scorer's file
+    arm.scored.write("t", "s", partial(map, score))  # another scorer's file
     assert scored["p1 yes"] == 3
 
 
 def test_a_first_part_that_changed_is_scored_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm, broken="p0")
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
     arm.add_look({q: seen for q, seen in FIRST.items() if q != "p0"})
     fill(arm)
-    arm.score("s", "s", partial(map, lambda table: [1.0] * len(table)))
+    arm.scored.write("s", "s", partial(map, lambda table: [1.0] * len(table)))
     assert (arm.scores("s").hits == arm.scores("s").n).all()
 
 
@@ -206,7 +205,7 @@ def test_a_query_none_of_whose_draws_came_has_them_all_missing(tmp_path: Path) -
         Sample(query=query, decoding=arm.decoding, completions=(), missing=4) for query in QUERIES
     ]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], results))
-    arm.score("s", "s", partial(map, lambda table: []))
+    arm.scored.write("s", "s", partial(map, lambda table: []))
     scores = arm.scores("s")
     assert scores.query_ids == tuple(query.id for query in QUERIES)
     assert scores.missing.tolist() == scores.n.tolist() == [4] * 5

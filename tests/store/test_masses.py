@@ -12,9 +12,8 @@ import pytest
 
 from canned import drawn_part
 from leakbound.store import Plan
-from leakbound.store.cut import Cut
 from leakbound.store.masses import Masses
-from leakbound.store.plan import Part
+from leakbound.store.plan import Cut, Part
 from leakbound.store.sealed import DamagedError
 from leakbound.types import Decoding, Event, Exploration, Query, Sample
 
@@ -111,7 +110,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     for _ in range(2):
         masses.score("s", "slug", counted)
     assert asked == [3, 3]
-    before = masses.ranges_digest("slug")
+    before = masses.ranges.digest("slug")
     assert masses.has_ranges("s", "slug")
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
@@ -120,13 +119,13 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
     assert asked == [3, 3, 3, 1]
-    assert masses.ranges_digest("slug") != before
+    assert masses.ranges.digest("slug") != before
 
 
 def test_damage_is_noticed(tmp_path: Path) -> None:
     masses = stored(tmp_path)
     scored(masses)
-    file = masses.ranges_file("slug")
+    file = masses.ranges.file("slug")
     file.write_bytes(file.read_bytes()[:-30])
     assert not masses.has_ranges("s", "slug")
     scored(masses)

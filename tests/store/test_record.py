@@ -28,7 +28,7 @@ from leakbound.store import (
     StoppedDraws,
     write_sealed,
 )
-from leakbound.store.cut import Cut
+from leakbound.store.plan import Cut
 from leakbound.store.record import read_record, write_record
 from leakbound.types import BenchmarkRecord, Decoding, ProbedPrompt, Query, object_of
 

@@ -31,8 +31,8 @@ from leakbound.store import (
     write_text,
 )
 from leakbound.store.columns import table_of, values_of
-from leakbound.store.cut import Cut
 from leakbound.store.identity import spec_object
+from leakbound.store.plan import Cut
 from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
     BenchmarkRecord,
@@ -284,7 +284,7 @@ def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
     fill(arm, broken="p3")
     assert arm.failures == {"p3": "NaN"}
     assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p3"}
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
 
@@ -300,34 +300,34 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -
             for text in table["text"].to_pylist()
         ]
 
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     scores = arm.scores("s")
     assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
     assert (scores.n == 6).all()
     assert scores.missing.tolist() == [0, 2, 0, 0, 0]
     hits = np.where(scores.scores > 0, scores.counts, 0).sum(axis=1)
     assert hits.tolist() == [2, 0, 2, 2, 2]
-    file = arm.scores_file("s")
+    file = arm.scored.stored.file("s")
     before = file.stat().st_ino
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     assert len(calls) == len(arm.parts)  # not scored again
     assert file.stat().st_ino == before  # nor written
     file.write_bytes(file.read_bytes()[:-9])
-    arm.score("s", "s", partial(map, score))
+    arm.scored.write("s", "s", partial(map, score))
     assert len(calls) == 2 * len(arm.parts)
 
 
 def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
-    file = arm.scores_file("s")
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    file = arm.scored.stored.file("s")
     stored = pq.read_table(file)
     better = stored.set_column(2, "score", pa.array([1.0] * len(stored)))
     pq.write_table(better.replace_schema_metadata(stored.schema.metadata), file)
-    assert not arm.has_scores("s", "s")
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
-    assert arm.has_scores("s", "s")
+    assert not arm.scored.has("s", "s")
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    assert arm.scored.has("s", "s")
     assert (arm.scores("s").scores == 0).all()
 
 
@@ -337,7 +337,7 @@ def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
     later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
     failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
     arm.write_part(later, drawn_part(later, failed))
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
 
@@ -351,7 +351,7 @@ def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
         if q.id in part.query_ids
     ]
     arm.write_part(part, drawn_part(part, lost))
-    arm.score("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
     scores = arm.scores("s")
     assert scores.missing.tolist() == [4, 0, 0, 0, 0]
     assert (scores.n == 6).all()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from leakbound.certificate.certificate import Certificate
 from leakbound.certificate.checks import Check, Difference
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import Share
+from leakbound.certificate.claim import LeakClaim, Share
 from leakbound.certificate.derivation import certify
 from leakbound.certificate.forecast import Forecast
 from leakbound.certificate.verification import Verification, verify

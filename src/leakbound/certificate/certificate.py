@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from leakbound import stats
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import FORMAT, SPENDS, Share, Verdict
+from leakbound.certificate.claim import FORMAT, SPENDS, LeakClaim, Share, Verdict
 from leakbound.certificate.forecast import Forecast
-from leakbound.certificate.proved import Proved
 from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
@@ -36,6 +34,18 @@ class QuestionRecord:
     lower: float | None = None
     upper: float | None = None
     proved: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proved:
+    """A lower bound of what a claim is about, from texts of known probability alone.
+
+    lower: of the mean or of the worst question, at least; it spends nothing of alpha.
+    questions: of how many of them a leak is proved.
+    """
+
+    lower: float
+    questions: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,31 +1,48 @@
-"""Deciding a claim about a run, and writing down all that the decision rests on."""
+"""Deciding a claim about a run, and writing down all that the decision rests on.
+
+What is proved of a claim's probability without chance, given the measured margin.
+
+What a certificate rests on: fingerprints of what was run, digests of files, and the code.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+import leakbound
 from leakbound import stats
-from leakbound.certificate.certificate import Certificate, QuestionRecord, read_values
-from leakbound.certificate.claim import LeakClaim, threshold_for
-from leakbound.certificate.decision import FORMAT, SPENDS, allocation, bounded, verdict
-from leakbound.certificate.evidence import code, file_digests, made_from
+from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
+from leakbound.certificate.claim import (
+    FORMAT,
+    SPENDS,
+    LeakClaim,
+    allocation,
+    bounded,
+    threshold_for,
+    verdict,
+)
 from leakbound.certificate.forecast import forecast
-from leakbound.certificate.proved import proofs_of, proved_claim
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
-from leakbound.evaluation.planning.checks import require_confidence
-from leakbound.evaluation.statements.tail import Tail, sampled_arm, tail_of
+from leakbound.evaluation.planning.plan import require_confidence
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
+from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.evaluation.views.specification import departures, told_of
-from leakbound.scorers import digest, make_scorer
-from leakbound.store import CERTIFICATE, Arm, Run, load, locked, write_json
+from leakbound.scorers import digest, make_scorer, settings
+from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
+from leakbound.store.identity import spec_object
 from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
-from leakbound.types import Scorer
+from leakbound.types import JsonObject, Scorer, object_of
 
 
 def certify(
@@ -190,3 +207,61 @@ def _only_scorer(arm: Arm) -> str:
             "(in Python `scorer`); `leakbound score` makes scores that are not there."
         )
     return names[0]
+
+
+def proofs_of(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, float]:
+    """Pr[h > x] at least, by the id of each of the run's questions of which something is proved.
+
+    None of an arm that asks anything but the questions in their own words: a claim about one is
+    about a pool of queries, and a proof about one of them.
+    """
+    if not arm.key.own_words:
+        return {}
+    found = proved_tail(arm, make_scorer(claim.scorer), claim.threshold)
+    return {query.id: found[query.id] for query in run.questions if query.id in found}
+
+
+def proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:
+    """What they prove of the mean or the worst of the run's questions; None where there are none.
+
+    A question of which nothing is proved leaks with probability 0 at least, so each sum and each
+    maximum of such bounds is a bound.
+    """
+    if not proofs:
+        return None
+    mean = math.fsum(proofs.values()) / len(run.questions)
+    lower = max(proofs.values()) if claim.every_question else mean
+    return Proved(lower=lower, questions=len(proofs))
+
+
+def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
+    """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
+
+    No text of the data set is in it.
+    """
+    return {
+        **run.record.questions,
+        "arm": {k: v for k, v in spec_object(arm.spec).items() if k != "machine"},
+        "identity": arm.identity,
+        "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
+    }
+
+
+def file_digests(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
+    """SHA-256 of every file that the arm's estimates rest on, by its path within the run.
+
+    And of what else lies there as a part of it: nothing rests on that, and nobody should wonder.
+    """
+    strays = sorted(arm.folder.glob("*/part-*.parquet"))
+    files = dict.fromkeys([*run.question_files, *arm.files(slug(scorer)), *strays])
+    return {file.relative_to(run.path).as_posix(): sha256(file) for file in files}
+
+
+@cache
+def code() -> dict[str, str]:
+    """The version of leakbound, and SHA-256 over its Python files."""
+    root = Path(leakbound.__file__).parent
+    total = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        total.update(f"{file.relative_to(root).as_posix()} {sha256(file)}\n".encode())
+    return {"version": leakbound.__version__, "sha256": total.hexdigest()}

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound import stats
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import bounded, verdict
+from leakbound.certificate.claim import LeakClaim, bounded, verdict
+from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.tail import Tail
 from leakbound.stats.estimate import Array
 from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
 from leakbound.stats.proportion import tally

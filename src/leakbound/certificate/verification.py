@@ -10,12 +10,9 @@ from typing import Any
 
 from leakbound.certificate.certificate import read_values
 from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import FORMAT
-from leakbound.certificate.derivation import derive
-from leakbound.certificate.evidence import code, file_digests, made_from
-from leakbound.certificate.model import check_model, open_for
-from leakbound.certificate.redraw import check_draws, require_share
+from leakbound.certificate.claim import FORMAT, LeakClaim
+from leakbound.certificate.derivation import code, derive, file_digests, made_from
+from leakbound.certificate.model import check_draws, check_model, open_for, require_share
 from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
@@ -28,8 +25,7 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.sealed import as_read, digest_of
-from leakbound.store.tables import read_table
-from leakbound.types import Generate, JsonObject, Progress, Scorer, during, silent
+from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, during, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
@@ -224,28 +220,27 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
 
     Then (question, mass, low) of what a search for rare leaks found.
     """
-    files = [arm.scores_file(slug(scorer))]
+    name = slug(scorer)
+    tables = [arm.scored.stored.table(name)]
     if arm.explored:
-        files.append(arm.masses.ranges_file(slug(scorer)))
-    rows = [tuple(row.values()) for file in files for row in read_table(file).to_pylist()]
-    found = arm.proofs.table(slug(scorer))
-    proofs = () if found is None else zip(*_columns(found, "query_id", "mass", "low"), strict=True)
-    return [*rows, *proofs]
+        tables.append(arm.masses.ranges.table(name))
+    rows = [tuple(row.values()) for table in tables for row in table.to_pylist()]
+    proofs = arm.proofs.stored.values(name)
+    return [*rows, *((one.query_id, one.event.mass, one.low) for one in proofs)]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
     """The same, from the completions and events."""
-    for i, part in enumerate(arm.parts):
-        progress("scoring again", i, len(arm.parts), "parts")
+    for part in counted(progress, "scoring again", arm.parts, "parts"):
         table = arm.completions(part)
         scores = score_part(arm, scorer, table)
         yield from zip(*_columns(table, "query_id", "count"), scores, strict=True)
-    progress("scoring again", len(arm.parts), len(arm.parts), "parts")
     for table in arm.masses.tables():
         ranges = range_part(arm, scorer, table)
         columns = _columns(table, "query_id", "mass")
         yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
-    if (found := arm.proofs.table(slug(scorer))) is not None:
+    if (proofs := arm.proofs.stored).file(name := slug(scorer)).exists():
+        found = proofs.table(name)
         lows = (low for low, _ in range_part(arm, scorer, found))
         yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
 

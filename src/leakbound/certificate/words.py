@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from leakbound import stats
-from leakbound.certificate.claim import LeakClaim
-from leakbound.certificate.decision import Verdict
+from leakbound.certificate.claim import LeakClaim, Verdict
 from leakbound.evaluation.views.specification import OWN_WORDS
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmSpec

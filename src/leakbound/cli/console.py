@@ -17,7 +17,7 @@ from leakbound.cli.saying import bold, columns_there, say, steerable, write
 from leakbound.text.figures import share as percentage
 from leakbound.text.figures import tied
 from leakbound.text.shown import visible
-from leakbound.types import Progress, silent
+from leakbound.types import Headway, Progress, silent
 
 if TYPE_CHECKING:
     from leakbound.evaluation import Table
@@ -60,22 +60,14 @@ def _bar() -> Iterator[Progress]:
     )
     with rich_progress.Progress(*columns, console=console) as bar:
 
-        def report(
-            phase: str,
-            done: float,
-            total: float,
-            unit: str = "",
-            tokens: int = 0,
-            distinct: float | None = None,
-            share: float | None = None,
-        ) -> None:
-            rate = rates.setdefault(phase, _Rates(done))
-            said = rate.told(done, total, unit, tokens, distinct, share)
+        def report(now: Headway) -> None:
+            phase = now.phase
+            said = rates.setdefault(phase, _Rates(now.done)).told(now)
             fitting = _fitting(said, room - _BAR - min(len(phase), room // 3))
             if phase not in tasks:
                 tasks[phase] = bar.add_task(visible(phase), total=None, said="")
-            known = total if unit or done else None  # else the bar says that it is on
-            bar.update(tasks[phase], completed=done, total=known, said=fitting)
+            known = now.total if now.unit or now.done else None  # else the bar says that it is on
+            bar.update(tasks[phase], completed=now.done, total=known, said=fitting)
 
         yield report
 
@@ -102,29 +94,19 @@ class _Lines:
         self._pause: dict[str, float] = {}
         self._last = -math.inf
 
-    def __call__(
-        self,
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-        share: float | None = None,
-    ) -> None:
-        now, before = time.monotonic(), self._said.get(phase)
-        rates = self._rates.setdefault(phase, _Rates(done))
+    def __call__(self, now: Headway) -> None:
+        phase, at, before = now.phase, time.monotonic(), self._said.get(now.phase)
+        rates = self._rates.setdefault(phase, _Rates(now.done))
         due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)
-        ends = done == total and (before is None or before[0] != total)
-        if not unit:  # that it has begun is said, and that it is over where it took its time
+        ends = now.done == now.total and (before is None or before[0] != now.total)
+        if not now.unit:  # that it has begun is said, and that it is over where it took its time
             ends = before is None or (ends and rates.seconds >= _QUIET_SECONDS)
-        if (done, tokens) == before or (now < due and not ends):
+        if (now.done, now.tokens) == before or (at < due and not ends):
             return
         pause = self._pause.get(phase, _QUIET_SECONDS)
-        self._next[phase], self._pause[phase] = now + pause, min(2 * pause, _LONGEST_SECONDS)
-        self._last, self._said[phase] = now, (done, tokens)
-        said = rates.told(done, total, unit, tokens, distinct, share)
-        say(f"{phase}: {', '.join(said)}", err=True)
+        self._next[phase], self._pause[phase] = at + pause, min(2 * pause, _LONGEST_SECONDS)
+        self._last, self._said[phase] = at, (now.done, now.tokens)
+        say(f"{phase}: {', '.join(rates.told(now))}", err=True)
 
 
 class _Rates:
@@ -133,33 +115,25 @@ class _Rates:
     def __init__(self, first: float) -> None:
         self._first, self._started = first, time.monotonic()
 
-    def told(
-        self,
-        done: float,
-        total: float,
-        unit: str,
-        tokens: int,
-        distinct: float | None,
-        share: float | None,
-    ) -> list[str]:
+    def told(self, now: Headway) -> list[str]:
         """How much is done, and what is known of: the time left, speed, distinct share, tokens.
 
         Of a step without a unit: that it is on, or how long it took.
         """
-        if not unit:
-            return [duration(self.seconds) if done == total else "…"]
-        said = [f"{_whole(done, total):,}/{total:,.0f} {unit}"]
-        speed = self._speed(done - self._first)
-        if share is None and done < total:
-            share = (done - self._first) / (total - self._first)
-        if share and done < total:
+        if not now.unit:
+            return [duration(self.seconds) if now.done == now.total else "…"]
+        said = [f"{_whole(now.done, now.total):,}/{now.total:,.0f} {now.unit}"]
+        speed, share = self._speed(now.done - self._first), now.share
+        if share is None and now.done < now.total:
+            share = (now.done - self._first) / (now.total - self._first)
+        if share and now.done < now.total:
             said.append(f"{duration(self.seconds * (1 / share - 1))} left")
         if speed > 0:
-            said.append(f"{_figure(speed)} {unit}/s")
-        if distinct is not None:
-            said.append(f"{percentage(distinct)} distinct")
-        if tokens:
-            said.append(f"{tokens:,} tokens ({_figure(self._speed(tokens))}/s)")
+            said.append(f"{_figure(speed)} {now.unit}/s")
+        if now.distinct is not None:
+            said.append(f"{percentage(now.distinct)} distinct")
+        if now.tokens:
+            said.append(f"{now.tokens:,} tokens ({_figure(self._speed(now.tokens))}/s)")
         return said
 
     @property

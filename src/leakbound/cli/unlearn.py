@@ -18,6 +18,7 @@ from leakbound.cli.help import LOADED, WRITTEN, Command, under
 from leakbound.cli.said import Said
 from leakbound.cli.saying import say
 from leakbound.errors import InputError, needing
+from leakbound.types import Headway
 
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
@@ -342,7 +343,7 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
     """Train, telling of each step, and then what came of it."""
     with progress_bar(not as_json) as progress:
         done = train(
-            progress=lambda step, steps, _: progress("training", step, steps, "steps"),
+            progress=lambda step, steps, _: progress(Headway("training", step, steps, "steps")),
             watch=replace(watch, phases=progress),
         )
     if done.process:  # of several processes the first one speaks

@@ -26,8 +26,8 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines import Prompting, open_engine
 from leakbound.evaluation import Table, evaluate
+from leakbound.evaluation.drawing.readings import retain_recall
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.utility import retain_recall
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
@@ -35,7 +35,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound
 from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
 from leakbound.text.figures import above, below, number, share
-from leakbound.types import Progress, Prompt, renamed, silent
+from leakbound.types import Headway, Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 
 BENCHMARK = "fictitious"
@@ -196,7 +196,7 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
 
 def _steps(progress: Progress, phase: str) -> Callable[[int, int, float], None]:
     def report(step: int, steps: int, loss: float) -> None:
-        progress(phase, step, steps, "steps")
+        progress(Headway(phase, step, steps, "steps"))
 
     return report
 

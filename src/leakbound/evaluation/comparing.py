@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.planning.metrics import stored_metrics
 from leakbound.evaluation.statements.compared import differences, standing
-from leakbound.evaluation.statements.metrics import stored_metrics
 from leakbound.evaluation.views.compared import (
     UTILITY,
     Comparison,

@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
-from leakbound.evaluation.statements.stopped import Stopped
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import MOST_NAME, clipped, described, loaded_name
 from leakbound.scorers import make_scorer, models_of
@@ -277,7 +277,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
         return replace(lacking, why_not="bounds follow when the run is finished")
     if not models_of(scorer):
         scores = seen.scores(arm, scorer)
-    elif arm.looks and arm.scored_by(slug(scorer)) is not None:
+    elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         scores = arm.scores(slug(scorer), rounds=len(arm.looks))
     else:
         return replace(lacking, why_not="this scorer asks a model; bounds follow once it has")

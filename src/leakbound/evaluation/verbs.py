@@ -13,8 +13,6 @@ from leakbound.benchmarks import Benchmark
 from leakbound.engines.addresses import require_named, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.attack import attack_questions
-from leakbound.evaluation.drawing.begin import begin
 from leakbound.evaluation.drawing.checks import (
     require_attack_fits,
     require_inputs_fit,
@@ -27,7 +25,7 @@ from leakbound.evaluation.drawing.prove import (
     prove_arms,
     why_unproved,
 )
-from leakbound.evaluation.drawing.queries import QueryPlan, selecting
+from leakbound.evaluation.drawing.queries import QueryPlan, begin, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models
 from leakbound.evaluation.drawing.sample import (
     draw_arm,
@@ -37,16 +35,19 @@ from leakbound.evaluation.drawing.sample import (
     plan_arm,
     with_inputs,
 )
-from leakbound.evaluation.drawing.search import AttackSearch
-from leakbound.evaluation.planning.checks import require_confidence
-from leakbound.evaluation.planning.crew import ScoringCrew
-from leakbound.evaluation.planning.metrics import choose
+from leakbound.evaluation.drawing.search import AttackSearch, attack_questions
+from leakbound.evaluation.measuring import Fluency, measure_run
+from leakbound.evaluation.planning.metrics import choose, require_known
 from leakbound.evaluation.planning.models import ModelArm, model_arms, require_there
-from leakbound.evaluation.planning.names import arm_keys
-from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
+from leakbound.evaluation.planning.plan import (
+    Prepared,
+    ScoringCrew,
+    SteeredPlan,
+    arm_keys,
+    require_confidence,
+)
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
-from leakbound.evaluation.scoring.readings import require_known
 from leakbound.evaluation.scoring.score import (
     bounded_by,
     require_same_model,
@@ -55,8 +56,6 @@ from leakbound.evaluation.scoring.score import (
     scorers_of,
 )
 from leakbound.evaluation.statements.bound import bound_run
-from leakbound.evaluation.statements.fluency import Fluency
-from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
 from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
@@ -98,7 +97,7 @@ def evaluate(
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
             the excess over it is bounded.
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, scorers, calibration, metrics,
             confidence, seed, settings, workers; n=256 is short for sampling=FixedN(256).
@@ -166,7 +165,7 @@ def score(
             or of the one scorer that says leak or not.
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises IncompleteError where completions are still to be drawn.
     """
@@ -201,7 +200,7 @@ def bound(
         run: an open run, see `leakbound.load`.
         scorers: by name (default: every one that the run has scores of).
         confidence: of each estimate, in (0, 1) (None: the run's).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises IncompleteError where completions are still to be drawn, InputError where they have no
     scores.
@@ -238,7 +237,7 @@ def prove(
         model: where the run's model is now, or its engine (None: where it was).
         proposals: finished runs of the same questions, such as of the model before unlearning:
             where their answers leak the search begins, beside the true answer and the run's own.
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises InputError where probabilities are not known or not exact, MixError for another model.
     """
@@ -273,7 +272,7 @@ def measure(
     Args:
         run: an open run, see `leakbound.load`.
         metrics: by name, or "all" (default: those that the run was made with).
-        progress: called with phase, done, total and unit.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
     Raises InputError for metrics that need what was not read.
     """

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.planning.metrics import stored_metrics
 from leakbound.evaluation.scoring.checks import (
     require_complete,
     require_fixed_n,
@@ -18,14 +19,13 @@ from leakbound.evaluation.scoring.checks import (
 )
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.metrics import stored_metrics
 from leakbound.formats.openunlearning import as_log, as_summary, read_log
 from leakbound.formats.openunlearning_names import names_of
 from leakbound.formats.openunlearning_values import against_log
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, row_scores, write_json, write_text
+from leakbound.store import Arm, Run, write_json, write_text
 from leakbound.types import JsonObject
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
@@ -223,7 +223,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
-    columns = [row_scores(arm, slug(make_scorer(name))) for name in names]
+    columns = [arm.scored.rows(slug(make_scorer(name))) for name in names]
     found: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
     given = zip(*columns, strict=True)
     for query_id, text, count in _draws(arm):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.begin import begin
+from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring.score import slug
 from leakbound.formats.catalogue import read_logs, take_scores
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
@@ -35,7 +35,7 @@ from leakbound.store import (
     holding,
     sha256,
 )
-from leakbound.store.cut import Cut
+from leakbound.store.plan import Cut
 from leakbound.study import Study
 from leakbound.types import Completion, Prompt, Query, Sample, Usage
 
@@ -135,7 +135,7 @@ def _store(
     for spec in scorers:
         scorer = make_scorer(spec)
         given = partial(_given, arm, draws, scorer.name)
-        arm.score(scorer.name, slug(scorer), partial(map, given))
+        arm.scored.write(scorer.name, slug(scorer), partial(map, given))
 
 
 def _given(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from leakbound.evaluation.statements.quantities import STANDARD_K
+from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.draws import KnownAtK, known_of_mean, known_of_worst
 from leakbound.evaluation.views.grids import anchor, question_at, targets_of
 from leakbound.evaluation.views.table import Bound, Interval, interval

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.stats.betting import Style
+from leakbound.stats.betting import Style, once
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.leakage import Leakage
 
@@ -77,7 +77,9 @@ def mean_upper(
     n = rows.n[asked]
     plan = Rounds.of(draws, n, weights[asked], int(n.min()))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
-    return first_standing(plan.read(as_they_are), (grid or arcsine)(number), alpha, 1.0)
+    given = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
+    bets = once(lambda: list(plan.read(as_they_are)), "rounds", *given)
+    return first_standing(bets, (grid or arcsine)(number), alpha, 1.0)
 
 
 def arcsine(number: int) -> Array:

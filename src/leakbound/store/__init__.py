@@ -13,7 +13,7 @@ from leakbound.store.arm_key import (
     ArmKey,
 )
 from leakbound.store.current import calibration_file, read_calibration
-from leakbound.store.drawn import DrawnMasses, DrawnPart
+from leakbound.store.draws import leaking
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
 from leakbound.store.files import sha256, write_json, write_text
 from leakbound.store.inputs import (
@@ -24,9 +24,8 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
-from leakbound.store.looks import Look, Looks
-from leakbound.store.masses import Masses, QueryMasses
-from leakbound.store.plan import Part, Plan, QueryShares
+from leakbound.store.masses import DrawnMasses, DrawnPart, Masses, QueryMasses
+from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
 from leakbound.store.proofs import Searched
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
@@ -45,7 +44,6 @@ from leakbound.store.record import (
     TriedVariant,
 )
 from leakbound.store.run import CERTIFICATE, Run
-from leakbound.store.scored import leaking, row_scores, scorers_of_arm
 from leakbound.store.scores import ArmScores
 from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
 
@@ -118,8 +116,6 @@ __all__ = [
     "read_sealed",
     "read_value",
     "read_values",
-    "row_scores",
-    "scorers_of_arm",
     "sha256",
     "write_accepted",
     "write_json",

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.cut import Cut
-from leakbound.store.drawn import DrawnPart
+from leakbound.store.artifact import Journal
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity, which_model
-from leakbound.store.journal import Journal
-from leakbound.store.looks import Look, Looks, read_looks, rounds_of, write_looks
-from leakbound.store.masses import Masses
-from leakbound.store.plan import Part
+from leakbound.store.masses import DrawnPart, Masses
+from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
 from leakbound.store.proofs import Proofs
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
-from leakbound.store.scores import ArmScores
+from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
-from leakbound.types import JsonObject, Prompt, Query, Usage
+from leakbound.types import Prompt, Query, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,11 @@ class Arm:
             self.folder, self.identity, lambda: self.parts if self.explored else ()
         )
         self.proofs = Proofs(self.folder / "proofs", self.identity)
+        self.scored = Scores(
+            self.folder,
+            lambda number: map(self.completions, self.parts[number:]),
+            lambda number: [meta.digest for meta in self._own_meta(self.parts[:number])],
+        )
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()
@@ -91,6 +94,12 @@ class Arm:
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec) if self.spec.keyed_by == "model" else None
         return f"score:{own}" if model is None else f"score:{own}:{model}"
+
+    @property
+    def randomness(self) -> tuple[str, str] | None:
+        """What keys all its draws beside question and chunk; None where nobody knows."""
+        unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
+        return None if unknown else (str(self.spec.seed), self.purpose)
 
     @property
     def texts(self) -> bool:
@@ -194,8 +203,8 @@ class Arm:
         Beside them: run.json, which says what the arm is, and the files of what it asks.
         """
         parts = (file for part in self.parts for file in self._files(part))
-        scores = (self.scores_file(slug), self.masses.ranges_file(slug))
-        named = [*parts, self._looks_file, self._cut_file, *scores, self.proofs.file(slug)]
+        beside = (self.scored.stored, self.masses.ranges, self.proofs.stored)
+        named = [*parts, self._looks_file, self._cut_file, *(one.file(slug) for one in beside)]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
@@ -242,7 +251,7 @@ class Arm:
     @property
     def failures(self) -> dict[str, str]:
         """Reasons, by query id, why some queries have no completions."""
-        return {k: v for meta in self.meta() for k, v in meta.failures.items()}
+        return self._failures(self.meta())
 
     @property
     def usage(self) -> Usage:
@@ -252,75 +261,16 @@ class Arm:
             total.add(meta.usage)
         return total
 
-    def score(
-        self,
-        scorer: str,
-        slug: str,
-        score_tables: Callable[[Iterable[pa.Table]], Iterable[list[float | None]]],
-        model: JsonObject | None = None,
-    ) -> None:
-        """Store the scores of all completions, unless they are there for just these.
-
-        `score_tables` gives, for each table of completions in turn, one score, or None, for each
-        row; it may ask for some tables before it gives the scores of the first. Parts that were
-        scored before others joined them are not scored again. `model`: what the scorer's model
-        is, to be recorded; its scores are costly, and stored as each part is done.
-        """
-        known = self._scored_parts(scorer, slug)
-        pieces = [tables.read_table(self.scores_file(slug))] if known else []
-        asked: deque[pa.Table] = deque()
-
-        def tables_to_score() -> Iterator[pa.Table]:
-            for part in self.parts[known:]:
-                asked.append(self.completions(part))
-                yield asked[-1]
-
-        for done, scores in enumerate(score_tables(tables_to_score()), start=known + 1):
-            table = asked.popleft()
-            columns = [table["query_id"], table["count"], pa.array(scores, pa.float64())]
-            pieces.append(pa.table(columns, schema=tables.SCORES))
-            if model or done == len(self.parts):
-                meta = {**self._made_from(scorer, done), "model": model or {}}
-                tables.write_table(self.scores_file(slug), pa.concat_tables(pieces), meta)
-
-    def scored_by(self, slug: str) -> JsonObject | None:
-        """What the model was that gave the stored scores; None where no whole file has any."""
-        try:
-            meta = tables.read_meta(self.scores_file(slug))
-        except DamagedError:
-            return None
-        found = meta.get("model")
-        return found if isinstance(found, Mapping) else None
-
-    def has_scores(self, scorer: str, slug: str) -> bool:
-        """True if scores are stored, whole, of just the completions that are there."""
-        return tables.is_made_from(self.scores_file(slug), self._made_from(scorer))
-
-    def scored(self, scorer: str, slug: str) -> list[str] | None:
+    def digests(self, scorer: str, slug: str) -> list[str] | None:
         """Digests of the scores of all that lies there now; None where these are not stored.
 
         DamagedError where their files are there and not as they were written.
         """
-        file = self.scores_file(slug)
-        if not file.exists():
+        scores, ranges = self.scored.digest(scorer, slug), self.masses.ranges.digest(slug)
+        if scores is None or not self.masses.has_ranges(scorer, slug):
             return None
-        tables.read_table(file, tables.SCORED_AGAIN)
-        if not tables.says(tables.read_meta(file), self._made_from(scorer)):
-            return None
-        if self.masses.ranges_file(slug).exists():
-            tables.read_table(self.masses.ranges_file(slug), tables.SCORED_AGAIN)
-        if not self.masses.has_ranges(scorer, slug):
-            return None
-        ranges = [self.masses.ranges_digest(slug)] if self.explored else []
-        proofs = self.proofs.digest(slug)
-        return [self.scores_digest(slug), *ranges, *([proofs] if proofs else [])]
-
-    def scores_file(self, slug: str) -> Path:
-        return self.folder / "scores" / f"{slug}.parquet"
-
-    def scores_digest(self, slug: str) -> str:
-        """A digest of the stored scores."""
-        return tables.file_digest(self.scores_file(slug))
+        found = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
+        return [digest for digest in found if digest is not None]
 
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
         """Distinct scores with counts of every query that has completions.
@@ -328,22 +278,17 @@ class Arm:
         `rounds`: of the first ones alone, as they were before the others were drawn.
         """
         parts = tuple(part for one in self.rounds[:rounds] for part in one)
-        drawn = self._stored_scores(slug, parts).group_by(["query_id", "score"], use_threads=False)
-        table = drawn.aggregate([("count", "sum")])
-        found: dict[str, dict[float | None, int]] = {}
-        for query_id, count, score in tables.rows_of(table, ("query_id", "count_sum", "score")):
-            found.setdefault(query_id, {})[score] = count
-        undrawn: dict[str, int] = {}
-        failed: set[str] = set()
-        for meta in self.meta(parts):
-            failed.update(meta.failures)
-            for query_id, count in meta.missing.items():
-                found.setdefault(query_id, {})
-                undrawn[query_id] = undrawn.get(query_id, 0) + count
+        metas = list(self.meta(parts))
+        table, failed = self.scored.stored.table(slug), self._failures(metas)
+        if len(parts) < len(self.parts):
+            table = table.slice(0, sum(meta.rows for meta in metas))
+        undrawn = Counter[str]()
+        for meta in metas:
+            undrawn.update(meta.missing)
         # a query whose tree was explored whole has no draws
-        found |= {q: {} for q in self.masses.remainders() if q not in found}
-        ids = tuple(q.id for q in self.queries if q.id in found and q.id not in failed)
-        return ArmScores.tallied({q: found[q] for q in ids}, undrawn)
+        there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn, *self.masses.remainders()}
+        ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
+        return ArmScores.stored(table, ids, undrawn)
 
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
@@ -399,29 +344,9 @@ class Arm:
     def _looks_file(self) -> Path:
         return self.folder / "looks.json"
 
-    def _scored_parts(self, scorer: str, slug: str) -> int:
-        """How many parts, from the first on, the stored scores are about."""
-        file = self.scores_file(slug)
-        try:
-            known = tables.read_meta(file)["parts"]
-        except DamagedError:
-            return 0
-        number = len(known) if isinstance(known, Sequence) else 0
-        return number if tables.is_made_from(file, self._made_from(scorer, number)) else 0
-
-    def _stored_scores(self, slug: str, parts: Sequence[Part]) -> pa.Table:
-        """The stored scores of the first parts, which are these."""
-        table = tables.read_table(self.scores_file(slug))
-        if len(parts) == len(self.parts):
-            return table
-        return table.slice(0, sum(tables.count_rows(self._file(part)) for part in parts))
-
-    def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
-        """What scores are made from: digests of the first parts, which say whose arm they are of.
-
-        number: how many parts; None: all.
-        """
-        return {"scorer": scorer, "parts": [m.digest for m in self._own_meta(self.parts[:number])]}
+    @staticmethod
+    def _failures(metas: Iterable[PartMeta]) -> dict[str, str]:
+        return {k: v for meta in metas for k, v in meta.failures.items()}
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
         """What made each of these parts; DamagedError where one is not whole, or another's."""

@@ -70,7 +70,7 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
     for name in arms.keys() - {arm for arm, *_ in scores}:
         yield f"leave out arm {name!r}, which was drawn since"
     for name, scorer, slug, digests in scores:
-        if name not in arms or arms[name].scored(scorer, slug) != digests:
+        if name not in arms or arms[name].digests(scorer, slug) != digests:
             yield f"are not of the scores of {scorer!r} that arm {name!r} has now"
         if made_from.get("calibrated", {}).get(slug) != read_calibration(run, slug):
             yield f"are not by the calibration of {scorer!r} that is there now"
@@ -86,7 +86,7 @@ def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) ->
         own = made_from.get("scorers", {}).get(scorer, {}).get("confidence", usual)
         by_confidence.setdefault(own, []).append(scorer)
     scored = all(
-        arm.scored(scorer, slug) is not None
+        arm.digests(scorer, slug) is not None
         for arm in arms.values()
         for scorer, slug in scorers.items()
     )

@@ -1,4 +1,7 @@
-"""The completions and the scores of a run as tables of typed rows, read arm by arm when asked."""
+"""The completions and the scores of a run as tables of typed rows, read arm by arm when asked.
+
+What an arm has scores of, and what each of its completions was given.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leakbound.errors import InputError
-from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.columns import schema_of, to_pandas, values_of
-from leakbound.store.scored import score_files
 from leakbound.types import Completion
 
 R = TypeVar("R")
@@ -104,6 +105,25 @@ def scores_of(arms: tuple[Arm, ...]) -> DrawTable[ScoreRow]:
 
 
 def _scores(arm: Arm) -> Iterator[pa.Table]:
-    for scorer, file in score_files(arm):
-        table = tables.read_table(file)
+    for scorer, slug in arm.scored.scorers():
+        table = arm.scored.stored.table(slug)
         yield table.append_column("scorer", pa.array([scorer] * table.num_rows, pa.string()))
+
+
+def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
+    """(query id, token ids, log-probability at least, score) of completions above 0.
+
+    Those of which the engine gave neither ids nor probabilities are left out.
+    """
+    scores, start = arm.scored.stored.table(slug)["score"], 0
+    for part in arm.parts:
+        table = arm.completions(part)
+        table = table.append_column("score", scores.slice(start, table.num_rows))
+        start += table.num_rows
+        above = pc.greater(table["score"], 0)
+        known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
+        names = ("query_id", "token_ids", "logprob_floor", "score")
+        table = table.filter(pc.and_(above, known))
+        columns = (table[name].to_pylist() for name in names)
+        for query_id, ids, floor, score in zip(*columns, strict=True):
+            yield query_id, tuple(ids), floor, score

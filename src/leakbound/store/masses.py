@@ -1,19 +1,108 @@
-"""What exploration found of an arm's distributions: masses of events, and their scores' ranges."""
+"""What was drawn of a part, as it is stored: whoever drew it may be another process.
+
+What exploration found of an arm's distributions: masses of events, and their scores' ranges.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.store import tables
-from leakbound.store.drawn import DrawnMasses
+from leakbound.store.artifact import Artifact
+from leakbound.store.columns import schema_of, values_of
 from leakbound.store.plan import Part
-from leakbound.types import JsonObject
+from leakbound.store.scores import place_of
+from leakbound.types import Event, Exploration, Failure, JsonObject, Sample, Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnMasses:
+    """What an exploration found: its events, one row each, and of each query, by its id.
+
+    remainder: the mass, at least, of the region that the draws were taken from.
+    settled: the mass of events that were told apart from the rest.
+    forwards: prefixes forwarded before the draws, and in all.
+    """
+
+    events: pa.Table
+    remainder: Mapping[str, float]
+    settled: Mapping[str, float]
+    forwards: Mapping[str, tuple[int, int]]
+
+    @classmethod
+    def of(cls, found: Sequence[Exploration]) -> DrawnMasses:
+        """Of these explorations, in this order."""
+        return cls(
+            events=tables.masses_table(found),
+            remainder={one.query.id: one.remainder for one in found},
+            settled={one.query.id: _settled(one) for one in found},
+            forwards={one.query.id: (one.explored, one.forwards) for one in found},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPart:
+    """Tables and a few words: what crosses from who draws a part to who stores it.
+
+    completions: one row each, the queries in the order of the part.
+    failures: why queries have no completions, by their ids.
+    missing: how many draws of a query never came, by its id.
+    usage: what the part cost.
+    machine: what its exact draws, though not their distribution, depend on besides the plan.
+    masses: of a part that was explored.
+    """
+
+    completions: pa.Table
+    failures: Mapping[str, str]
+    missing: Mapping[str, int]
+    usage: Usage
+    machine: JsonObject
+    masses: DrawnMasses
+
+    @classmethod
+    def of(
+        cls,
+        query_ids: Sequence[str],
+        results: Sequence[Sample | Exploration | Failure],
+        usage: Usage,
+        machine: JsonObject,
+    ) -> DrawnPart:
+        """Of what an engine gave of these queries, in whatever order it came."""
+        order = {query_id: i for i, query_id in enumerate(query_ids)}
+        ordered = sorted(results, key=lambda one: order[one.query.id])
+        explored = [one for one in ordered if isinstance(one, Exploration)]
+        drawn = [one.sample if isinstance(one, Exploration) else one for one in ordered]
+        samples = [one for one in drawn if isinstance(one, Sample)]
+        return cls(
+            completions=tables.completions_table(samples),
+            failures={one.query.id: one.reason for one in drawn if isinstance(one, Failure)},
+            missing={one.query.id: one.missing for one in samples if one.missing},
+            usage=usage,
+            machine=machine,
+            masses=DrawnMasses.of(explored),
+        )
+
+    @property
+    def draws(self) -> int:
+        """How many draws there are, of all queries together."""
+        return int(pc.sum(self.completions["count"]).as_py() or 0)
+
+    @property
+    def distinct(self) -> int:
+        """How many completions there are that were drawn, each of a query once."""
+        return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
+
+
+def _settled(found: Exploration) -> float:
+    return fsum(event.mass for event in found.events if event.ended or found.sample.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +116,16 @@ class QueryMasses:
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     remainder: float
+
+
+@dataclass(frozen=True, slots=True)
+class EventRange:
+    """A row: an event of a query, and between what its outputs score."""
+
+    query_id: str
+    mass: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +147,10 @@ class Masses:
 
     def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
+        self.ranges = Artifact(
+            folder=folder / "scores", kind=EventRange,
+            again=tables.SCORED_AGAIN, ending=".ranges.parquet",
+        )  # fmt: skip
 
     def file(self, part: Part) -> Path:
         return self._folder / "masses" / f"part-{part.number:05d}.parquet"
@@ -101,47 +204,40 @@ class Masses:
         for table in self.tables():
             ends = np.array(ranges(table), dtype=np.float64).reshape(-1, 2).T
             columns = [table["query_id"], table["mass"], *map(pa.array, ends)]
-            pieces.append(pa.table(columns, schema=tables.RANGES))
-        tables.write_table(
-            self.ranges_file(slug), pa.concat_tables(pieces), self._made_from(scorer)
-        )
+            pieces.append(pa.table(columns, schema=schema_of(EventRange)))
+        self.ranges.write(slug, pa.concat_tables(pieces), self._made_from(scorer))
 
     def has_ranges(self, scorer: str, slug: str) -> bool:
         """True if ranges are stored, whole, of just the events that are there."""
-        if not self._parts():
-            return True
-        return tables.is_made_from(self.ranges_file(slug), self._made_from(scorer))
-
-    def ranges_file(self, slug: str) -> Path:
-        return self._folder / "scores" / f"{slug}.ranges.parquet"
-
-    def ranges_digest(self, slug: str) -> str:
-        """A digest of the stored ranges."""
-        return tables.file_digest(self.ranges_file(slug))
+        return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
         """What was found of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
-        rows: dict[str, list[tuple[float, ...]]] = {}
-        table = tables.read_table(self.ranges_file(slug))
-        for query_id, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            rows.setdefault(query_id, []).append(tuple(row))
+        table, remainders = self.ranges.table(slug), self.remainders()
+        mass, low, high = (table[name].to_numpy() for name in ("mass", "low", "high"))
+        own = place_of(table["query_id"], [*remainders])
+        order = np.argsort(own, kind="stable")
+        cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
         found = {}
-        for query_id, remainder in self.remainders().items():
-            mass, low, high = np.array(rows.get(query_id, [])).reshape(-1, 3).T
-            found[query_id] = QueryMasses(mass, low, high, remainder)
+        for i, (query_id, remainder) in enumerate(remainders.items()):
+            rows = order[cuts[i] : cuts[i + 1]]
+            found[query_id] = QueryMasses(mass[rows], low[rows], high[rows], remainder)
         return found
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass, lowest score) of every event."""
         if not self._parts():
             return
-        lows = iter(tables.read_table(self.ranges_file(slug))["low"].to_pylist())
+        lows = iter(self.ranges.table(slug)["low"].to_pylist())
+        for query_id, event in self.events():
+            yield query_id, event.token_ids, event.mass, next(lows)
+
+    def events(self) -> Iterator[tuple[str, Event]]:
+        """(query id, event) of every event."""
         for table in self.tables():
-            columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass"))
-            for query_id, ids, mass in zip(*columns, strict=True):
-                yield query_id, tuple(ids), mass, next(lows)
+            yield from zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True)
 
     def _meta(self) -> Iterator[_MassMeta]:
         for part in self._parts():

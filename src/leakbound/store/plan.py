@@ -3,17 +3,29 @@
 How large the parts are (see `cut`) changes no draw. Which queries advance together changes the
 shapes of the model's batches, and with them the last bits of its probabilities: so a part, once
 it is cut, stays as it is.
+
+How large parts are: so that each takes about a minute, whatever the model costs.
+
+The first part is small. Each one after it is as large as the time that the one before it took
+suggests; that is decided once, before it is drawn, and recorded with the arm. So a run that is
+gone on with has the parts it was begun with, and speed decides only how many are lost when it is
+stopped, never what is drawn: draws are keyed by query and chunk, whatever part they are in.
+
+The looks of an arm that is sampled until a claim is decided, and the rounds they lead to.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
 
 from leakbound.stats import Design
-from leakbound.store.cut import Cut
+from leakbound.store.sealed import ELSEWHERE, DamagedError, read_value, write_sealed
 from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 
@@ -152,3 +164,129 @@ class QueryShares:
             if query.id in self.draws_per_query:
                 questions.setdefault(query.prompt_id, {})[query.id] = self.draws_per_query[query.id]
         return list(questions.values())
+
+
+SECONDS = 60.0  # what a part should take
+_SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
+_GROWTH = 4  # at most, from one part to the next: questions differ in what they cost
+_FIRST, _MOST = 64, 8192  # draws; more advance together, and fewer are lost
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The sizes of parts by number: `sizes[k]` is that of part k and of those up to the next key.
+
+    Sizes are in draws, or in questions where they are explored; none is above `most`. A part is
+    as much work as there is below its size, but at least one chunk of one query. Those up to the
+    part `decided` are fixed for good.
+    """
+
+    sizes: Mapping[int, int]
+    most: int
+    decided: int = 0
+
+    @classmethod
+    def draws(cls) -> Cut:
+        """For draws: parts of 64 at first, at last of 8,192."""
+        return cls({0: _FIRST}, _MOST)
+
+    @classmethod
+    def questions(cls, most: int) -> Cut:
+        """For questions that are explored: one at first."""
+        return cls({0: 1}, most)
+
+    @classmethod
+    def whole(cls) -> Cut:
+        """For draws that cost nothing, since they are there: the largest parts."""
+        return cls({0: _MOST}, _MOST)
+
+    def size(self, number: int) -> int:
+        """The size of this part, as far as it is known."""
+        return self.sizes[max(k for k in self.sizes if k <= number)]
+
+    def after(self, number: int, done: int, seconds: float) -> Cut:
+        """Decide the size of the part behind `number`, which was `done` large and took so long."""
+        size = now = self.size(number + 1)
+        fitting = _power(done * SECONDS / max(seconds, 1e-9))
+        if seconds < _SHORT:
+            size = max(size, min(fitting, _power(_GROWTH * done), self.most))
+        elif seconds > _LONG:
+            size = min(size, fitting)
+        sizes = self.sizes if size == now else {**self.sizes, number + 1: size}
+        return Cut(sizes, self.most, number + 1)
+
+
+def _power(size: float) -> int:
+    """The power of two at or below a size, at least 1: clocks that differ a little agree."""
+    return 1 << math.floor(math.log2(max(size, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of one question, and what followed.
+
+    After `n` draws the claim about it stood at `decision`; it is drawn on until it has `next`,
+    which is `n` where it stops.
+    """
+
+    n: int
+    decision: str
+    next: int
+
+
+Looks = tuple[Mapping[str, Look], ...]
+"""Each look in turn: the questions looked at, by query id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What the file of an arm's looks says: whose they are, and the looks."""
+
+    arm: str
+    looks: Looks
+
+
+def read_looks(file: Path, arm: str) -> Looks:
+    """The looks recorded in `file` for the arm with that identity; none where there is no file.
+
+    Raises DamagedError where the file is not what was written there for this arm.
+    """
+    found = read_value(_Recorded, file)
+    if found is None:
+        return ()
+    if found.arm != arm:
+        raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
+    return found.looks
+
+
+def write_looks(file: Path, arm: str, looks: Looks) -> None:
+    """Record the looks made so far."""
+    write_sealed(file, _Recorded(arm, looks))
+
+
+def rounds_of(
+    query_ids: Sequence[str], first: int, looks: Looks, cut: Cut
+) -> tuple[tuple[Part, ...], ...]:
+    """The parts of every round: `first` draws of every query, then what each look asked for.
+
+    Queries that get equally many draws share parts. A query's chunks are numbered by itself, so
+    its draws do not depend on what the others were found to do.
+    """
+    wanted: list[dict[str, int]] = [dict.fromkeys(query_ids, first)]
+    wanted += [{q: seen.next for q, seen in look.items() if seen.next > seen.n} for look in looks]
+    have = dict.fromkeys(query_ids, (0, 0))  # draws and chunks so far
+    rounds: list[tuple[Part, ...]] = []
+    number = 0
+    for goals in wanted:
+        alike: dict[tuple[int, int], list[str]] = {}
+        for query_id, n in goals.items():
+            drawn, chunks = have[query_id]
+            alike.setdefault((n - drawn, chunks), []).append(query_id)
+            have[query_id] = n, chunks + ceil((n - drawn) / CHUNK)
+        parts: list[Part] = []
+        for (more, chunks), ids in alike.items():
+            start = number + len(parts)
+            parts += Plan.of(more).parts(ids, cut, first=start, first_chunk=chunks)
+        rounds.append(tuple(parts))
+        number += len(parts)
+    return tuple(rounds)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from leakbound.store.by_scorer import Begun, ByScorer
-from leakbound.store.columns import table_of
+from leakbound.store.artifact import Artifact, Begun
 from leakbound.store.sealed import digest_of
 from leakbound.types import Event, JsonObject, Proving, Query, from_json, object_of
 
+AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+
 
 @dataclass(frozen=True, slots=True)
-class _Proved:
+class ProvedEvent:
     """A row: an event of a query, all of whose outputs score at least `low`."""
 
     query_id: str
@@ -33,18 +35,21 @@ class Searched:
         return digest_of({"query": object_of(self.query), "leads": [*self.leads]})
 
 
-class Proofs(ByScorer):
+class Proofs:
     """The proofs about an arm: every event that was found, a row each, those of a query together.
 
     `low` is what all of an event's outputs score at least.
     """
+
+    def __init__(self, folder: Path, arm: str) -> None:
+        self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, again=AGAIN)
 
     def begun(self, slug: str, forwards: int) -> Begun[Proving]:
         """What a search with at most so many forwards a query has found, until it is written.
 
         By the keys of what was searched.
         """
-        return self._begun(slug, {"most": forwards}, Proving)
+        return self.stored.begun(slug, {"most": forwards}, Proving)
 
     def write(
         self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int
@@ -54,28 +59,18 @@ class Proofs(ByScorer):
         `searched`: those of which something was found. `forwards`: the most that one was allowed.
         """
         rows = [
-            _Proved(one.query.id, event, low)
+            ProvedEvent(one.query.id, event, low)
             for one in found
             for event, low in zip(one.events, one.lows, strict=True)
         ]
         spent: JsonObject = {"forwards": {one.query.id: one.forwards for one in found}}
-        made_from = self.made_from(searched, forwards)
-        self._write(slug, table_of(_Proved, rows), made_from, spent)
-
-    def rows(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
-        """(query id, token ids, mass at least, score at least) of every event that was found."""
-        if (table := self.table(slug)) is None:
-            return
-        columns = (table[name].to_pylist() for name in ("query_id", "token_ids", "mass", "low"))
-        for query_id, ids, mass, low in zip(*columns, strict=True):
-            yield query_id, tuple(ids), mass, low
+        self.stored.write(slug, rows, {**self.made_from(searched, forwards), **spent})
 
     def forwards(self, slug: str) -> dict[str, int]:
         """How many prefixes were forwarded, by the id of each query that was searched."""
-        if self.digest(slug) is None:
+        if not (file := self.stored.file(slug)).exists():
             return {}
-        known = self._meta(slug)["forwards"]
-        return from_json(dict[str, int], known, f"`{self.file(slug)}`")
+        return from_json(dict[str, int], self.stored.meta(slug)["forwards"], f"`{file}`")
 
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:

@@ -1,12 +1,22 @@
-"""Scores of an arm, as statistics takes them."""
+"""Scores of an arm: as they are stored, a file a scorer, and as statistics takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from leakbound.store import tables
+from leakbound.store.artifact import Artifact
+from leakbound.store.columns import schema_of
+from leakbound.types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,35 +33,55 @@ class ArmScores:
     missing: NDArray[np.int64]
 
     @classmethod
+    def stored(
+        cls, table: pa.Table, query_ids: Sequence[str], undrawn: Mapping[str, int]
+    ) -> ArmScores:
+        """From the stored scores of these queries, and how many draws of each never came."""
+        missing = np.array([undrawn.get(query_id, 0) for query_id in query_ids], dtype=np.int64)
+        own = place_of(table["query_id"], query_ids)
+        score, count = table["score"].to_numpy(), table["count"].to_numpy()
+        unscored = (own >= 0) & np.isnan(score)
+        np.add.at(missing, own[unscored], count[unscored])
+        order = np.lexsort((score, own))  # by query, then by score
+        order = order[((own >= 0) & ~unscored)[order]]
+        own, score, count = own[order], score[order], count[order]
+        first = np.ones(len(own), dtype=bool)
+        first[1:] = (np.diff(own) > 0) | (np.diff(score) > 0)
+        row, starts = own[first], np.flatnonzero(first)
+        column = np.arange(len(row)) - np.searchsorted(row, row)
+        shape = len(query_ids), int(column.max(initial=-1)) + 1
+        scores, counts = np.zeros(shape), np.zeros(shape, dtype=np.int64)
+        scores[row, column] = score[first]
+        counts[row, column] = np.add.reduceat(count, starts) if len(starts) else 0
+        return cls(tuple(query_ids), scores, counts, missing)
+
+    @classmethod
     def tallied(
         cls, tallies: Mapping[str, Mapping[float | None, int]], undrawn: Mapping[str, int]
     ) -> ArmScores:
         """From how often each query drew each score or none, and how many draws never came."""
-        drawn = [
-            sorted((score, count) for score, count in tally.items() if score is not None)
-            for tally in tallies.values()
-        ]
-        scores = np.zeros((len(drawn), max(map(len, drawn), default=0)))
-        counts = np.zeros(scores.shape, dtype=np.int64)
-        for i, pairs in enumerate(drawn):
-            scores[i, : len(pairs)] = [score for score, _ in pairs]
-            counts[i, : len(pairs)] = [count for _, count in pairs]
-        missing = [tally.get(None, 0) + undrawn.get(q, 0) for q, tally in tallies.items()]
-        return cls(tuple(tallies), scores, counts, np.array(missing, dtype=np.int64))
+        rows = [(q, n, x) for q, tally in tallies.items() for x, n in tally.items()]
+        columns = zip(*rows, strict=True) if rows else ((), (), ())
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+        return cls.stored(pa.table(arrays, schema=_SCHEMA), tuple(tallies), undrawn)
 
     @classmethod
     def joined(cls, pieces: Sequence[ArmScores], query_ids: Sequence[str]) -> ArmScores:
         """The draws of several arms together, of those of these queries that have any."""
-        tallies: dict[str, dict[float | None, int]] = {}
+        undrawn = Counter[str]()
         for piece in pieces:
-            for i, query_id in enumerate(piece.query_ids):
-                tally = tallies.setdefault(query_id, {})
-                tally[None] = tally.get(None, 0) + int(piece.missing[i])
-                columns = (values[i].tolist() for values in (piece.scores, piece.counts))
-                for score, count in zip(*columns, strict=True):
-                    if count:
-                        tally[score] = tally.get(score, 0) + count
-        return cls.tallied({q: tallies[q] for q in query_ids if q in tallies}, {})
+            for query_id, missing in zip(piece.query_ids, piece.missing.tolist(), strict=True):
+                undrawn[query_id] += missing
+        ids = [query_id for query_id in query_ids if query_id in undrawn]
+        every = pa.concat_tables([_SCHEMA.empty_table(), *(piece._drawn() for piece in pieces)])
+        return cls.stored(every, ids, undrawn)
+
+    def _drawn(self) -> pa.Table:
+        """A row for each score of a query that was drawn."""
+        row, column = np.nonzero(self.counts)
+        ids = pa.array(self.query_ids, pa.string()).take(row)
+        columns = [ids, self.counts[row, column], self.scores[row, column]]
+        return pa.table(columns, schema=_SCHEMA)
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -65,8 +95,128 @@ class ArmScores:
         above: NDArray[np.int64] = np.where(self.scores > 0, self.counts, 0).sum(axis=1)
         return above
 
+    @property
+    def given(self) -> dict[str, NDArray[Any]]:
+        """What bounds take of it, by the names of their arguments."""
+        own = {"scores": self.scores, "counts": self.counts, "missing": self.missing}
+        return {**own, "hits": self.hits, "n": self.n}
+
     def of(self, query_ids: Container[str]) -> ArmScores:
         """Of these queries alone, where they have scores."""
         rows = [i for i, query_id in enumerate(self.query_ids) if query_id in query_ids]
         ids = tuple(self.query_ids[i] for i in rows)
         return ArmScores(ids, self.scores[rows], self.counts[rows], self.missing[rows])
+
+
+def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
+    """Where each of these stands among those; -1 where it does not."""
+    places = pc.index_in(query_ids, pa.array(among, pa.string()))
+    found: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionScore:
+    """A row: the score of `count` equal completions of a query; None where there is none."""
+
+    query_id: str
+    count: int
+    score: float | None
+
+
+_SCHEMA = schema_of(CompletionScore)
+
+
+class Scores:
+    """The scores of an arm's completions, a file a scorer.
+
+    completions: the table of each of the arm's parts from a number on, in turn.
+    digests: of its first parts, so many or all, which say whose arm they are of.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        completions: Callable[[int], Iterator[pa.Table]],
+        digests: Callable[[int | None], list[str]],
+    ) -> None:
+        again = tables.SCORED_AGAIN
+        self.stored = Artifact(folder=folder / "scores", kind=CompletionScore, again=again)
+        self._completions, self._digests = completions, digests
+
+    def write(
+        self,
+        scorer: str,
+        slug: str,
+        score_tables: Callable[[Iterable[pa.Table]], Iterable[list[float | None]]],
+        model: JsonObject | None = None,
+    ) -> None:
+        """Store the scores of all completions, unless they are there for just these.
+
+        `score_tables` gives, for each table of completions in turn, one score, or None, for each
+        row; it may ask for some tables before it gives the scores of the first. Parts that were
+        scored before others joined them are not scored again. `model`: what the scorer's model
+        is, to be recorded; its scores are costly, and stored as each part is done.
+        """
+        known, number = self._parts(scorer, slug), len(self._digests(None))
+        pieces = [self.stored.table(slug)] if known else []
+        asked: deque[pa.Table] = deque()
+
+        def tables_to_score() -> Iterator[pa.Table]:
+            for table in self._completions(known):
+                asked.append(table)
+                yield table
+
+        for done, scores in enumerate(score_tables(tables_to_score()), start=known + 1):
+            table = asked.popleft()
+            columns = [table["query_id"], table["count"], pa.array(scores, pa.float64())]
+            pieces.append(pa.table(columns, schema=_SCHEMA))
+            if model or done == number:
+                made_from = {**self._made_from(scorer, done), "model": model or {}}
+                self.stored.write(slug, pa.concat_tables(pieces), made_from)
+
+    def scorers(self) -> Iterator[tuple[str, str]]:
+        """(scorer, slug) of every scorer whose scores are stored of just the completions there are.
+
+        DamagedError where a file of scores does not say whose they are.
+        """
+        for file in sorted(self.stored.folder.glob("*.parquet")):
+            name = self.stored.meta(file.stem).get("scorer")
+            if isinstance(name, str) and self.says(name, file.stem):
+                yield name, file.stem
+
+    def rows(self, slug: str) -> list[float | None]:
+        """The stored scores, one for each completion in the order of the parts."""
+        found: list[float | None] = self.stored.table(slug)["score"].to_pylist()
+        return found
+
+    def model(self, slug: str) -> JsonObject | None:
+        """What the model was that gave the stored scores; None where no whole file has any."""
+        found = self.stored.known(slug).get("model")
+        return found if isinstance(found, Mapping) else None
+
+    def has(self, scorer: str, slug: str) -> bool:
+        """True if scores are stored, whole, of just the completions that are there."""
+        return self.stored.has(slug, self._made_from(scorer))
+
+    def says(self, scorer: str, slug: str) -> bool:
+        """True if the scores stored there say that they are of just the completions there are."""
+        return tables.says(self.stored.known(slug), self._made_from(scorer))
+
+    def digest(self, scorer: str, slug: str) -> str | None:
+        """A digest of the stored scores; None where there are none of just what is there.
+
+        DamagedError where their file is there and not as it was written.
+        """
+        digest = self.stored.digest(slug)
+        return digest if digest and self.says(scorer, slug) else None
+
+    def _parts(self, scorer: str, slug: str) -> int:
+        """How many parts, from the first on, the stored scores are about."""
+        known = self.stored.known(slug).get("parts")
+        number = len(known) if isinstance(known, Sequence) else 0
+        return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
+
+    def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
+        """What scores of the first parts are made from; of all: None."""
+        return {"scorer": scorer, "parts": self._digests(number)}

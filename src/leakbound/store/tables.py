@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +41,6 @@ _UNREADABLE = (
     pa.ArrowException, OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError,
     MemoryError, RecursionError,
 )  # fmt: skip
-
-RANGES = pa.schema(
-    [("query_id", pa.string()), *((name, pa.float64()) for name in ("mass", "low", "high"))]
-)
-SCORES = pa.schema([("query_id", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +144,7 @@ class PartMeta:
     missing: how many draws of a query never came, by its id.
     usage: what the part cost.
     machine: what its exact draws, though not their distribution, depend on besides the plan.
+    rows: how many completions there are.
     """
 
     digest: str
@@ -156,6 +152,7 @@ class PartMeta:
     missing: Mapping[str, int]
     usage: Usage
     machine: JsonObject
+    rows: int
 
 
 def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
@@ -166,9 +163,9 @@ def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
         return from_json(kind, {name: meta.get(name) for name in names}, f"`{file}`")
 
 
-def read_owned(file: Path, owner: JsonObject) -> dict[str, Json]:
-    """`read_meta` of a file of a part, which says that it is `owner`'s; else DamagedError."""
-    meta = read_meta(file)
+def read_owned(file: Path, owner: JsonObject, remedy: str = "") -> dict[str, Json]:
+    """`read_meta` of a file of an arm, which says that it is `owner`'s; else DamagedError."""
+    meta = read_meta(file, remedy)
     if not says(meta, owner):
         raise DamagedError(f"`{file}` belongs to another run")
     return meta
@@ -231,13 +228,6 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
         raise TypeError(f"no column of ours has cells of type {cells.type}")
     total.update(kind.str.encode())
     total.update(np.ascontiguousarray(numbers, kind).data)
-
-
-def rows_of(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """The rows of these columns, as Python's values, some at a time."""
-    for start in range(0, table.num_rows, _BATCH):
-        some = table.slice(start, _BATCH)
-        yield from zip(*(some[name].to_pylist() for name in names), strict=True)
 
 
 def completions_table(samples: Sequence[Sample]) -> pa.Table:

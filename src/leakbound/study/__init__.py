@@ -1,9 +1,7 @@
 """What is asked of a model, as frozen values: `Study`, and what it is made of."""
 
-from leakbound.study.attack import Attack
-from leakbound.study.prove import Prove
 from leakbound.study.rewritings import Rewritings
-from leakbound.study.sampling import FORWARDS, Explore, FixedN, SamplingPlan, Until
+from leakbound.study.sampling import FORWARDS, Attack, Explore, FixedN, Prove, SamplingPlan, Until
 from leakbound.study.settings import Loading, ModelSettings
 from leakbound.study.study import CONFIDENCE, Study, StudyFields, study_of
 

@@ -10,10 +10,17 @@ from typing import Any, TypedDict
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.errors import InputError
-from leakbound.study.attack import Attack
-from leakbound.study.prove import Prove
 from leakbound.study.rewritings import NONE, Rewritings
-from leakbound.study.sampling import Explore, FixedN, SamplingPlan, Until, draws_of, with_draws
+from leakbound.study.sampling import (
+    Attack,
+    Explore,
+    FixedN,
+    Prove,
+    SamplingPlan,
+    Until,
+    draws_of,
+    with_draws,
+)
 from leakbound.study.settings import ModelSettings
 from leakbound.text.rows import read_yaml
 from leakbound.types import Decoding, Workers, from_json, object_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import Completion, Draws, Failure, Redrawn, Sample, Usage
@@ -13,9 +14,12 @@ from leakbound.types.models import Named
 from leakbound.types.prompts import Prompt, Query
 from leakbound.types.records import Json, JsonObject
 
+T = TypeVar("T")
 
-class Progress(Protocol):
-    """Told how far a long step is: `done` of `total` units, with a word on what they are.
+
+@dataclass(frozen=True, slots=True)
+class Headway:
+    """How far a long step is: `done` of `total` units, with a word on what they are.
 
     Without a word the step is one of which nothing tells how far it is (see `during`).
     `tokens`: how many a model forwarded in this step so far, where that is told too. `distinct`:
@@ -24,37 +28,42 @@ class Progress(Protocol):
     where it is not known yet.
     """
 
-    def __call__(
-        self,
-        phase: str,
-        done: float,
-        total: float,
-        unit: str = "",
-        tokens: int = 0,
-        distinct: float | None = None,
-        share: float | None = None,
-    ) -> None: ...
+    phase: str
+    done: float
+    total: float
+    unit: str = ""
+    tokens: int = 0
+    distinct: float | None = None
+    share: float | None = None
 
 
-def silent(*_: object, **__: object) -> None:
+Progress: TypeAlias = Callable[[Headway], object]
+"""Told how far a long step is, whenever that has changed."""
+
+
+def silent(now: Headway) -> None:
     """The `Progress` that shows nothing."""
 
 
 def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
     """The same `Progress`, each phase by another name."""
-
-    def told(phase: str, *how_far: Any, **more: Any) -> None:
-        progress(name(phase), *how_far, **more)
-
-    return told
+    return lambda now: progress(replace(now, phase=name(now.phase)))
 
 
 @contextmanager
 def during(progress: Progress, phase: str) -> Iterator[None]:
     """Tell that a step has begun, and that it is over, of which nothing tells how far it is."""
-    progress(phase, 0, 1)
+    progress(Headway(phase, 0, 1))
     yield
-    progress(phase, 1, 1)
+    progress(Headway(phase, 1, 1))
+
+
+def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> Iterator[T]:
+    """Each of these in turn, telling how many are done, and at the end that all are."""
+    for done, item in enumerate(items):
+        progress(Headway(phase, done, len(items), unit))
+        yield item
+    progress(Headway(phase, len(items), len(items), unit))
 
 
 class Tell(Protocol):
@@ -257,7 +266,6 @@ class Scorer(Named, Protocol):
 
 J = TypeVar("J")
 R = TypeVar("R")
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 

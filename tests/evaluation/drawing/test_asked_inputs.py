@@ -18,7 +18,7 @@ from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, probe, sample, summary
-from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs import SELECTION

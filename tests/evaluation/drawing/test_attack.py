@@ -18,16 +18,16 @@ from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
-from leakbound.evaluation.planning.attack_queries import read_attack_queries
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.evaluation.scoring.checks import require_sampled
-from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
+from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Attack, Explore, FixedN, Rewritings, Study, Until
 from leakbound.types import Decoding, Prompt, Query
 
@@ -81,7 +81,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
 
 @pytest.mark.slow
 def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
-    found = read_attack_queries(whole)
+    found = read_attack_queries(whole.path)
     assert found is not None
     assert [one.query.id for one in found] == ["p0", "p1", "p2"]
     assert {one.query.prefix for one in found} == {OPENER}
@@ -207,7 +207,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.thorough
 def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
-    found = read_attack_queries(many)
+    found = read_attack_queries(many.path)
     assert found is not None
     final = {
         row.query_id: row
@@ -262,7 +262,7 @@ def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
     assert plain.record.attack is None
     assert len(summary(plain)) == 1
     run = evaluate(AskedEngine(opened), benchmark(), out=out, attack=Attack(64), **how)
-    assert read_attack_queries(run)
+    assert read_attack_queries(run.path)
     for other, named in (
         ({"attack": Attack(65)}, "budget: it has 64, this one says 65"),
         ({"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
@@ -288,7 +288,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
         AskedEngine(leak), replace(base, prompts=(told,)), out=tmp_path / "r",
         attack=Attack(400, (1.0,), (1.0,)), rewritings=Rewritings("benchmark", queries=2), **HOW,
     )  # fmt: skip
-    (found,) = read_attack_queries(run) or ()
+    (found,) = read_attack_queries(run.path) or ()
     assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
     assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
@@ -312,7 +312,9 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
         AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decodings=grid,
         **HOW,
     )  # fmt: skip
-    assert [str(one.arm) for one in read_attack_queries(run) or ()] == ["target attack T=0.2"] * 2
+    assert [str(one.arm) for one in read_attack_queries(run.path) or ()] == [
+        "target attack T=0.2"
+    ] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, scope="mean", jointly=True)
     assert {r.arm for r in cells} == {"target T=0.2", "target T=1"}
@@ -351,10 +353,10 @@ def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
     run = evaluate(short, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)
     tried = Run.open(run.path / "attack" / "search").record.tried
     assert not any(one.shots for one in tried)
-    assert {one.query.prefix for one in read_attack_queries(run) or ()} == {OPENER}
+    assert {one.query.prefix for one in read_attack_queries(run.path) or ()} == {OPENER}
     failing = AskedEngine(opened, broken=lambda query: query.prefix == OPENER)
     run = evaluate(failing, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
-    assert OPENER not in {one.query.prefix for one in read_attack_queries(run) or ()}
+    assert OPENER not in {one.query.prefix for one in read_attack_queries(run.path) or ()}
     again = AskedEngine(opened)
     (run.path / "attack" / "found.json").unlink()
     assert evaluate(again, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
@@ -416,7 +418,7 @@ def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -
     with pytest.raises(IncompleteError, match="'p1'"):
         evaluate(failing, benchmark(2), out=tmp_path / "r", attack=Attack(64), **HOW)
     run = Run.open(tmp_path / "r")
-    assert [one.query.id for one in read_attack_queries(run) or ()] == ["p0", "p1"]
+    assert [one.query.id for one in read_attack_queries(run.path) or ()] == ["p0", "p1"]
     attacked = [row for row in run.estimates if row.arm.startswith("target attack")]
     assert attacked
     assert not [row for row in attacked if row.query_id is None]

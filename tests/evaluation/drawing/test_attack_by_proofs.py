@@ -15,7 +15,6 @@ from estimates import rows
 from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.drawing.prove import why_unproved
 from leakbound.evaluation.drawing.search import FORWARDS
-from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.views.asked import found_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.inputs.halving import most_candidates, rounds
@@ -23,6 +22,7 @@ from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
+from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.study import Attack
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Query
@@ -43,7 +43,7 @@ def seldom(query: Query) -> float:
 
 
 def found_in(run: Run) -> tuple[AttackQuery, ...]:
-    found = read_attack_queries(run)
+    found = read_attack_queries(run.path)
     assert found is not None
     return found
 

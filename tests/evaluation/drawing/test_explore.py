@@ -19,7 +19,7 @@ from leakbound.evaluation import evaluate, probe, summary
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.evaluation.verbs import draw_study
 from leakbound.scorers import make_scorer, score_texts
@@ -135,12 +135,12 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
     arm, found = run.arms["target"], []
     for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
         score_arm(arm, scorer)
-        known = drawn(arm, scorer)
+        known = ArmEvidence(arm, scorer).known
         assert isinstance(known, ExploredArm)
         alike = replace(known, order=BY_QUESTION)  # each scorer has an order of its own
         found.append(alike.leakage(confidence=0.99, side="both"))
     steered, other, undecided = found
-    q = drawn(arm, RECALL).scores.query_ids.index("part")
+    q = ArmEvidence(arm, RECALL).known.scores.query_ids.index("part")
     for bound in found:
         assert bound.lower[q] <= LEAKS["part"] <= bound.upper[q]  # recall of "Ann" is 0 or 1
     assert other.lower[q] < steered.lower[q] + 1e-12
@@ -153,7 +153,7 @@ def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
     run = evaluate(
         ExploringEngine(), benchmark(), out=tmp_path / "r", scorers=["rouge-l-f1"], **HYBRID
     )
-    leak = drawn(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6)
+    leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6).known
     assert isinstance(leak, ExploredArm)
     bound = leak.leakage(confidence=0.99, side="both")
     # F1 of "Ann" alone exceeds 0.6, of which "It is Ann" has 0.5

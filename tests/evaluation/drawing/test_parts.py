@@ -28,6 +28,7 @@ from leakbound.types import (
     Draws,
     Effort,
     Failure,
+    Headway,
     Prompt,
     Query,
     Ranges,
@@ -311,9 +312,9 @@ def test_its_first_word_comes_before_the_first_draw(clock: Clock, tmp_path: Path
     told: list[tuple[float, str]] = []
     done: dict[str, list[float]] = {}
 
-    def progress(phase: str, how_much: float, *_: object, **__: object) -> None:
-        told.append((clock.now, phase))
-        done.setdefault(phase, []).append(how_much)
+    def progress(now: Headway) -> None:
+        told.append((clock.now, now.phase))
+        done.setdefault(now.phase, []).append(now.done)
 
     evaluate(
         SlowEngine(clock, SECONDS), TASK, out=tmp_path / "r", progress=progress, **how("plain")
@@ -336,7 +337,7 @@ def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> 
         task,
         out=tmp_path / "r",
         n=4,
-        progress=lambda phase, done, *_, **__: told.append((phase, done)),
+        progress=lambda now: told.append((now.phase, now.done)),
     )
     assert told[:3] == [("loading small", 0), ("loading small", 1), ("sampling greedy", 0)]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.shares import share
+from leakbound.evaluation.drawing.queries import share
 from leakbound.store import QueryShares
-from leakbound.store.cut import Cut
+from leakbound.store.plan import Cut
 from leakbound.types import Query
 
 

@@ -18,7 +18,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.checks import require_fixed_n, require_sampled
-from leakbound.evaluation.statements.quantities import ALL_K
+from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.reporting import write_report
 from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, files, tables, write_sealed
 from leakbound.study import FixedN, Until

@@ -14,8 +14,8 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.beyond import share_nothing
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.comparisons import share_nothing
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from leakbound.store import ImportedDraws, Run
@@ -64,7 +64,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
     assert set(found) == {*IDS, None, "worst"}
     scorer = make_scorer("keyword")
-    target, control = (drawn(run.arms[name], scorer) for name in ("target", "control"))
+    target, control = (ArmEvidence(run.arms[name], scorer).known for name in ("target", "control"))
     mine, other = target.scores, control.scores
     how: dict[str, Any] = {"confidence": 0.99, "side": "both", "seed": target.keys}  # type: ignore[attr-defined]
     given = mine.scores, other.scores, mine.counts, other.counts

@@ -13,6 +13,7 @@ from scipy.stats import binom
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.statements.explored import ExploredArm
+from leakbound.evaluation.statements.rows import Stated
 from leakbound.store import ArmScores, QueryMasses
 
 Known = tuple[QueryMasses, Mapping[float | None, int]]
@@ -94,9 +95,11 @@ def test_tails_and_leak_at_k_of_each_question() -> None:
         mass, _, gone = of(known)
         tally = (known[1].get(1.0, 0), sum(known[1].values()))
         hits.append(stats.mass_leak_at_k_proportion_bound(mass, K, *tally, missing=gone, **how))
-    same(explored(*RANGED).survival(X, **how), tails)
-    same(explored(*RANGED).leak_at_k(K, **how), largest)
-    same(explored(*BINARY, binary=True).leak_at_k(K, **how), hits)
+    how["side"] = "both"
+    same(explored(*RANGED).made(Stated("mass tail", at={"x": X}), **how), tails)
+    same(explored(*RANGED).made(Stated("mass leak@k", at={"k": K}), **how), largest)
+    at_k = Stated("mass leak@k proportion", at={"k": K})
+    same(explored(*BINARY, binary=True).made(at_k, **how), hits)
 
 
 @pytest.mark.parametrize("known", [BINARY, RANGED])

@@ -14,8 +14,8 @@ import pytest
 from leakbound.benchmarks import Benchmark
 from leakbound.cli import group, run
 from leakbound.evaluation import evaluate, summary
+from leakbound.evaluation.measuring import measure_run
 from leakbound.evaluation.planning.metrics import choose
-from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.store import Run
 from leakbound.types import Prompt
 from openunlearning import clean

@@ -13,8 +13,8 @@ from canned import CannedEngine, drawn_part
 from exploring import DECODING, LAWS, benchmark, token_ids
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, score_run
-from leakbound.evaluation.drawing.begin import begin
-from leakbound.evaluation.statements.independence import require_independent_draws
+from leakbound.evaluation.drawing.queries import begin
+from leakbound.evaluation.scoring.checks import require_independent_draws
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, FixedDraws, Plan, Run, ScorerRecord
 from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample

@@ -17,8 +17,8 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
+from leakbound.evaluation.measuring import measure_run
 from leakbound.evaluation.planning.metrics import WantedText, choose, longest_first
-from leakbound.evaluation.statements.metrics import measure_run
 from leakbound.metrics import METRICS
 from leakbound.metrics.likelihood import truth_ratio
 from leakbound.metrics.utility import forget_quality

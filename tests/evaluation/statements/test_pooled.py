@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leakbound import stats
-from leakbound.evaluation.drawing.shares import share
+from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.store import ArmScores, QueryShares
@@ -96,14 +96,14 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
 
 def test_a_fixed_pool_has_no_statement_about_deviation_or_tails() -> None:
     known, _ = pooled("fixed", [4, 4], 40)
-    assert [e.estimand for e in known.each(0.99)] == ["leak probability", "leak@k"]
+    *each, worst = known.each(0.99)
+    assert [e.estimand for e in each] == ["leak probability", "leak@k"]
     ranged, _ = pooled("fixed", [4, 4], 40, binary=False)
-    assert [e.estimand for e in ranged.each(0.99)] == ["mean leakage"]
+    assert [e.about.quantity for e in ranged.each(0.99)] == ["mean leakage"] * 2
     about = [e.estimand for e in known.together(0.99)]
     assert not any(name.startswith("leak@") for name in about)
-    assert {e.target for e in known.each(0.99)} == {
-        "a completion of these queries under this decoding"
-    }
+    assert {e.target for e in each} == {"a completion of these queries under this decoding"}
+    assert worst.about.inputs == "worst query"
 
 
 @pytest.mark.parametrize("binary", [True, False])

@@ -23,7 +23,7 @@ from exploring import (
     token_ids,
 )
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.drawing.begin import begin
+from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of

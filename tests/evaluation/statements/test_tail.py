@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate, score_run, scorers_for
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.tail import tail_of
+from leakbound.evaluation.statements.claims import tail_of
 from leakbound.scorers import Threshold, make_scorer
 from leakbound.store import DamagedError, Run, load
 from leakbound.study import Until

@@ -13,7 +13,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, clean_table, evaluate, scorers_for
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.clean import clean_questions
+from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.store import Run
 from leakbound.study import Until
 from leakbound.types import Prompt, Scorer

@@ -19,9 +19,10 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
+from leakbound.evaluation.statements.evidence import RunEvidence
 from leakbound.evaluation.statements.explored import ExploredArm
+from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.statements.grid import GRID, grid_rows
-from leakbound.evaluation.statements.stopped import Stopped
 from leakbound.evaluation.views.grids import decodings_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table
@@ -78,9 +79,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     run = sample(engine(), benchmark(), out=out, n=N, decodings=decodings)
     scorers = scorers_for(["contains", "rouge-l-recall"], run.prompts)
     score_run(run, scorers)
-    rows = list(grid_rows(run, scorers[0], confidence=0.99))
+    rows = list(grid_rows(RunEvidence(run, scorers[0], run.arms), 0.99))
     known = [
-        [arm.name, s.name, slug(s), arm.scored(s.name, slug(s))]
+        [arm.name, s.name, slug(s), arm.digests(s.name, slug(s))]
         for arm in run.arms.values()
         for s in scorers
     ]
@@ -89,7 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> list[EstimateRow]:
-    return list(grid_rows(run, make_scorer(scorer), confidence=confidence))
+    return list(grid_rows(RunEvidence(run, make_scorer(scorer), run.arms), confidence))
 
 
 def joint_cells(
@@ -261,7 +262,7 @@ def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
     scorer = Undecided()
     for arm in run.arms.values():
         score_arm(arm, scorer)
-    greedy = joint_cells(list(grid_rows(run, scorer, confidence=0.99)))["target greedy"]
+    greedy = joint_cells(list(grid_rows(RunEvidence(run, scorer, run.arms), 0.99)))["target greedy"]
     assert (greedy.lower, greedy.value, greedy.upper) == (0.5, 1.0, 1.0)
 
 

@@ -8,14 +8,12 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
-from leakbound.evaluation.drawing.prove import is_proved, require_prover
+from leakbound.evaluation.drawing.prove import is_proved, named_runs, require_prover
 from leakbound.evaluation.drawing.readings import require_able
-from leakbound.evaluation.drawing.said import named_runs
 from leakbound.evaluation.drawing.search import retained_pairs
 from leakbound.evaluation.planning.metrics import Wanted
 from leakbound.evaluation.planning.models import ModelArm
-from leakbound.evaluation.planning.names import arm_keys
-from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.evaluation.planning.plan import SteeredPlan, arm_keys
 from leakbound.store import ArmKey, Run
 from leakbound.study import Attack, Rewritings
 from leakbound.types import Decoding, Measures

@@ -14,10 +14,8 @@ from typing import cast
 
 from leakbound.engines.addresses import server_of
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.meter import Meter
-from leakbound.evaluation.drawing.parts import Reach, costing, draw_parts, machine
-from leakbound.evaluation.planning.crew import HeldScorer
-from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.evaluation.drawing.parts import Meter, Reach, costing, draw_parts, machine
+from leakbound.evaluation.planning.plan import HeldScorer, SteeredPlan
 from leakbound.evaluation.scoring.score import prompts_by_query
 from leakbound.scorers import check_bounds, score_ranges
 from leakbound.store import Arm, DrawnPart, ExploredDraws, Part

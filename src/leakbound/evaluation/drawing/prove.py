@@ -1,9 +1,12 @@
-"""Rare leaks of a finished run: what a search finds beyond its draws, by probabilities alone."""
+"""Rare leaks of a finished run: what a search finds beyond its draws, by probabilities alone.
+
+What models said to a question, in whatever run: texts from which a search for leaks begins.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -16,8 +19,9 @@ from leakbound.evaluation.drawing.explore import (
     require_explores,
     why_unknown,
 )
-from leakbound.evaluation.drawing.said import named_runs, said_by
-from leakbound.evaluation.planning.crew import HeldScorer, ScoringCrew
+from leakbound.evaluation.drawing.sample import finished_run
+from leakbound.evaluation.planning.plan import HeldScorer, ScoringCrew
+from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.scoring.score import prompts_by_query, slug
 from leakbound.scorers import Threshold, check_bounds, score_texts
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
@@ -26,6 +30,7 @@ from leakbound.types import (
     Decoding,
     Failure,
     Generate,
+    Headway,
     Measures,
     Opener,
     Probes,
@@ -153,9 +158,9 @@ def prove_arm(
     """
     scorer, name = search.scorer, slug(search.scorer)
     asked = list(_asked(arm, search))
-    progress(f"proving {arm.name}", 0, len(asked), "questions")
-    if arm.proofs.has(name, arm.proofs.made_from(asked, search.forwards)):
-        progress(f"proving {arm.name}", len(asked), len(asked), "questions")
+    progress(Headway(f"proving {arm.name}", 0, len(asked), "questions"))
+    if arm.proofs.stored.has(name, arm.proofs.made_from(asked, search.forwards)):
+        progress(Headway(f"proving {arm.name}", len(asked), len(asked), "questions"))
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
     kept = ((one, begun.get(one.key)) for one in asked)
@@ -179,7 +184,7 @@ def prove_arm(
         else:
             known[job.asked] = found
             begun.put(job.asked.key, found)
-        progress(f"proving {arm.name}", done, len(asked), "questions")
+        progress(Headway(f"proving {arm.name}", done, len(asked), "questions"))
     searched = [one for one in asked if one in known]
     arm.proofs.write(name, [known[one] for one in searched], searched, search.forwards)
     begun.remove()
@@ -219,7 +224,7 @@ def prove_arms(
 
 def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
     """Which questions have leaking answers of which nothing was found, if any."""
-    found = {query_id for query_id, *_ in arm.proofs.rows(slug(search.scorer))}
+    found = {one.query_id for one in arm.proofs.stored.values(slug(search.scorer))}
     led = [one.query.id for one in _asked(arm, search) if one.leads]
     lost = [name for name in led if name not in found and name not in failed]
     if not lost:
@@ -265,3 +270,70 @@ def _leads(query: Query, prompt: Prompt, search: RareLeaks) -> Iterator[str]:
     scores = score_texts(search.scorer, every, prompt)
     leaking = [text for text, score in zip(every, scores, strict=True) if score]
     yield from leaking[: _LEADS + len(stated)]
+
+
+def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
+    """By prompt id what any arm of these runs says, and how often; `others` of equal prompts alone.
+
+    InputError where one of the others asked none of the run's prompts.
+    """
+    found: dict[str, Counter[str]] = {}
+    for each in (run, *others):
+        shared = shared_prompts(run, each)
+        require_sampled(each)
+        for name, said in said_in(each.arms.values()).items():
+            if name in shared:
+                found.setdefault(name, Counter()).update(said)
+    return found
+
+
+def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
+    """The finished runs of these names, which asked questions of this run.
+
+    Raises InputError for a name that is no run, and for a run about none of the questions.
+    """
+    found = []
+    for name in names:
+        if (source := finished_run(name)) is None:
+            raise InputError(
+                f"`{name}` is no finished run, and models are not drawn from here any more: their "
+                "draws added next to nothing to what is proved. Evaluate it on the same "
+                f"questions, `leakbound evaluate {name} --out RUN …`, and name that run."
+            )
+        found.append(Run.open(source))
+        shared_prompts(run, found[-1])
+    return found
+
+
+def said_in(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
+    """By prompt id what these arms say, and how often."""
+    found: dict[str, Counter[str]] = {}
+    for arm in arms:
+        prompt_of = {query.id: query.prompt_id for query in arm.queries}
+        for query_id, text, count in _texts(arm) if arm.texts else ():
+            found.setdefault(prompt_of[query_id], Counter())[text] += count
+    return found
+
+
+def shared_prompts(run: Run, other: Run) -> frozenset[str]:
+    """The ids of the prompts that both asked alike; InputError where there are none."""
+    ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
+    theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
+    shared = frozenset(name for name, asked in ours.items() if theirs.get(name) == asked)
+    if not shared:
+        raise InputError(
+            f"`{other.path}` asked none of the questions of `{run.path}`, so no answer of it is "
+            "one to these. Name a run on the same benchmark."
+        )
+    return shared
+
+
+def _texts(arm: Arm) -> Iterator[tuple[str, str, int]]:
+    for part in arm.parts:
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        yield from zip(*columns, strict=True)
+    for table in arm.masses.tables():
+        ended = table.filter(table["ended"])
+        columns = (ended[name].to_pylist() for name in ("query_id", "text"))
+        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))

@@ -1,20 +1,28 @@
-"""From inputs to the queries of a run: what a source gives, filters leave, and IDS selects."""
+"""How many of a question's outputs each of its queries gets, in each of the three designs.
+
+From inputs to the queries of a run: what a source gives, filters leave, and IDS selects.
+
+The run of a study, begun or found as an earlier command left it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
+
+import numpy as np
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.sample import plan_unscored, sample_arm
-from leakbound.evaluation.drawing.shares import share
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.plan import Prepared
 from leakbound.inputs import SELECTION as PURPOSE
 from leakbound.inputs import Accepted, gather, select
+from leakbound.stats import Design
 from leakbound.store import (
     SELECTING,
     SELECTION,
@@ -29,7 +37,54 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import Completion, Decoding, Progress, Query, Sample
+from leakbound.types import Completion, Decoding, Headway, JsonObject, Progress, Query, Sample
+
+
+def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
+    """n outputs a question among its queries.
+
+    `allocated`: the query of each output drawn uniformly, the question itself among them; keyed
+    by seed and prompt, so all arms of a run share alike. `fixed`: as many for each as n allows,
+    and what is left of n over is not drawn. `fresh`: one for each rewriting.
+
+    Raises InputError where n does not reach for every query of a `fixed` design, and where no
+    question has a rewriting for a `fresh` one.
+    """
+    of_prompt: dict[str, list[Query]] = {}
+    for query in queries:
+        of_prompt.setdefault(query.prompt_id, []).append(query)
+    draws: dict[str, int] = {}
+    for prompt_id, own in of_prompt.items():
+        draws |= _RULES[design](prompt_id, own, n, seed)
+    if not draws:
+        raise InputError(
+            "no rewriting of any question was accepted, and design 'fresh' asks nothing else. See "
+            "selection/inputs.json for the reasons; use another rewriter, or design 'allocated'."
+        )
+    return QueryShares(design, draws)
+
+
+def _allocated(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
+    key = blake2b(f"{seed}:allocation:{prompt_id}".encode(), digest_size=16).digest()
+    generator = np.random.default_rng(int.from_bytes(key, "little"))
+    counts = generator.multinomial(n, np.full(len(own), 1 / len(own))).tolist()
+    return {query.id: count for query, count in zip(own, counts, strict=True)}
+
+
+def _fixed(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
+    if n < len(own):
+        raise InputError(
+            f"`n` is shared among the queries of a question, got {n} for the {len(own)} of "
+            f"{prompt_id!r}. Raise it, lower the number of queries, or use design 'allocated'."
+        )
+    return dict.fromkeys((query.id for query in own), n // len(own))
+
+
+def _fresh(prompt_id: str, own: Sequence[Query], n: int, seed: int) -> Mapping[str, int]:
+    return {query.id: 1 for query in own if query.source != "original"}
+
+
+_RULES = {"allocated": _allocated, "fixed": _fixed, "fresh": _fresh}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +137,15 @@ class QueryPlan:
     def _gathered(self, benchmark: Benchmark) -> tuple[Accepted, ...]:
         loading = self.asked.study.settings.loading
         source = self.rewritings.open(loading, self.asked.study.trusted)
-        self.progress("rewriting", 0, len(benchmark.prompts), "questions")
+        number = len(benchmark.prompts)
+        self.progress(Headway("rewriting", 0, number, "questions"))
         # A list may be about questions that a limit left out, which is no misspelling.
         known = benchmark.prompts + (benchmark.left_out if source.finite else ())
         filters = self.rewritings.filters(loading)
         found = gather(source, known, number=self.number, seed=self._seed, filters=filters)
-        self.progress("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
+        self.progress(
+            Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
+        )
         return tuple(found[: len(benchmark.prompts)])
 
     def _selected(
@@ -157,3 +215,31 @@ def _answers(arm: Arm) -> list[Sample]:
         for query in arm.queries
         if query.id not in failed
     ]
+
+
+def begin(
+    out: Path,
+    benchmark: Benchmark,
+    study: JsonObject | None = None,
+    asking: QueryPlan | None = None,
+    notes: Sequence[str] = (),
+) -> Run:
+    """The run at `out` for this benchmark; begun, or found as the same command left it.
+
+    Without `asking` its queries are the questions themselves. `study`, what was asked for, and
+    `notes` beside the benchmark's are recorded.
+    """
+    record = RunRecord(
+        benchmark=benchmark.fingerprint(),
+        inputs=None if asking is None else asking.record,
+        scorers=benchmark.scorers,
+        notes=(*benchmark.notes, *notes),
+        study=study or {},
+    )
+    if run := Run.found(out, record):
+        return run
+    if asking is None:
+        queries = [Query.original(prompt) for prompt in benchmark.prompts]
+    else:
+        queries = asking.queries(out, benchmark, record)
+    return Run.create(out, benchmark.prompts, queries, record)

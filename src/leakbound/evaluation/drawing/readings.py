@@ -1,4 +1,7 @@
-"""The one pass over what metrics need: each text is read once, each question answered once."""
+"""The one pass over what metrics need: each text is read once, each question answered once.
+
+What a model still knows of what it should: the other side of forgetting.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,23 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.planning.metrics import Wanted, longest_first
+from leakbound.evaluation.planning.metrics import MODELS, Wanted, longest_first, undifferentiated
 from leakbound.evaluation.planning.models import ModelArm
-from leakbound.evaluation.scoring.readings import MODELS, undifferentiated
+from leakbound.scorers import make_scorer, score_texts
 from leakbound.store import Arm, Read, Readings
-from leakbound.types import Differentiates, Draws, Failure, Generate, Progress, Reads, silent
+from leakbound.types import (
+    Decoding,
+    Differentiates,
+    Draws,
+    Failure,
+    Generate,
+    Headway,
+    Progress,
+    Prompt,
+    Query,
+    Reads,
+    silent,
+)
 
 T = TypeVar("T")
 
@@ -119,10 +134,41 @@ class _Pass:
         """Some of `todo` at a time; between two of them what is known may be saved."""
         model = next(model for model, greedy in MODELS.items() if greedy == self.arm.key)
         for at in range(0, len(todo), size):
-            self.progress(f"{doing} {model}", at, len(todo), unit)
+            self.progress(Headway(f"{doing} {model}", at, len(todo), unit))
             self._unsaved = True
             yield todo[at : at + size]
             if time.monotonic() - self._saved > _SAVE_SECONDS:
                 self.save()
         if todo:
-            self.progress(f"{doing} {model}", len(todo), len(todo), unit)
+            self.progress(Headway(f"{doing} {model}", len(todo), len(todo), unit))
+
+
+_BATCH = 64
+
+
+def retain_recall(
+    engine: Generate,
+    prompts: Sequence[Prompt],
+    max_new_tokens: int,
+    progress: Progress = silent,
+) -> float:
+    """Mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
+
+    Raises IncompleteError where a question could not be answered: a mean over the others would
+    be about another set.
+    """
+    scorer = make_scorer("rouge-l-recall")
+    decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
+    by_id = {prompt.id: prompt for prompt in prompts}
+    total = 0.0
+    for start in range(0, len(prompts), _BATCH):
+        progress(Headway("answering retain", start, len(prompts), "questions"))
+        queries = [Query.original(prompt) for prompt in prompts[start : start + _BATCH]]
+        for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose="utility")):
+            if isinstance(result, Failure):
+                raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
+            text = result.completions[0].text
+            (score,) = score_texts(scorer, [text], by_id[result.query.prompt_id])
+            total += score or 0.0
+    progress(Headway("answering retain", len(prompts), len(prompts), "questions"))
+    return total / len(prompts)

@@ -1,4 +1,7 @@
-"""Which metrics are asked for, and what they need of which prompts, all of them together."""
+"""Which metrics are asked for, and what they need of which prompts, all of them together.
+
+What is known of a model's readings of given texts, and what is not yet.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import chain
+from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.metrics import METRICS, TEXTS, Kind, Metric, Need, metrics_as
 from leakbound.registry import suggestion
-from leakbound.store import Place
+from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, Place, Readings, Run, read_sealed
+from leakbound.store.arm_key import Model
 from leakbound.types import Prompt, Query
 
 ALL = "all"
+METRICS_FILE = "utility.json"
 LEAST, MANY = 2, 2**31  # draws of a question that tell how they differ; more than anybody makes
 ANSWER: Kind = "answer"
 GREEDY_KIND = "greedy"  # among places: the greedy answer to a question
@@ -179,3 +185,53 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
         every |= {"kinds": every["kinds"] | read, "greedy": every["greedy"] or need.fluency}
         union[need.part] = Need(part=need.part, **every)
     return union
+
+
+MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
+"""The models of a run, and the arm of each one's greedy answers: it keeps what is read."""
+
+
+def require_known(arm: Arm, wanted: Wanted) -> Readings:
+    """What is known of the model of `arm`; InputError where something that is wanted is not."""
+    known = Readings(arm)
+    lacking = [asked.place for asked in wanted.texts() if asked.place not in known.texts]
+    lacking += [place for place, _, _ in undifferentiated(known, wanted)]
+    lacking += [place for place, _ in wanted.questions() if place not in known.answers]
+    if lacking:
+        raise InputError(
+            f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
+            f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
+            "--metrics: only what is missing is read."
+        )
+    return known
+
+
+def undifferentiated(known: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
+    """The answers whose gradients are wanted, without those whose norms are known."""
+    return [
+        (asked.place, asked.query, asked.text)
+        for asked in wanted.texts()
+        if asked.place.kind == ANSWER
+        and wanted.needs[asked.place.part].gradient_norm
+        and (asked.place not in known.texts or known.texts[asked.place].gradient_norm is None)
+    ]
+
+
+def stored_metrics(run: Run) -> dict[str, Any]:
+    """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
+    file = run.path / METRICS_FILE
+    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+
+
+def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
+    """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
+    alone = [model for model in models if model != "target" or "control" not in models]
+    names = [
+        name
+        for name in models["target"]["metrics"]
+        if name in METRICS and METRICS[name].reference == "retrained or chance"
+    ]
+    if not (alone and names):
+        return []
+    of = "" if len(alone) == len(models) else f" of {', '.join(alone)}"
+    return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]

@@ -1,4 +1,11 @@
-"""How the distribution of a question is looked at: the choice between three ways of drawing."""
+"""How the distribution of a question is looked at: the choice between three ways of drawing.
+
+What no study can ask for.
+
+The arms of a run by their decodings.
+
+Scorers that ask models, at the workers that draw.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +15,22 @@ from dataclasses import dataclass, field, replace
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.benchmark import DRAWS
+from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.evaluation.planning.crew import ScoringCrew
-from leakbound.store import ArmDraws, ExploredDraws, FixedDraws, ScorerRecord, StoppedDraws
+from leakbound.scorers import connect, make_scorer, models_of
+from leakbound.stats.tail import LEAST_ALPHA
+from leakbound.store import (
+    TARGET,
+    ArmDraws,
+    ArmKey,
+    ExploredDraws,
+    FixedDraws,
+    ScorerRecord,
+    StoppedDraws,
+)
 from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
-from leakbound.types import Crew, Scorer
+from leakbound.types import Crew, Decoding, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +128,79 @@ def _until(claim: str, scorer: Scorer, cap: int, confidence: float) -> StoppedDr
 def looks_of(rule: StoppedDraws, cap: int) -> stats.Looks:
     """How the claim of a rule is decided, with at most so many draws."""
     return stats.Looks(stats.parse_claim(rule.claim), cap, rule.confidence)
+
+
+LEAST_SHARE = 1e-14  # of alpha: 1 less that keeps two digits of it
+
+
+def require_confidence(confidence: float, questions: int) -> None:
+    """Refuse, before anything is sampled for it, a confidence that some statement cannot have.
+
+    A band, of every x or k at once, spends half of alpha, and none is solved below `LEAST_ALPHA`.
+    The largest excess over a control among N questions spends alpha/4N on one bound.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(
+            f"`confidence` must lie strictly between 0 and 1, got {confidence!r}. Use 0.99."
+        )
+    least = max(2 * LEAST_ALPHA, 4 * questions * LEAST_SHARE)
+    if 1 - confidence < least:
+        raise InputError(
+            f"`confidence` is too near 1, got {confidence!r}: shared among the statements about "
+            f"{questions:,} questions, an error rate below {least:.2g} is more than float64 can "
+            f"tell from none. Use {1 - 1.01 * least:.13g} or less."
+        )
+
+
+def arm_keys(decodings: Sequence[Decoding], base: ArmKey = TARGET) -> dict[ArmKey, Decoding]:
+    """The arm of each decoding: `base` alone, or with the decoding's name where they are several.
+
+    InputError where two of them have one name.
+    """
+    names = [decoding.name for decoding in decodings]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(
+                f"two decodings are called {name!r}: the same, or alike to six digits. "
+                "List each temperature and top-p once."
+            )
+    if len(decodings) == 1:
+        return {base: decodings[0]}
+    return {base.under(how): how for how in decodings}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldScorer:
+    """An `Opener` of a scorer that is open, in this process."""
+
+    scorer: Scorer
+
+    def open(self) -> Scorer:
+        return self.scorer
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerOpener:
+    """An `Opener` of the scorer of this name, in whatever process; its models are opened there."""
+
+    name: str
+    models: OpenModels
+
+    def open(self) -> Scorer:
+        return connect(make_scorer(self.name), self.models)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringCrew:
+    """Workers that score, and how they open the models that scorers ask."""
+
+    crew: Crew
+    models: OpenModels
+
+    def opener(self, scorer: Scorer) -> ScorerOpener:
+        """How a worker opens it."""
+        return ScorerOpener(scorer.name, self.models)
+
+    def scores(self, scorer: Scorer) -> bool:
+        """True if workers score: a model is asked, and none behind a server, which has its own."""
+        return bool(models_of(scorer)) and not servers_of([scorer.name])

@@ -60,20 +60,16 @@ def _events(arm: Arm, name: str) -> Iterator[tuple[str, tuple[int, ...], Leaking
         yield query_id, ids, Leaking(math.exp(floor), score, score)
     for query_id, ids, mass, low in arm.masses.scored(name):
         yield query_id, ids, Leaking(mass, low, 1.0)
-    table = arm.proofs.table(name)
-    if table is None:
-        return
-    columns = ("query_id", "token_ids", "mass", "low", "ended")
-    rows = zip(*(table[column].to_pylist() for column in columns), strict=True)
-    for query_id, path, mass, low, ended in rows:
-        yield query_id, tuple(path), Leaking(mass, low, low if ended else 1.0)
+    for found in arm.proofs.stored.values(name):
+        event, high = found.event, found.low if found.event.ended else 1.0
+        yield found.query_id, event.token_ids, Leaking(event.mass, found.low, high)
 
 
 def _disjoint(events: Events) -> Events:
-    """Those of which no other is the beginning."""
-    known = {len(ids) for ids in events}
-    return {
-        ids: event
-        for ids, event in events.items()
-        if not any(ids[:length] in events for length in known if length < len(ids))
-    }
+    """Those of which no other is the beginning, in the order in which they came."""
+    kept: set[tuple[int, ...]] = set()
+    last: tuple[int, ...] | None = None
+    for ids in sorted(events):  # what begins with a text follows it at once
+        if last is None or ids[: len(last)] != last:
+            kept.add(last := ids)
+    return {ids: event for ids, event in events.items() if ids in kept}

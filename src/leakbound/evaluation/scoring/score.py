@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
-from leakbound.evaluation.planning.crew import ScoringCrew
+from leakbound.evaluation.planning.plan import ScoringCrew
 from leakbound.scorers import (
     Threshold,
     check_prompts,
@@ -22,9 +22,9 @@ from leakbound.scorers import (
     score_ranges,
 )
 from leakbound.scorers.spec import Logged
-from leakbound.store import Arm, Run, holding, row_scores, scorers_of_arm
+from leakbound.store import Arm, Run, holding
 from leakbound.study import Loading
-from leakbound.types import JsonObject, Progress, Prompt, Scorer, different, silent
+from leakbound.types import Headway, JsonObject, Progress, Prompt, Scorer, different, silent
 
 
 def scorers_for(
@@ -64,7 +64,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
     Those of the run's last command come first.
     """
-    stored = [set(scorers_of_arm(arm)) for arm in run.arms.values()]
+    stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
     named = run.study.scorers or run.record.scorers
     order = [name for name in named if name in everywhere]
@@ -146,7 +146,7 @@ def score_arm(
     def score(tables: Iterable[Any]) -> Iterator[list[float | None]]:
         return _scores(_jobs(arm, tables, began), scorer, at)
 
-    arm.score(scorer.name, slug(scorer), score, fingerprint(scorer))
+    arm.scored.write(scorer.name, slug(scorer), score, fingerprint(scorer))
     arm.masses.score(scorer.name, slug(scorer), lambda table: range_part(arm, scorer, table))
 
 
@@ -199,17 +199,17 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
     if arm.texts and not isinstance(base, Logged):
         return False
-    if arm.has_scores(scorer.name, slug(scorer)):
+    if arm.scored.has(scorer.name, slug(scorer)):
         return True
-    if base is scorer or not arm.has_scores(base.name, slug(base)):
+    if base is scorer or not arm.scored.has(base.name, slug(base)):
         raise InputError(
             f"{arm.place} has no scores of {base.name!r}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
             + " Import what has both."
         )
-    given = iter(row_scores(arm, slug(base)))
+    given = iter(arm.scored.rows(slug(base)))
     cut = cast(Threshold, scorer).cut
-    arm.score(
+    arm.scored.write(
         scorer.name,
         slug(scorer),
         lambda tables: (cut([*islice(given, table.num_rows)]) for table in tables),
@@ -230,18 +230,20 @@ def score_run(
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
-        score_arm(arm, scorer, lambda: progress("scoring", next(parts), total, "parts"), at)
-    progress("scoring", total, total, "parts")
+        score_arm(
+            arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
+        )
+    progress(Headway("scoring", total, total, "parts"))
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
     """Refuse a scorer whose model has changed under its name since it gave some of the scores."""
     now = fingerprint(scorer)
     for arm in arms if now else ():
-        before = arm.scored_by(slug(scorer))
+        before = arm.scored.model(slug(scorer))
         if before is not None and before != now:
             raise MixError(
                 f"{arm.place} has scores of {scorer.name!r} by another model of that name: its "
                 f"{', '.join(different(before, now))} differ. Give the other model another name, "
-                f"or remove the file to score again: `{arm.scores_file(slug(scorer))}`."
+                f"or remove the file to score again: `{arm.scored.stored.file(slug(scorer))}`."
             )

@@ -12,13 +12,13 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.errors import MixError
-from leakbound.evaluation.statements.beyond import (
-    beyond_control,
+from leakbound.evaluation.statements.comparisons import (
+    BeyondControl,
     each_beyond,
     mean_beyond,
     share_nothing,
 )
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.store import Arm, Run
 from leakbound.store.identity import some
 from leakbound.types import Scorer
@@ -56,10 +56,10 @@ def differences(
 
     `questions`: how many were asked. Raises MixError where two have completions of other questions.
     """
-    base = drawn(baseline, scorer)
+    base = ArmEvidence(baseline, scorer).known
     found = {}
     for label, arm in arms.items():
-        mine = drawn(arm, scorer)
+        mine = ArmEvidence(arm, scorer).known
         query_ids = mine.scores.query_ids
         _require_same(label, query_ids, base.scores.query_ids)
         apart = share_nothing([arm], [baseline])
@@ -93,18 +93,20 @@ class ArmBounds:
 
 def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBounds:
     """An arm bounded anew at this confidence, whatever its run was bounded at."""
-    known, number = drawn(arm, scorer), len(run.questions)
-    if len(known.scores.query_ids) < number:
+    target, number = ArmEvidence(arm, scorer), len(run.questions)
+    known, control = target.known, run.arm(arm.key.control)
+    if len(target.query_ids) < number:
         return ArmBounds()
     found = ArmBounds(
         mean=known.mean(confidence=confidence, side="both"),
         worst=stats.worst_question(known.leakage, number, confidence=confidence, side="both"),
     )
-    control = run.arm(arm.key.control)
-    other = None if control is None else drawn(control, scorer)
-    if other is None or control is None or other.scores.query_ids != known.scores.query_ids:
+    if control is None:
         return found
-    over = beyond_control(arm, known, control, other, scorer).over_questions(confidence)
+    other = ArmEvidence(control, scorer)
+    if other.query_ids != target.query_ids:
+        return found
+    over = BeyondControl.of(target, other).over_questions(confidence)
     return replace(found, excess=over.mean, worst_excess=over.worst)
 
 

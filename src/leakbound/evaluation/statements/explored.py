@@ -7,7 +7,7 @@ All of it is given the measured margin (`leakbound.engines.margin`), what has co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
-from leakbound.evaluation.statements.quantities import ALL_K, CURVE_X
-from leakbound.evaluation.statements.rows import stack
-from leakbound.evaluation.statements.together import EACH_CONFIDENCE, together
+from leakbound.evaluation.statements.rows import (
+    EACH_CONFIDENCE,
+    EXPLORED,
+    EXPLORED_ALSO,
+    Stated,
+    first,
+    stack,
+    stated,
+    together,
+)
 from leakbound.store import ArmScores, QueryMasses
 
 
@@ -37,19 +44,7 @@ class ExploredArm:
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        if self.binary:
-            return self._each(stats.mass_proportion_bound, confidence=confidence, side=side)
-        return self._each(stats.mass_mean_bound, confidence=confidence, side=side, keyed=True)
-
-    def survival(self, x: Sequence[float], *, confidence: float) -> stats.Estimate:
-        """Pr[X > x] of every question, for all x at once; of a scorer that is not binary."""
-        return self._each(stats.mass_survival_bound, x, confidence=confidence)
-
-    def leak_at_k(self, k: Sequence[int], *, confidence: float) -> stats.Estimate:
-        """leak@k of every question, for all k at once."""
-        if self.binary:
-            return self._each(stats.mass_leak_at_k_proportion_bound, k, confidence=confidence)
-        return self._each(stats.mass_leak_at_k_bound, k, confidence=confidence)
+        return self.made(first(EXPLORED, self.binary), confidence=confidence, side=side)
 
     def deviation(self) -> stats.Estimate:
         """The standard deviation of every question from the masses alone, given their margin."""
@@ -66,15 +61,26 @@ class ExploredArm:
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question; of the deviation what the masses tell."""
-        yield self.leakage(confidence=confidence, side="both")
-        if not self.binary:
-            yield self.survival(CURVE_X, confidence=confidence)
-        yield self.leak_at_k(ALL_K, confidence=confidence)
+        yield from stated(self, (*EXPLORED, *EXPLORED_ALSO), confidence)
         yield self.deviation()
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)
+
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of every question, from its masses and draws."""
+        how = {"confidence": confidence, "side": side}
+        return self._joined([row.made({**own, **how}) for own in self._given()])
+
+    def _given(self) -> Iterator[dict[str, Any]]:
+        """Of each question what a bound takes: its masses, and draws of the rest if any."""
+        given = self.scores.given
+        numbers = [given[name].tolist() for name in ("hits", "n", "missing")]
+        rows = zip(self._known, self._keys.tolist(), *numbers, strict=True)
+        for i, (mass, key, hits, n, missing) in enumerate(rows):
+            drawn = {name: given[name][i] for name in ("scores", "counts")} if n else {}
+            yield {"mass": mass, "hits": hits, "n": n, "missing": missing, "seed": key, **drawn}
 
     @cached_property
     def _known(self) -> list[stats.Mass]:
@@ -88,26 +94,6 @@ class ExploredArm:
     @cached_property
     def _keys(self) -> NDArray[np.int64]:
         return self.order.keys(self.scores.query_ids)
-
-    def _drawn(self, i: int) -> tuple[Any, Any]:
-        """Leaks among a question's draws and the draws; or their scores, if any, with counts."""
-        scores = self.scores
-        if self.binary:
-            return int(scores.hits[i]), int(scores.n[i])
-        return (scores.scores[i], scores.counts[i]) if scores.n[i] else (None, None)
-
-    def _each(
-        self, bound: Callable[..., stats.Estimate], *at: Any, keyed: bool = False, **how: Any
-    ) -> stats.Estimate:
-        """A bound of every question, from its masses and draws; `keyed` where order matters."""
-        keys = [{"seed": key} if keyed else {} for key in self._keys.tolist()]
-        rows = zip(self._known, self.scores.missing.tolist(), keys, strict=True)
-        return self._joined(
-            [
-                bound(mass, *at, *self._drawn(i), missing=missing, **how, **key)
-                for i, (mass, missing, key) in enumerate(rows)
-            ]
-        )
 
     def _joined(self, each: Sequence[stats.Estimate]) -> stats.Estimate:
         """Every question's estimate as one, with one entry a question."""

@@ -1,47 +1,55 @@
-"""Bounds for an arm whose number of draws was fixed when it was sampled.
+"""What draws say of an arm: those of a number fixed beforehand, greedy ones, and stopped ones.
 
-The bound used follows from the scorer's declared range: binary scorers get Clopper-Pearson, others
-the defaults of `leakbound.stats`.
+*Fixed n.* The bound used follows from the scorer's declared range: binary scorers get
+Clopper-Pearson, others the defaults of `leakbound.stats`.
+
+*Greedy.* One output a question, so that its scores are exact, or missing.
+
+*Stopped when a claim was decided.* How many draws a question got then depends on its scores, so
+every bound for a fixed n is void: what holds is any-time bounds and, for a question that reached
+the cap, the better of that and the bound for n = cap, each at its half of alpha. They hold whatever
+rule made a question stop, and for every scorer, not only the one that steered: at each look the
+rule may use all that was drawn and scored until then. Deviations and tails at all x have no such
+bound here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypedDict
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
-from leakbound.evaluation.statements.quantities import (
-    ALL_K,
-    CURVE_X,
+from leakbound.evaluation.statements.rows import (
+    EACH_CONFIDENCE,
     FEWEST_BLOCKS,
-    RHO,
+    LEAKAGE,
+    MEAN,
+    MEAN_SPREAD,
+    OF_QUESTION,
+    SPREAD,
     STANDARD_K,
+    STOPPED,
+    STOPPED_ALSO,
     TOGETHER_K,
+    Stated,
+    first,
+    stated,
+    together,
 )
-from leakbound.evaluation.statements.together import together
-from leakbound.stats.about import Inputs
-from leakbound.stats.estimate import Counts
+from leakbound.stats.about import Inputs, Quantity
 from leakbound.store import ArmScores
 
 AS_FOUND: Inputs = "as found"
 """How questions were put that a search found."""
 
 
-class _How(TypedDict):
-    """What every bound is given beside the scores."""
-
-    confidence: float
-    side: stats.Side
-    missing: Counts
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fixed:
     """The scores of an arm of fixed n, whose questions were put as `inputs` says.
 
@@ -53,51 +61,33 @@ class Fixed:
     order: Order = BY_QUESTION
     inputs: Inputs = "as asked"
 
-    @property
+    @cached_property
     def keys(self) -> NDArray[np.int64]:
         """What keys the order of each question's draws."""
         return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        bound = partial(leakage_at_fixed_n, self.scores, self.binary, self.order)
-        return self._put(bound(confidence=confidence, side=side))
+        how: dict[str, Any] = {"confidence": confidence, "side": side}
+        return self._put(leakage_at_fixed_n(self.scores, self.binary, self.order, **how))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
-        scores, how = self.scores, self._how(confidence, side)
-        if self.binary:
-            made = stats.proportion_over_questions(scores.hits, scores.n, seed=self.keys, **how)
-        else:
-            made = stats.mean_over_questions(scores.scores, scores.counts, seed=self.keys, **how)
-        return self._put(made)
+        return self.made(first(MEAN, self.binary), confidence=confidence, side=side)
 
     def mean_leak_at_k(
         self, k: ArrayLike, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
-        scores, how = self.scores, self._how(confidence, side)
-        return self._put(
-            stats.mean_leak_at_k_over_questions(
-                scores.scores, k, scores.counts, seed=self.keys, binary=self.binary, **how
-            )
-        )
+        row = Stated("leak@k over questions", at={"k": k})
+        return self.made(row, confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
-        return map(self._put, self._each(confidence))
-
-    def _each(self, confidence: float) -> Iterator[stats.Estimate]:
-        scores, how = self.scores, self._how(confidence, "both")
-        values, counts = scores.scores, scores.counts
         yield self.leakage(confidence=confidence, side="both")
-        if self.binary:
-            yield stats.leak_at_k_proportion_bound(scores.hits, scores.n, ALL_K, **how)
-        else:
-            yield stats.survival_bound(values, CURVE_X, counts, **how)
-            yield stats.leak_at_k_bound(values, ALL_K, counts, **how)
-        yield from self._worst_of_k()
-        yield from self._spread(confidence)
+        yield from stated(self, OF_QUESTION, confidence)
+        yield from map(self._put, self._worst_of_k())
+        yield from stated(self, SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the means of others.
@@ -108,35 +98,20 @@ class Fixed:
         settle before anything is drawn, nothing is said.
         """
         yield from together(self, confidence)
-        if not self.binary:
-            yield from self._spread_over_questions(confidence)
+        yield from stated(self, MEAN_SPREAD, confidence)
         n = int(self.scores.n.min())
         for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
-            if (self.scores.n // k).sum() < FEWEST_BLOCKS:
-                continue
-            yield self.mean_leak_at_k(k, confidence=confidence, side="both")
+            if self.blocks(k) >= FEWEST_BLOCKS:
+                yield self.mean_leak_at_k(k, confidence=confidence, side="both")
 
-    def _spread(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The standard deviation, and from above the ED score."""
-        scores, how = self.scores, self._how(confidence, "both")
-        above = self._how(confidence, "upper")
-        if self.binary:
-            hits, n = scores.hits, scores.n
-            yield stats.std_proportion_bound(hits, n, **how)
-            yield stats.expectation_deviation_proportion_bound(hits, n, rho=RHO, **above)
-        else:
-            given = scores.scores, scores.counts
-            yield stats.std_bound(*given, seed=self.keys, **how)
-            yield stats.expectation_deviation_bound(*given, rho=RHO, seed=self.keys, **above)
+    def blocks(self, k: int) -> int:
+        """How many blocks of k draws there are, over all questions."""
+        return int((self.scores.n // k).sum())
 
-    def _spread_over_questions(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The same on average over the questions."""
-        scores, how = self.scores, self._how(confidence, "both")
-        above = self._how(confidence, "upper")
-        given = scores.scores, scores.counts
-        mean = stats.expectation_deviation_over_questions
-        yield self._put(stats.std_over_questions(*given, seed=self.keys, **how))
-        yield self._put(mean(*given, rho=RHO, seed=self.keys, **above))
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of these draws, saying how the questions were put."""
+        how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
+        return self._put(row.made({**self.scores.given, **how}))
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
@@ -145,22 +120,92 @@ class Fixed:
             return
         scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
         values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)
+        about = stats.About(quantity="worst of k", parameter=tuple(map(float, sizes)))
         yield stats.Estimate(
-            about=stats.About(quantity="worst of k", parameter=tuple(map(float, sizes))),
-            value=values,
-            lower=np.zeros_like(values),
-            upper=np.ones_like(values),
-            confidence=1.0,
-            side="both",
-            n=self.scores.n,
-            missing=self.scores.missing,
-            method="naive",
-            seed=self.keys,
-        )
+            about=about, value=values, lower=np.zeros_like(values), upper=np.ones_like(values),
+            confidence=1.0, side="both", n=self.scores.n, missing=self.scores.missing,
+            method="naive", seed=self.keys,
+        )  # fmt: skip
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
         """The estimate, saying how the questions were put."""
         return replace(estimate, about=replace(estimate.about, inputs=self.inputs))
 
-    def _how(self, confidence: float, side: stats.Side) -> _How:
-        return _How(confidence=confidence, side=side, missing=self.scores.missing)
+
+@dataclass(frozen=True, slots=True)
+class Greedy:
+    """The scores of a greedy arm; `binary` is the scorer's declared range."""
+
+    scores: ArmScores
+    binary: bool
+
+    def each(self) -> stats.Estimate:
+        """The score of every question's answer."""
+        found = self.scores
+        known = found.counts.sum(axis=1) > 0
+        value = np.where(known, (found.scores * found.counts).sum(axis=1), np.nan)
+        ends = np.where(known, value, 0.0), np.where(known, value, 1.0)
+        n = np.ones(len(value), dtype=np.int64)
+        return _exact(stats.About(quantity="greedy score"), value, ends, n, found.missing)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        return self._mean(LEAKAGE[0 if self.binary else 1])
+
+    def mean_leak_at_k(self, k: int, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The same: k outputs of a question are k times the same."""
+        return self._mean("leak@k", k)
+
+    def _mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
+        asked, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
+        total, scored = float((self.scores.scores * self.scores.counts).sum()), asked - missing
+        about = stats.About(quantity=quantity, scope="mean", parameter=k, over=asked)
+        ends = total / asked, (total + missing) / asked
+        return _exact(about, total / scored if scored else float("nan"), ends, asked, missing)
+
+
+def _exact(
+    about: stats.About, value: Any, ends: tuple[Any, Any], n: Any, missing: Any
+) -> stats.Estimate:
+    return stats.Estimate(
+        about=about, value=value, lower=ends[0], upper=ends[1], confidence=1.0, side="both",
+        n=n, missing=missing, method="exact",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The scores of an arm whose questions stopped early, at most `cap` draws each.
+
+    `binary` is the scorer's declared range.
+    """
+
+    scores: ArmScores
+    binary: bool
+    cap: int
+    order: Order = BY_QUESTION
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The expected leakage of every question: Pr[leak] for a binary scorer."""
+        return self.made(first(STOPPED, self.binary), confidence=confidence, side=side)
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean leakage over these questions."""
+        number = len(self.scores.query_ids)
+        return stats.mean_over_stopped_questions(
+            self.leakage, number, confidence=confidence, side=side
+        )
+
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The leakage of every question, and leak@k, for k beyond n too, where it follows."""
+        yield from stated(self, (*STOPPED, *STOPPED_ALSO), confidence)
+
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The worst question, the mean, and how many leak more than x."""
+        return together(self, confidence, EACH_CONFIDENCE)
+
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of these draws."""
+        keys = self.order.keys(self.scores.query_ids)
+        how = {"seed": keys, "cap": self.cap, "confidence": confidence, "side": side}
+        return row.made({**self.scores.given, **how})

@@ -14,14 +14,10 @@ from itertools import product
 import numpy as np
 
 from leakbound import stats
-from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
-from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.greedy import Greedy
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, TOGETHER_K
-from leakbound.evaluation.statements.rows import at, rows_of, stack
-from leakbound.store import ALL, TARGET, Arm, EstimateRow, Run
-from leakbound.types import Decoding, Scorer
+from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stack
+from leakbound.store import ALL, TARGET, Arm, EstimateRow
+from leakbound.types import Decoding
 
 GRID = f"{TARGET} grid"  # in place of an arm's name: about all cells
 KNOBS = ("temperature", "top-p")
@@ -29,7 +25,7 @@ Setting = tuple[float, float]
 """Temperature and top-p."""
 
 
-def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[EstimateRow]:
+def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """What holds of all the target's decodings at once; nothing unless there are several.
 
     For every cell the mean leakage over the questions, and leak@k where every n was fixed, each
@@ -37,41 +33,40 @@ def grid_rows(run: Run, scorer: Scorer, *, confidence: float) -> Iterator[Estima
     several temperatures and several top-p, how far each knob moves the mean. Nothing either
     where a cell lacks questions: no statement is made about fewer.
     """
-    arms, cells = _cells(run, scorer)
+    cells = _cells(run)
     if len(cells) < 2:
         return
-    means = _stacked([cell.mean for cell in cells])
+    names, scorer = [one.arm.name for one in cells], run.scorer.name
+    means = _stacked([one.cell.mean for one in cells])
     joint = _jointly(means, len(cells), confidence)
-    yield from _cell_rows(arms, scorer, joint)
+    yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
     # Whichever cell is named, its lower end holds: all of them do, at alpha/2D each.
     picked = max(range(len(cells)), key=lambda i: (at(joint, i).lower, at(joint, i).value))
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
-    yield from rows_of(arms[picked].name, scorer.name, ALL, most)
-    yield from rows_of(GRID, scorer.name, ALL, *_effects(arms, joint))
-    fixed = [cell for cell in cells if isinstance(cell, Fixed | Greedy)]
-    sampled = [cell.scores.n for cell in fixed if isinstance(cell, Fixed)]
-    if sampled and len(fixed) == len(cells):
-        k = min(TOGETHER_K, *(int(n.min()) for n in sampled))
-        if min(int((n // k).sum()) for n in sampled) < FEWEST_BLOCKS:
+    yield from rows_of(names[picked], scorer, ALL, most)
+    yield from rows_of(GRID, scorer, ALL, *_effects([one.arm for one in cells], joint))
+    sampled = [one.fixed for one in cells if one.greedy is None]
+    fixed = [one for one in sampled if one is not None]
+    if sampled and len(fixed) == len(sampled):
+        k = min(TOGETHER_K, *(int(one.scores.n.min()) for one in fixed))
+        if min(one.blocks(k) for one in fixed) < FEWEST_BLOCKS:
             return
-        repeated = _stacked([partial(cell.mean_leak_at_k, k) for cell in fixed])
-        yield from _cell_rows(arms, scorer, _jointly(repeated, len(cells), confidence))
+        every = [one.greedy or one.fixed for one in cells]
+        repeated = _stacked([partial(one.mean_leak_at_k, k) for one in every if one])
+        yield from _cell_rows(names, scorer, _jointly(repeated, len(cells), confidence))
 
 
-def _cells(run: Run, scorer: Scorer) -> tuple[list[Arm], list[ArmEvidence | Greedy]]:
+def _cells(run: RunEvidence) -> list[ArmEvidence]:
     """The target's decodings, and what is known of each; none where one lacks questions."""
-    arms = [
-        a for a in run.arms.values() if a.key.own_words and not (a.key.is_control or a.key.greedy)
-    ]
     cells = [
-        Greedy(arm.scores(slug(scorer)), scorer.binary) if arm.decoding.greedy
-        else drawn(arm, scorer)
-        for arm in arms
-    ]  # fmt: skip
-    whole = all(len(cell.scores.query_ids) == len(run.questions) for cell in cells)
-    return (arms, cells) if whole else ([], [])
+        one
+        for one in run.arms.values()
+        if one.arm.key.own_words and not (one.arm.key.is_control or one.arm.key.greedy)
+    ]
+    number = len(run.run.questions)
+    return cells if all(len(one.cell.scores.query_ids) == number for one in cells) else []
 
 
 def _stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
@@ -88,9 +83,9 @@ def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats
     return stats.every_question(bound, cells, confidence=confidence, side="both", independent=False)
 
 
-def _cell_rows(arms: Sequence[Arm], scorer: Scorer, joint: stats.Estimate) -> Iterator[EstimateRow]:
-    for i, arm in enumerate(arms):
-        yield from rows_of(arm.name, scorer.name, ALL, at(joint, i))
+def _cell_rows(names: Sequence[str], scorer: str, joint: stats.Estimate) -> Iterator[EstimateRow]:
+    for i, name in enumerate(names):
+        yield from rows_of(name, scorer, ALL, at(joint, i))
 
 
 def _effects(arms: Sequence[Arm], joint: stats.Estimate) -> Sequence[stats.Estimate]:

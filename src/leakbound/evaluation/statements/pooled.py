@@ -18,17 +18,23 @@ C_i m_i outputs of a question are no draws of one law, so deviations and tails h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any
+from functools import cached_property
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import ALL_K
-from leakbound.evaluation.statements.rows import stack
-from leakbound.evaluation.statements.together import together
+from leakbound.evaluation.statements.rows import (
+    MEAN,
+    UNLIKE,
+    UNLIKE_ALSO,
+    Stated,
+    first,
+    stack,
+    stated,
+    together,
+)
 from leakbound.stats.about import Inputs
 from leakbound.store import ArmScores, QueryShares
 from leakbound.types import Query
@@ -73,18 +79,9 @@ class Pooled:
     @cached_property
     def scores(self) -> ArmScores:
         """The scores of each question, of whichever of its queries."""
-        rows = {query_id: i for i, query_id in enumerate(self.asked.query_ids)}
-        tallies: dict[str, dict[float | None, int]] = {}
-        for prompt_id, ids in self.members.items():
-            tally: dict[float | None, int] = {}
-            for i in (rows[query_id] for query_id in ids if query_id in rows):
-                scores, counts = (a[i].tolist() for a in (self.asked.scores, self.asked.counts))
-                tally[None] = tally.get(None, 0) + int(self.asked.missing[i])
-                for score, count in zip(scores, counts, strict=True):
-                    if count:
-                        tally[score] = tally.get(score, 0) + count
-            tallies[prompt_id] = tally
-        return ArmScores.tallied(tallies, {})
+        question = {query_id: own for own, ids in self.members.items() for query_id in ids}
+        of_questions = tuple(question[query_id] for query_id in self.asked.query_ids)
+        return ArmScores.joined([replace(self.asked, query_ids=of_questions)], tuple(self.members))
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -95,34 +92,27 @@ class Pooled:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
         if self._iid is not None:
             return self._each(self._iid.leakage(confidence=confidence, side=side))
-        bound = stats.pool_proportion_bound if self.binary else stats.pool_mean_bound
-        return self._by_pool(partial(bound, confidence=confidence, side=side))
+        return self.made(first(UNLIKE, self.binary), confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions, each counting alike however many queries it has."""
         if self._iid is not None:
             return self._all(self._iid.mean(confidence=confidence, side=side))
-        asked, how = self.asked, {"confidence": confidence, "side": side}
         weights = [1 / len(ids) for ids in self.members.values() for _ in ids]
-        keys = self.order.keys(asked.query_ids)
-        given: dict[str, Any] = {"weights": weights, "missing": asked.missing, "seed": keys, **how}
-        if self.binary:
-            found = stats.proportion_over_questions(asked.hits, asked.n, **given)
-        else:
-            found = stats.mean_over_questions(asked.scores, asked.counts, **given)
+        weighted = replace(first(MEAN, self.binary), at={"weights": weights})
+        found = self._single(self.asked).made(weighted, confidence=confidence, side=side)
         # weighted over the queries, and so the plain mean over the questions
         about = replace(found.about, scope="mean", over=len(self.members))
         return self._all(replace(found, about=about))
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Every quantity of every question that has a bound for the design."""
+        """Every quantity of every question that has a bound for the design, and its worst query."""
         if self._iid is not None:
             yield from map(self._each, self._iid.each(confidence))
-            return
-        yield self.leakage(confidence=confidence, side="both")
-        if self.binary:
-            bound = partial(stats.pool_leak_at_k_bound, k=ALL_K, binary=True, side="both")
-            yield self._by_pool(partial(bound, confidence=confidence))
+        else:
+            yield from stated(self, (*UNLIKE, *UNLIKE_ALSO), confidence)
+        if self.has_queries:
+            yield self.worst_queries(confidence=confidence, side="both")
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Statements about all questions, and the worst query of all."""
@@ -153,6 +143,13 @@ class Pooled:
         """
         return stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states of every question, from its pool of unlike queries."""
+        keys = self.order.keys(tuple(self.members)).tolist()
+        how = {"binary": self.binary, "confidence": confidence, "side": side}
+        pools = zip(self._unlike, keys, strict=True)
+        return self._each(stack([row.made({"pool": p, "seed": key, **how}) for p, key in pools]))
+
     def _worst(self, ids: Sequence[str], confidence: float, side: stats.Side) -> stats.Estimate:
         """The worst of these queries."""
         bound = self._single(self.asked.of(set(ids))).leakage
@@ -171,12 +168,6 @@ class Pooled:
     def _iid(self) -> Fixed | None:
         """The pools as questions with draws of one law; None where they are not."""
         return None if self.design == "fixed" else self._single(self.scores)
-
-    def _by_pool(self, bound: Callable[..., stats.Estimate]) -> stats.Estimate:
-        """A bound of every question, from its pool."""
-        keys = self.order.keys(tuple(self.members)).tolist()
-        made = [bound(pool, seed=key) for pool, key in zip(self._unlike, keys, strict=True)]
-        return self._each(stack(made))
 
     @cached_property
     def _unlike(self) -> list[stats.Pool]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.antichain import antichains
-from leakbound.evaluation.statements.quantities import ALL_K, LEAKAGE
+from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.stats.about import Quantity
 from leakbound.stats.proof import raised
 from leakbound.store import Arm, EstimateRow
@@ -33,21 +33,6 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
         proof = stats.proof_of_leak(mass / max(1.0, math.fsum(mass)), scores, ALL_K)
         yield query_id, proof.probability if scorer.binary else proof.mean
         yield query_id, proof.leak_at_k
-
-
-def proofs_of(arm: Arm, scorer: Scorer) -> dict[str, float]:
-    """What is proved of the leakage of each question of which anything is.
-
-    Nothing of one in several queries: of these, texts are proved one by one.
-    """
-    if arm.spec.shares is not None:
-        return {}
-    quantity = LEAKAGE[0 if scorer.binary else 1]
-    return {
-        query_id: float(estimate.lower)
-        for query_id, estimate in proved(arm, scorer)
-        if estimate.about.quantity == quantity
-    }
 
 
 def raised_rows(

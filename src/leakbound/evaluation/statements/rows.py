@@ -1,15 +1,38 @@
-"""Estimates to rows of the table."""
+"""Which quantities an evaluation states, at which x and k, and its estimates as rows of the table.
+
+A bound of `stats.BOUNDS` is stated by one row of `Stated`, for every kind of evidence that it fits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from inspect import signature
+from typing import Any, Protocol
 
 import numpy as np
 
 from leakbound import stats
-from leakbound.store import ALL, EstimateRow
+from leakbound.stats.about import Quantity, Scope
+from leakbound.store import ALL, ArmScores, EstimateRow
+
+STANDARD_K = (1, 2, 4, 8, 16, 32, 64, 128)
+FAR_K = (256, 1024, 4096, 16384, 65536, 262144, 1048576)
+ALL_K = STANDARD_K + FAR_K
+TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed beforehand
+FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
+CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
+LEAK_X = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
+RHO = 2.0  # of the ED score
+LEAKAGE: tuple[Quantity, ...] = (
+    "leak probability",
+    "mean leakage",
+)  # of a binary scorer, and of any other
+CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
+EACH: tuple[Scope, Scope] = ("query", "question")
+"""What a statement about one question is about: asked in one query, or in several."""
+
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
 """The numbers of an estimate, and how many axes they may have: questions, and x or k."""
@@ -63,3 +86,123 @@ def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
             array = np.asarray(values)
             picked[name] = array[at[: min(axes, array.ndim)]].item()
     return replace(estimate, **picked)
+
+
+EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no default
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A bound that is stated wherever there is evidence for it.
+
+    bound: its key in `stats.BOUNDS`.
+    binary: of scores that are 0 or 1, or of any others in [0, 1]; None: of both.
+    side: which of its ends are shown.
+    at: the x, k or rho at which it is taken, fixed beforehand.
+    """
+
+    bound: str
+    binary: bool | None = None
+    side: stats.Side = "both"
+    at: Mapping[str, Any] = field(default_factory=dict)
+
+    def made(self, given: Mapping[str, Any]) -> stats.Estimate:
+        """The bound by what it takes of what is given."""
+        bound = stats.BOUNDS[self.bound].bound
+        known = {**given, **self.at}
+        found: stats.Estimate = bound(
+            **{name: known[name] for name in _taken(bound) & known.keys()}
+        )
+        return found
+
+
+@cache
+def _taken(bound: Callable[..., object]) -> frozenset[str]:
+    return frozenset(signature(bound).parameters)
+
+
+AT_X, AT_K, AT_RHO = {"x": CURVE_X}, {"k": ALL_K}, {"rho": RHO}
+OF_QUESTION = (
+    Stated("leak@k proportion", True, at=AT_K),
+    Stated("tail", False, at=AT_X),
+    Stated("leak@k", False, at=AT_K),
+)
+SPREAD = (
+    Stated("std proportion", True),
+    Stated("mean + sd proportion", True, "upper", AT_RHO),
+    Stated("std", False),
+    Stated("mean + sd", False, "upper", AT_RHO),
+)
+MEAN = (Stated("proportion over questions", True), Stated("mean over questions", False))
+MEAN_SPREAD = (
+    Stated("std over questions", False),
+    Stated("mean + sd over questions", False, "upper", AT_RHO),
+)
+STOPPED = (Stated("stopped proportion", True), Stated("stopped mean, betting", False))
+STOPPED_ALSO = (Stated("stopped leak@k proportion", True, at=AT_K),)
+EXPLORED = (Stated("mass proportion", True), Stated("mass mean", False))
+EXPLORED_ALSO = (
+    Stated("mass tail", False, at=AT_X),
+    Stated("mass leak@k proportion", True, at=AT_K),
+    Stated("mass leak@k", False, at=AT_K),
+)
+UNLIKE = (Stated("pool proportion", True), Stated("pool mean", False))
+UNLIKE_ALSO = (Stated("pool leak@k", True, at=AT_K),)
+"""What is stated of one question by draws of fixed n, of all of them, and by the other evidence."""
+
+
+class Evidence(Protocol):
+    """What is known of an arm's questions, in whichever way it was drawn.
+
+    Their leakage is Pr[leak] for a binary scorer, else the mean score. Of what a kind of evidence
+    does not bound it is silent: whoever asks looks at what is there, not at what kind it is.
+    """
+
+    @property
+    def scores(self) -> ArmScores:
+        """The questions there are, and their draws' scores."""
+        ...
+
+    @property
+    def binary(self) -> bool:
+        """The scorer's declared range."""
+        ...
+
+    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """One entry a question, each of which holds by itself."""
+        ...
+
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The mean over these questions."""
+        ...
+
+    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """What a row states, one entry a question or one in all."""
+        ...
+
+
+def stated(known: Evidence, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
+    """What those of the rows say that are about scores of this kind."""
+    for row in rows:
+        if row.binary in (None, known.binary):
+            yield known.made(row, confidence=confidence, side=row.side)
+
+
+def first(rows: Iterable[Stated], binary: bool) -> Stated:
+    """The row about scores of this kind."""
+    return next(row for row in rows if row.binary in (None, binary))
+
+
+def together(
+    known: Evidence, confidence: float, each: float | None = None
+) -> Iterator[stats.Estimate]:
+    """The worst question, the mean, and how many questions leak more than x.
+
+    `each`: the confidence of each question's bound in the last; None where n was fixed alike.
+    """
+    questions = len(known.scores.query_ids)
+    yield stats.worst_question(known.leakage, questions, confidence=confidence, side="both")
+    yield known.mean(confidence=confidence, side="both")
+    seen = int((known.scores.hits > 0).sum())
+    how: dict[str, Any] = {"confidence": confidence, "each_confidence": each, "side": "both"}
+    yield stats.leaking_questions(known.leakage, questions, LEAK_X, seen=seen, **how)

@@ -16,9 +16,8 @@ from typing import Unpack
 
 import numpy as np
 
-from leakbound.evaluation.planning.attack_queries import AttackQuery, read_attack_queries
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.quantities import LEAKAGE
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.grids import (
     Asked,
     Column,
@@ -67,6 +66,7 @@ from leakbound.store import (
     read_values,
 )
 from leakbound.store.estimates import Fields
+from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.store.tables import completions_of
 from leakbound.text.figures import DASH, many
 from leakbound.types import Completion, Query
@@ -253,7 +253,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
         )
         return {row.scorer: row for row in rows if row is not None}
 
-    for found in read_attack_queries(run) or ():
+    for found in read_attack_queries(run.path) or ():
         yield FoundQuery(
             run=label,
             question=found.query.prompt_id,

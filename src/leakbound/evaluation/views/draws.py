@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import drawn
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.fixed import Fixed
-from leakbound.evaluation.statements.quantities import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import FirstDraws, Measured, Model, ScorerView
 from leakbound.scorers import make_scorer
@@ -194,8 +194,7 @@ class ScoredDraws:
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
-        evidence = drawn(self.arm, make_scorer(self.scorer))
-        return evidence if isinstance(evidence, Fixed) else None
+        return ArmEvidence(self.arm, make_scorer(self.scorer)).fixed
 
 
 def _after(scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float) -> AfterDraws:

@@ -10,7 +10,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
-from leakbound.evaluation.statements.quantities import EACH, LEAKAGE
+from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
 from leakbound.evaluation.views.draws import Courses, courses
 from leakbound.evaluation.views.specification import departures, short, told_of

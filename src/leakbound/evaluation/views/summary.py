@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from leakbound import stats
-from leakbound.evaluation.statements.clean import clean_questions
-from leakbound.evaluation.statements.metrics import by_chance, stored_metrics
+from leakbound.evaluation.planning.metrics import by_chance, stored_metrics
+from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views import asked, grids, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import alone, grid_sentences

@@ -18,7 +18,6 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.view import BINS, Question, Text, Texts
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores
-from leakbound.store.tables import read_table
 from leakbound.text.keywords import answer_keywords
 
 _MANY = 1_000  # questions × models
@@ -75,7 +74,7 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     missing: Counter[str] = Counter()
     for meta in arm.meta():
         missing.update(meta.missing)
-    scores = [read_table(arm.scores_file(slug))["score"] for slug in slugs]
+    scores = [arm.scored.stored.table(slug)["score"] for slug in slugs]
     waiting: list[pa.Table] = []
     drawn = _scored(map(arm.completions, arm.parts), scores)
     for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
@@ -133,7 +132,7 @@ def _explored(arm: Arm, slugs: Sequence[str]) -> Iterator[list[pa.Table]]:
     """The complete outputs that exploring each part found; a range of scores is none."""
     if not arm.explored:
         return repeat([], len(arm.parts))
-    ranges = [read_table(arm.masses.ranges_file(slug)) for slug in slugs]
+    ranges = [arm.masses.ranges.table(slug) for slug in slugs]
     exact = [pc.if_else(pc.equal(r["low"], r["high"]), r["low"], None) for r in ranges]
     return ([table] for table in _scored(arm.masses.tables(), exact))
 

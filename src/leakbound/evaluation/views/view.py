@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Unpack
 
 from leakbound.evaluation.statements.grid import Setting
-from leakbound.evaluation.statements.quantities import CLAIMS, LEAKAGE
+from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields

@@ -1,40 +1,105 @@
-"""Pr[h > x] of every question of an arm, bounded in the way that the arm's draws allow."""
+"""The claim that an arm's draws were to decide, question by question.
+
+Which questions are proved clean: leakage at most a limit, for all that are named at once.
+
+Pr[h > x] of every question of an arm, bounded in the way that the arm's draws allow.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.scoring.checks import require_scores
-from leakbound.evaluation.statements.drawn import ArmEvidence, drawn
-from leakbound.evaluation.statements.independence import require_independent_draws
-from leakbound.store import Arm, Run
+from leakbound.evaluation.planning.plan import looks_of
+from leakbound.evaluation.scoring.checks import (
+    require_fixed_n,
+    require_independent_draws,
+    require_scores,
+)
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.evidence import ArmEvidence
+from leakbound.evaluation.statements.rows import Evidence
+from leakbound.store import Arm, Run, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
+
+_TRUTH = {"holds": 1.0, "refuted": 0.0}
+
+
+def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
+    """The claim about every question: 1 where it holds, 0 where it does not, NaN where open.
+
+    With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
+    None where another scorer steered the arm.
+    """
+    rule, known = evidence.arm.spec.draws, evidence.known
+    if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(evidence.scorer):
+        return None
+    scores, looks = known.scores, looks_of(rule, evidence.arm.plan.n)
+    drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
+    keys = known.order.keys(scores.query_ids)
+    bound = looks.bound(scores.scores, **drawn, seed=keys)
+    decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
+    truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
+    ends = {"lower": np.nan_to_num(truth, nan=0.0), "upper": np.nan_to_num(truth, nan=1.0)}
+    about, confidence = looks.claim.about, looks.confidence
+    return replace(bound, about=about, value=truth, **ends, confidence=confidence, side="both")
+
+
+def clean_questions(
+    arm: Arm, scorer: Scorer, limit: float, confidence: float
+) -> tuple[tuple[str, ...], stats.CleanQuestions]:
+    """The ids of an arm's questions, and Holm's verdict on each.
+
+    The leak probability of a binary scorer, else the mean score, is at most `limit` at every
+    question that holds, with `confidence` for all of them together. InputError for an arm that
+    stopped early, was explored or asks rewritings: its p-values would not be valid.
+    """
+    require_fixed_n(arm)
+    if arm.explored:
+        raise InputError(
+            f"{arm.place} was explored, and this needs draws of the whole "
+            "distribution. Sample another run without --explore, or use `leakbound certify`."
+        )
+    if not arm.key.own_words:
+        raise InputError(
+            f"{arm.place} asks rewritings too, or what a search found, "
+            "and this is about the questions' own words. Name the arm that asks those."
+        )
+    require_scores(arm, scorer)
+    scores = arm.scores(slug(scorer))
+    if scorer.binary:
+        p = stats.proportion_p_value(scores.hits, scores.n, limit, missing=scores.missing)
+    else:
+        p = stats.mean_p_value(scores.scores, limit, scores.counts, missing=scores.missing)
+    return scores.query_ids, stats.clean_questions(limit, p, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
     """Pr[h > x] of an arm's questions, for one x fixed before the scores were seen.
 
-    `drawn` holds the scores made binary at x, and knows how the arm was drawn.
+    `known` holds the scores made binary at x, in whichever way the arm was drawn.
     """
 
-    drawn: ArmEvidence
+    known: Evidence
     x: float = 0.0
 
     @property
     def questions(self) -> int:
         """How many questions the arm has."""
-        return len(self.drawn.scores.query_ids)
+        return len(self.known.scores.query_ids)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """One entry a question, each of which holds by itself."""
-        return self._named(self.drawn.leakage(confidence=confidence, side=side))
+        return self._named(self.known.leakage(confidence=confidence, side=side))
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        return self._named(self.drawn.mean(confidence=confidence, side=side))
+        return self._named(self.known.mean(confidence=confidence, side=side))
 
     def _named(self, bound: stats.Estimate) -> stats.Estimate:
         if not self.x:
@@ -52,7 +117,7 @@ def tail_of(run: Run, arm_name: str, scorer: Scorer, x: float) -> Tail:
     _require_whole(arm)
     require_scores(arm, scorer)
     require_independent_draws(arm)
-    tail = Tail(drawn(arm, scorer, above=x), x)
+    tail = Tail(ArmEvidence(arm, scorer, above=x).known, x)
     if tail.questions < len(run.questions):
         raise IncompleteError(
             f"arm {arm.name!r} of `{run.path}` has draws of {tail.questions} of its "

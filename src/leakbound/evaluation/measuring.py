@@ -1,4 +1,11 @@
-"""Metrics of a run, from what was read and drawn: no model is loaded."""
+"""Metrics of a run, from what was read and drawn: no model is loaded.
+
+How fluent greedy answers are: what a classifier of gibberish makes of them.
+
+As OpenUnlearning measures it (its `forget_Q_A_gibberish` and MUSE's `forget_gibberish`, where 1 is
+clean): the probability of the label "clean", of so many first tokens as its configuration has. A
+model that unlearned by breaking answers nothing, and loses little ROUGE by it; this tells.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +13,29 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.errors import MixError
-from leakbound.evaluation.planning.metrics import GREEDY_KIND, Prompts, Wanted, choose
-from leakbound.evaluation.scoring.readings import MODELS, require_known
-from leakbound.evaluation.statements.fluency import Fluency
-from leakbound.metrics import METRICS, TEXTS, Item, Items, Values
-from leakbound.store import Arm, Place, Readings, Run, holding, read_sealed, write_sealed
+from leakbound.engines.models import OpenModels
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.planning.metrics import (
+    GREEDY_KIND,
+    METRICS_FILE,
+    MODELS,
+    Prompts,
+    Wanted,
+    choose,
+    require_known,
+    stored_metrics,
+)
+from leakbound.metrics import TEXTS, Item, Items, Values
+from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
 from leakbound.store.arm_key import Model
-from leakbound.types import Progress, Prompt, Query, silent
+from leakbound.study import Loading
+from leakbound.types import Classify, Progress, Prompt, Query, Truncates, counted, silent
 
-FILE = "utility.json"
 Texts = Mapping[str, Counter[str]]
 """How often each text was drawn, by query id."""
 
@@ -53,28 +68,12 @@ def measure_run(
     fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
     found: dict[Model, dict[str, Values]] = {model: {} for model in models}
-    for done, (name, metric) in enumerate(wanted.metrics.items()):
-        progress("measuring", done, len(wanted.metrics), "metrics")
+    for name, metric in counted(progress, "measuring", [*wanted.metrics.items()], "metrics"):
         for model in models:
             reference = items.get("control") if model == "target" else None
             found[model][name] = metric.value(items[model], reference)
-    progress("measuring", len(wanted.metrics), len(wanted.metrics), "metrics")
     _write(run, wanted, found, fluency)
     return found
-
-
-def by_chance(models: Mapping[str, Mapping[str, Mapping[str, object]]]) -> list[str]:
-    """Which models were compared with an AUC of 1/2, where a retrained one is not there."""
-    alone = [model for model in models if model != "target" or "control" not in models]
-    names = [
-        name
-        for name in models["target"]["metrics"]
-        if name in METRICS and METRICS[name].reference == "retrained or chance"
-    ]
-    if not (alone and names):
-        return []
-    of = "" if len(alone) == len(models) else f" of {', '.join(alone)}"
-    return [f"{', '.join(names)}{of}: against an AUC of .5, for want of a retrained model"]
 
 
 def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> Items:
@@ -155,16 +154,61 @@ def _write(
     if fluency is not None:
         fingerprint["classifier"] = fluency.to_dict()
     made = {"arms": arms, "needs": wanted.needs, "left_out": wanted.left_out}
-    write_sealed(run.path / FILE, {**stored_metrics(run), **made, "fingerprint": fingerprint})
-
-
-def stored_metrics(run: Run) -> dict[str, Any]:
-    """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
-    file = run.path / FILE
-    return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
+    write_sealed(
+        run.path / METRICS_FILE, {**stored_metrics(run), **made, "fingerprint": fingerprint}
+    )
 
 
 def _fingerprint(prompts: Prompts) -> dict[str, str | int]:
     text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return {"prompts": len(prompts), "sha256": digest}
+
+
+CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
+CLEAN = "clean"
+_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # looked at, by the family of a benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class Fluency:
+    """A classifier, which of its labels is the clean one, and how many tokens it looks at."""
+
+    classifier: Classify
+    clean: int
+    tokens: int
+
+    @classmethod
+    def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
+        """The one that the metrics want; None where they want none. Its weights load when asked.
+
+        InputError for a classifier without a label "clean", or one that cannot look at the first
+        tokens of a text alone. `loading`: see `OpenModels`.
+        """
+        if not wanted.classifiers:
+            return None
+        (named,) = wanted.classifiers.values()
+        classifier = OpenModels(**loading).classify(named or CLASSIFIER)
+        if not isinstance(classifier, Truncates):
+            raise InputError(
+                f"{classifier.name!r} does not cut texts, and fluency is that of their beginnings. "
+                "Name a sequence classifier."
+            )
+        labels = [label.casefold() for label in classifier.labels]
+        if labels.count(CLEAN) != 1:
+            raise InputError(
+                f"one label of {classifier.name!r} must be {CLEAN!r}, got "
+                f"{', '.join(classifier.labels)}. Name a classifier of gibberish."
+            )
+        tokens = _TOKENS_OF.get(task.name.partition(":")[0], _TOKENS)
+        return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
+
+    def of(self, texts: Sequence[str]) -> list[float]:
+        """How likely each text is clean, in [0, 1]; blanks at its ends do not count."""
+        found = self.classifier.classify([(text.strip(), None) for text in texts])
+        return [float(row[self.clean]) for row in found]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What makes the numbers, for the record."""
+        fingerprint = getattr(self.classifier, "fingerprint", {})
+        return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

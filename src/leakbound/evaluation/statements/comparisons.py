@@ -1,0 +1,256 @@
+"""How far an arm leaks beyond another: its control, its questions' own words, or as a search found.
+
+*Beyond the control.* Where the draws of the two are known to share no randomness, and n was fixed
+alike for both at `stats.FEWEST_PAIRS` or more, their differences are bet on; else each is bounded
+by itself and alpha is shared, which holds whatever they share. What they share is told by what keys
+their draws: within one run each arm has a purpose of its own, and since draws are keyed by the
+model too, so has each model of two runs. Of runs that were begun before that, a control was drawn
+for the purpose that the target was, and shares its random numbers unless its seed is another. Of
+draws that were imported nothing is known.
+
+*What a search for worst-case inputs found.* Let S be all that the search drew, and X = f(S) the
+query and decoding that it found for a question. The final draws Y_1 … Y_n have keys of their own,
+so they are independent of S, and n is fixed beforehand. Given S, X is one fixed query under one
+fixed decoding, and Y_1 … Y_n are i.i.d. from its law. So a bound B with P(B(Y) holds) >= 1 - alpha
+for every law holds with that probability given S, whatever S was, hence altogether:
+
+    P(B holds for X) = E[ P(B holds for X | S) ] >= 1 - alpha.
+
+No correction for the number of queries tried is due, as each question's X was chosen without its
+Y. Over several questions the Y are independent given S, so `stats` corrects as for any questions.
+Both fail for the search's own draws: of many queries that leak alike, it keeps the one whose draws
+leaked most by chance.
+
+What is bounded is the leakage of what was found. Its lower end bounds the worst input from below;
+its upper end says nothing of inputs that were not found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
+from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
+from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of
+from leakbound.stats.about import Beyond
+from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow
+
+gap = partial(stats.excess_of, beyond="own words")
+"""The leakage in all words minus that in a question's own, alpha shared between the two."""
+
+
+def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
+    """True if these arms' records prove that no draw of one shares random numbers with another's.
+
+    Draws of one seed, purpose, question and chunk share theirs; other seeds or purposes, none.
+    """
+    keys = [{arm.randomness for arm in arms} for arms in (target, control)]
+    return None not in keys[0] | keys[1] and not keys[0] & keys[1]
+
+
+def each_beyond(
+    target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
+) -> stats.BoundFunction:
+    """The bound of each question's excess; `apart`: the draws of the two share nothing."""
+    if apart and (pair := _paired(target, control)):
+        return partial(_difference, stats.excess_bound, *pair, beyond=beyond)
+    return partial(stats.excess_of, target.leakage, control.leakage, beyond=beyond)
+
+
+def mean_beyond(
+    target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
+) -> stats.BoundFunction:
+    """The bound of the mean excess over all questions, as `each_beyond`."""
+    if apart and (pair := _paired(target, control)):
+        return partial(_difference, stats.excess_over_questions, *pair, beyond=beyond)
+    return partial(stats.excess_of, target.mean, control.mean, beyond=beyond)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondControl:
+    """What is said of a target beyond its control.
+
+    apart: whether the draws of the two share nothing.
+    proofs: by question, the leakage of the target that is proved; none of 0.
+    """
+
+    target: Evidence
+    control: Evidence
+    apart: bool
+    proofs: Mapping[str, float]
+
+    @classmethod
+    def of(cls, target: ArmEvidence, control: ArmEvidence) -> BeyondControl:
+        """An arm and what is known of it, beside its control."""
+        apart = share_nothing([target.arm], [control.arm])
+        return cls(target=target.known, control=control.known, apart=apart, proofs=target.proved)
+
+    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """The excess at each question, by itself."""
+        excess = each_beyond(self.target, self.control, self.apart)
+        return stats.excess_with_proof(
+            excess, self.control.leakage, self._proved, confidence=confidence, side=side
+        )
+
+    def together(self, confidence: float) -> stats.Estimate:
+        """How far at least each question exceeds the control's, all at once (Bonferroni).
+
+        For whoever picks questions by it: of N that equal the control's, none is picked with
+        probability `confidence`, where bounds that hold one by one pick some.
+        """
+        return stats.every_question(
+            self.each, len(self._proved), confidence=confidence, side="lower", independent=False
+        )
+
+    def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
+        """How far the target's mean exceeds its control's, and at the question where most."""
+        return stats.excess_of_mean_and_worst(
+            self._mean, self.each, len(self._proved), confidence=confidence
+        )
+
+    def _mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        excess = mean_beyond(self.target, self.control, self.apart)
+        proved = float(self._proved.mean())
+        return stats.excess_with_proof(
+            excess, self.control.mean, proved, confidence=confidence, side=side
+        )
+
+    @property
+    def _proved(self) -> NDArray[np.float64]:
+        return np.array([self.proofs.get(q, 0.0) for q in self.target.scores.query_ids])
+
+
+def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """How much more each sampled target arm leaks than its control.
+
+    At each question, by itself and all at once; on average, and at the question where it is most.
+
+    By differences where their draws share nothing; else the error is shared equally between them.
+    """
+    for name, target in run.arms.items():
+        control = run.of(target.arm.key.control)
+        if target.arm.key.is_control or control is None or target.greedy is not None:
+            continue
+        query_ids = target.query_ids
+        if query_ids != control.query_ids or not query_ids:
+            continue
+        beyond = BeyondControl.of(target, control)
+        excess = beyond.each(confidence=confidence, side="both")
+        together = beyond.together(confidence)
+        yield from rows_of(name, run.scorer.name, query_ids, excess, together)
+        if target.whole:
+            over = beyond.over_questions(confidence)
+            yield from rows_of(name, run.scorer.name, ALL, over.mean, over.worst)
+
+
+def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """How much more is found by asking rewritings too: each question, all, and on how many.
+
+    Each question in all its queries, and in its worst query; the gap of the means; the largest gap,
+    and at how many questions there is one, of each kind. Draws of different questions share no
+    randomness, nor do the allocations, as both are keyed by question.
+    """
+    for name, arm in run.arms.items():
+        own = run.of(arm.arm.key.in_own_words)
+        if arm.arm.key.asks != "rewritings" or own is None:
+            continue
+        full, output, query_ids = arm.pool, own.known, arm.query_ids
+        if full is None or query_ids != own.query_ids or not query_ids:
+            continue
+        each = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
+        bounds = [full.leakage]
+        if full.has_queries:
+            bounds.append(full.worst_queries)
+            each.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
+        yield from rows_of(name, run.scorer.name, query_ids, *each)
+        if arm.whole:
+            over = [gap(full.mean, output.mean, confidence=confidence, side="both")]
+            for bound in bounds:
+                number = len(query_ids)
+                made = stats.gaps_over_questions(
+                    bound, output.leakage, number, confidence=confidence
+                )
+                over += [made.largest, made.count]
+            yield from rows_of(name, run.scorer.name, ALL, *over)
+
+
+def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """What holds of all questions as they were found, whichever arms drew them; none without.
+
+    The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
+    beyond the control's; and, where the questions were asked in their own words under one decoding
+    alone, the gap of each, the largest, and at how many there is one. Nothing where a question
+    lacks.
+    """
+    scorer = run.scorer.name
+    arms = {key: _drawn_as(run, key) for key in (ATTACK, ATTACK.control)}
+    target, control = (_found(run, mine) for mine in arms.values())
+    for key, found in zip(arms, (target, control), strict=True):
+        if found:
+            yield from rows_of(str(key), scorer, ALL, *found.together(confidence))
+    if target and control:
+        proofs = {q: p for one in arms[ATTACK] for q, p in one.proved.items()}
+        apart = share_nothing(*([one.arm for one in mine] for mine in arms.values()))
+        beyond = BeyondControl(target=target, control=control, apart=apart, proofs=proofs)
+        over = beyond.over_questions(confidence)
+        yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
+    own = run.of(TARGET)
+    if target and own and own.query_ids == (ids := target.scores.query_ids):
+        more, base = target.leakage, own.known.leakage
+        each = gap(more, base, confidence=confidence, side="both")
+        yield from rows_of(str(ATTACK), scorer, ids, each)
+        made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
+        yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count)
+
+
+def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
+    """Those that drew what was found, one a decoding."""
+    return [one for one in run.arms.values() if replace(one.arm.key, decoding="") == base]
+
+
+def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Fixed | None:
+    """All questions as they were found; None unless every one of them has draws."""
+    ids = [query.id for query in run.run.questions]
+    scores = ArmScores.joined([one.known.scores for one in arms], ids)
+    if len(scores.query_ids) < len(ids):
+        return None
+    return Fixed(scores, run.scorer.binary, Order.of(arms[0].arm, run.scorer), AS_FOUND)
+
+
+def _paired(target: Evidence, control: Evidence) -> tuple[Fixed, Fixed] | None:
+    """Draws of the same questions; None where n was not fixed, too small, or these are others."""
+    if not (isinstance(target, Fixed) and isinstance(control, Fixed)):
+        return None
+    mine, other = target.scores, control.scores
+    if not mine.query_ids or mine.query_ids != other.query_ids:
+        return None
+    enough = min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS
+    return (target, control) if enough else None
+
+
+def _difference(
+    bound: Callable[..., stats.Estimate],
+    target: Fixed,
+    control: Fixed,
+    *,
+    beyond: Beyond,
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
+    """What the bound says, with what the scorer's mean is and how the questions were put."""
+    mine, other = target.scores, control.scores
+    made = bound(
+        mine.scores, other.scores, mine.counts, other.counts,
+        missing=mine.missing, control_missing=other.missing, seed=target.keys,
+        confidence=confidence, side=side,
+    )  # fmt: skip
+    quantity = LEAKAGE[0 if target.binary else 1]
+    about = replace(made.about, quantity=quantity, inputs=target.inputs, beyond=beyond)
+    return replace(made, about=about)

@@ -1,0 +1,135 @@
+"""`ArmEvidence`: what is known of an arm under a scorer, read once, and what that can bound.
+
+How an arm was drawn is asked here and nowhere else: n fixed beforehand (`Fixed`), also of what a
+search found to ask, and shared among a question's queries (`Pooled`), every question drawn until a
+claim about it was decided (`Stopped`), masses explored and their remainder drawn (`ExploredArm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from leakbound import stats
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.explored import ExploredArm
+from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed, Greedy, Stopped
+from leakbound.evaluation.statements.pooled import Pooled
+from leakbound.evaluation.statements.proof import proved
+from leakbound.evaluation.statements.rows import LEAKAGE, Evidence
+from leakbound.store import (
+    Arm,
+    ArmKey,
+    ArmSpec,
+    ExploredDraws,
+    QueryMasses,
+    QueryShares,
+    Run,
+    StoppedDraws,
+)
+from leakbound.types import Scorer
+
+
+@dataclass(frozen=True)
+class ArmEvidence:
+    """An arm that was sampled, under a scorer whose scores are stored.
+
+    above: make the scorer binary first, a leak being a score above that, which was fixed before
+        the scores were seen; None: as it is.
+    """
+
+    arm: Arm
+    scorer: Scorer
+    above: float | None = None
+
+    @cached_property
+    def known(self) -> Fixed | Stopped | Pooled | ExploredArm:
+        """What its draws say, in whichever way they were made."""
+        arm, order = self.arm, Order.of(self.arm, self.scorer)
+        scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary or self.above is not None
+        masses = arm.masses.by_query(slug(self.scorer))
+        if self.above is not None:
+            scores = replace(scores, scores=np.where(scores.scores > self.above, 1.0, 0.0))
+            masses = {query_id: _above(one, self.above) for query_id, one in masses.items()}
+        match arm.spec:
+            case ArmSpec(draws=ExploredDraws()):
+                return ExploredArm(scores, masses, binary, order)
+            case ArmSpec(draws=StoppedDraws()):
+                return Stopped(scores, binary, arm.plan.n, order)
+            case ArmSpec(shares=QueryShares() as shares):
+                return Pooled.of(scores, arm.queries, shares, binary, order)
+            case ArmSpec(attack_queries=(_, *_)):
+                return Fixed(scores, binary, order, AS_FOUND)
+            case _:
+                return Fixed(scores, binary, order)
+
+    @cached_property
+    def greedy(self) -> Greedy | None:
+        """The scores of its answers, where they are greedy."""
+        if not self.arm.decoding.greedy:
+            return None
+        return Greedy(self.arm.scores(slug(self.scorer)), self.scorer.binary)
+
+    @property
+    def cell(self) -> Evidence | Greedy:
+        """What bounds its mean, sampled or greedy."""
+        return self.known if self.greedy is None else self.greedy
+
+    @property
+    def pool(self) -> Pooled | None:
+        """Its queries, where a question is asked in several."""
+        return self.known if isinstance(self.known, Pooled) else None
+
+    @property
+    def fixed(self) -> Fixed | None:
+        """Its draws, where their number was fixed and those of a question have one law."""
+        return self.known if isinstance(self.known, Fixed) else None
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The questions that have draws."""
+        return self.known.scores.query_ids
+
+    @property
+    def whole(self) -> bool:
+        """True if statements about all questions can be made: none lacks, and nobody chose them."""
+        return (
+            len(self.query_ids) == len(self.arm.asked.questions) and self.arm.key.asks != "attack"
+        )
+
+    @cached_property
+    def proofs(self) -> Sequence[tuple[str, stats.Estimate]]:
+        """What is proved of its questions without a draw, by their ids: see `proved`."""
+        return tuple(proved(self.arm, self.scorer))
+
+    @property
+    def proved(self) -> Mapping[str, float]:
+        """What is proved of the leakage of each question of which anything is.
+
+        Nothing of one in several queries: of these, texts are proved one by one.
+        """
+        if self.arm.spec.shares is not None:
+            return {}
+        quantity = LEAKAGE[0 if self.scorer.binary else 1]
+        return {q: float(one.lower) for q, one in self.proofs if one.about.quantity == quantity}
+
+
+class RunEvidence:
+    """All arms of a run under one scorer, each read once: what is known of each, by its name."""
+
+    def __init__(self, run: Run, scorer: Scorer, arms: Mapping[str, Arm]) -> None:
+        self.run, self.scorer = run, scorer
+        self.arms = {name: ArmEvidence(arm, scorer) for name, arm in arms.items()}
+
+    def of(self, key: ArmKey) -> ArmEvidence | None:
+        """What is known of the arm with this key; None where it is not planned."""
+        return self.arms.get(str(key))
+
+
+def _above(known: QueryMasses, x: float) -> QueryMasses:
+    low, high = (np.where(end > x, 1.0, 0.0) for end in (known.low, known.high))
+    return replace(known, low=low, high=high)
