@@ -7,11 +7,18 @@ group `leakbound.benchmarks`.
 
 from __future__ import annotations
 
-from leakbound.benchmarks.benchmark import Benchmark as Benchmark
-from leakbound.benchmarks.benchmark import Loaded as Loaded
-from leakbound.benchmarks.catalogue import BENCHMARKS as BENCHMARKS
-from leakbound.benchmarks.catalogue import load_benchmark as load_benchmark
-from leakbound.benchmarks.catalogue import with_rewritings as with_rewritings
-from leakbound.benchmarks.corpora import load_corpus as load_corpus
-from leakbound.benchmarks.profiles import PROFILES as PROFILES
-from leakbound.benchmarks.profiles import Profile as Profile
+from leakbound.benchmarks.benchmark import Benchmark, Loaded
+from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark, with_rewritings
+from leakbound.benchmarks.corpora import load_corpus
+from leakbound.benchmarks.profiles import PROFILES, Profile
+
+__all__ = [
+    "BENCHMARKS",
+    "PROFILES",
+    "Benchmark",
+    "Loaded",
+    "Profile",
+    "load_benchmark",
+    "load_corpus",
+    "with_rewritings",
+]
