@@ -12,23 +12,16 @@ import torch
 from transformers import MambaConfig, MambaForCausalLM
 
 from leakbound.engines.embedding import SentenceEmbedder, TransformersEmbedder
-from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
 
 TEXTS = ["who wrote red", "sea", "who wrote blue sky", "Ann"]
 PLAIN = Prompting(template="Question: {question} Answer: ")
 
 
-def loaded(model: Any = None, context: int | None = 128) -> LoadedModel:
-    tokenizer = tiny_tokenizer()
-    model = model or tiny_llama(len(tokenizer))
-    return LoadedModel(model, tokenizer, frozenset([2]), context, {"weights": "tiny"})
-
-
 def test_the_mean_is_over_the_questions_own_tokens() -> None:
-    model = loaded()
+    model = tiny_loaded()
     found = TransformersEmbedder(model, PLAIN, batch_size=3).embed(TEXTS)
     assert found.shape == (4, 16)
     assert found.dtype == np.float32
@@ -44,19 +37,19 @@ def test_texts_are_apart_in_a_batch_of_another_family() -> None:
     config = MambaConfig(vocab_size=len(tiny_tokenizer()), hidden_size=16, num_hidden_layers=1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = loaded(MambaForCausalLM(config).eval(), None)
+        model = tiny_loaded(MambaForCausalLM(config).eval(), None)
     together = TransformersEmbedder(model, PLAIN).embed(TEXTS)
     alone = TransformersEmbedder(model, PLAIN, batch_size=1).embed(TEXTS)
     np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6)
 
 
 def test_half_precision_weights_give_single_precision_vectors() -> None:
-    model = loaded(tiny_llama(len(tiny_tokenizer())).to(torch.bfloat16))
+    model = tiny_loaded(tiny_llama(len(tiny_tokenizer())).to(torch.bfloat16))
     assert TransformersEmbedder(model, PLAIN).embed(TEXTS).dtype == np.float32
 
 
 def test_a_text_longer_than_the_context_is_refused() -> None:
-    fits = TransformersEmbedder(loaded(context=4), PLAIN)
+    fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
     assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
     with pytest.raises(InputError, match=r"1 to 4 tokens .* got 4 after 1: 'who wrote red sky'"):
         fits.embed(["who wrote red sky"])
