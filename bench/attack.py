@@ -12,7 +12,6 @@ winners' own proofs included; seconds are of the processor, for all of `evaluate
 
 from __future__ import annotations
 
-import argparse
 import math
 import shutil
 import time
@@ -23,7 +22,7 @@ from pathlib import Path
 import torch
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation import evaluate
@@ -34,6 +33,7 @@ from leakbound.store import Run
 from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.study import Attack
 from leakbound.types import Prompt, Proving
+from runner import MODELS, demo_models, options
 
 SCORER = "keyword:require=all"
 DRAWS = 256  # of each question in its own words, and of what is found
@@ -86,20 +86,19 @@ def compare(runs: Mapping[str, Run], engine: TransformersEngine, most: int) -> N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--of", default="NPO")
-    parser.add_argument("--questions", type=int, default=6)
-    parser.add_argument("--budget", type=int, default=500)
-    parser.add_argument("--long", type=int, default=2000)
-    parser.add_argument("--out", type=Path, default=Path("build/attack"))
-    args = parser.parse_args()
+    args = options(
+        __doc__,
+        models=MODELS,
+        of="NPO",
+        questions=6,
+        budget=500,
+        long=2000,
+        out=Path("build/attack"),
+    )
     torch.set_num_threads(1)
     shutil.rmtree(args.out, ignore_errors=True)
-    trained = train_models(
-        args.models, load_benchmark(BENCHMARK), Clock(args.models.parent / "phases.json")
-    )
-    where, task = str(trained[args.of]), load_benchmark(BENCHMARK, limit=args.questions)
+    where = str(demo_models(args.models)[args.of])
+    task = load_benchmark(BENCHMARK, limit=args.questions)
     how = {"prompting": Prompting(template=task.template), "device": "cpu"}
     engine = TransformersEngine.open(where, **how)
     alone = DrawsAlone.open(where, **how)

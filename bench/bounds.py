@@ -1,16 +1,18 @@
 """Bounds beside the papers' package: time, tightness, and where its deviation bound fails.
 
     python bench/bounds.py [--json FILE] [--trials N] [--rounds N]
+    python bench/bounds.py --statements [--json FILE]
 
 One process, one core, CPU time. The comparison with conbo 0.1.1 needs it installed next to
 leakbound; it pins statsmodels, hence a virtual environment of its own:
 `pip install conbo==0.1.1 'scipy<1.16'`.
+
+With --statements instead every statement about a data set, from as many unlike scores. Nothing is
+warm: Berk-Jones tables are made once for each (n, alpha), in the row that first needs them.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import time
@@ -23,7 +25,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from leakbound.stats import leak_at_k_bound, mean_bound, proportion_bound, std_bound, survival_bound
+from leakbound.stats import (
+    Estimate,
+    clean_questions,
+    every_question,
+    excess,
+    joint,
+    judged_bound,
+    leak_at_k_bound,
+    leaking_questions,
+    mean_bound,
+    mean_leak_at_k_over_questions,
+    mean_over_questions,
+    mean_over_stopped_questions,
+    mean_p_value,
+    proportion_bound,
+    proportion_over_questions,
+    proportion_p_value,
+    std_bound,
+    survival_bound,
+    worst_question,
+)
+from runner import keep, markdown, options
 
 try:
     import conbo
@@ -144,40 +167,77 @@ def tails(trials: int) -> Table:
     return rows
 
 
-def markdown(rows: Table) -> str:
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-    lines += [" | ".join(cell(row.get(column)) for column in columns) for row in rows]
-    return "\n".join(f"| {line} |" for line in lines)
+def draws(seed: int) -> np.ndarray:
+    """Scores of unlike questions, most of them low: no two of the draws are equal."""
+    rng = np.random.default_rng(seed)
+    return rng.beta(rng.uniform(0.3, 3, (QUESTIONS, 1)), 5, (QUESTIONS, DRAWS))
 
 
-def cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def difference(scores: np.ndarray, control: np.ndarray) -> Estimate:
+    """The mean over questions beyond the control's, both ends."""
+    means = [mean_over_questions(each, confidence=0.995, side="both") for each in (scores, control)]
+    return excess(*means)
+
+
+def statements(scores: np.ndarray, control: np.ndarray) -> dict[str, Callable[[], Any]]:
+    hits = (scores > 0.5).sum(axis=1)
+    mean = partial(mean_bound, scores)
+    tally = partial(proportion_bound, hits, DRAWS)
+    anytime = partial(mean_bound, scores, method="any-time")
+    tail, leaks = partial(survival_bound, scores, X), partial(leak_at_k_bound, scores, K)
+    return {
+        "worst question: mean": partial(worst_question, mean, QUESTIONS),
+        "worst question: tail at 100 x": partial(worst_question, tail, QUESTIONS),
+        "worst question: leak@k, 8 k": partial(worst_question, leaks, QUESTIONS),
+        "every question: mean": partial(every_question, mean, QUESTIONS),
+        "every question: tail at 100 x": partial(every_question, tail, QUESTIONS),
+        "every question: leak@k, 8 k": partial(every_question, leaks, QUESTIONS),
+        "leaking questions: mean > x": partial(leaking_questions, mean, QUESTIONS, X),
+        "leaking questions: p > x": partial(leaking_questions, tally, QUESTIONS, X),
+        "clean questions: mean": lambda: clean_questions(0.1, mean_p_value(scores, 0.1)),
+        "clean questions: p": lambda: clean_questions(0.1, proportion_p_value(hits, DRAWS, 0.1)),
+        "mean": partial(mean_over_questions, scores),
+        "mean, weighted": partial(mean_over_questions, scores, weights=np.arange(QUESTIONS)),
+        "mean p": partial(proportion_over_questions, hits, DRAWS),
+        "mean, any time": partial(mean_over_stopped_questions, anytime, QUESTIONS),
+        "mean leak@32": partial(mean_leak_at_k_over_questions, scores, 32),
+        "mean beyond a control, both ends": partial(difference, scores, control),
+        "each p, corrected for a judge": lambda: judged_bound(
+            hits, DRAWS, positives=(190, 200), negatives=(6, 300)
+        ),
+        "joint claim of two": lambda: joint(*[tally(confidence=1 - 1e-5, side="upper")] * 2),
+    }
+
+
+def timed() -> Table:
+    """CPU seconds of every statement, and its share of all."""
+    rows: Table = []
+    for name, call in statements(draws(0), draws(1)).items():
+        rows.append({"statement": name, "seconds": seconds(call)})
+    total = sum(row["seconds"] for row in rows)
+    return [{**row, "share": f"{row['seconds'] / total:.0%}"} for row in rows]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--trials", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=5)
-    args = parser.parse_args()
-    results = {
-        "CPU seconds": times(args.rounds),
-        "excess over the truth": tightness(args.trials),
-        "excess of tail bounds": tails(args.trials),
-    }
+    args = options(
+        __doc__, trials=200, rounds=5, statements=(False, "every statement about a data set")
+    )
+    if args.statements:
+        results = {"CPU seconds of every statement, at 99 %": timed()}
+    else:
+        results = {
+            "CPU seconds": times(args.rounds),
+            "excess over the truth": tightness(args.trials),
+            "excess of tail bounds": tails(args.trials),
+        }
     print(
         f"{QUESTIONS} questions x {DRAWS} draws, alpha = {ALPHA}, one core, {platform.platform()}"
     )
-    if conbo is None:
+    if conbo is None and not args.statements:
         print("conbo is not installed: pip install conbo==0.1.1 'scipy<1.16'")
     for title, rows in results.items():
         print(f"\n## {title}\n\n{markdown(rows)}")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(results, file, indent=1)
+    keep(args.json, results)
 
 
 if __name__ == "__main__":

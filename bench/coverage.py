@@ -8,15 +8,13 @@ pools of unlike queries (see bench/pools.py), there also with the pool taken as 
 beside conbo 0.1.1 where that is installed and has the bound (see bench/bounds.py). A cell is
 "misses of the trials / mean distance of the end from the truth". An exact binomial test judges
 each cell of ours, so that correct bounds raise a false alarm once in 1,000 whole runs, however
-many cells these have (see bench/verdict.py); at an alarm the exit status is 1.
+many cells these have (see bench/runner.py); at an alarm the exit status is 1.
 One process, one core, about 30 CPU minutes: 7 of them for `--n 100`.
 """
 
 from __future__ import annotations
 
-import argparse
 import inspect
-import json
 import math
 import os
 import sys
@@ -33,7 +31,7 @@ from scipy.stats import beta
 
 import shipped
 from bounds import LAWS as DRAWN
-from bounds import conbo, markdown
+from bounds import conbo
 from leakbound.stats import BOUNDS as LISTED
 from leakbound.stats import (
     Estimate,
@@ -65,7 +63,7 @@ from leakbound.stats import (
 )
 from pools import AS_IF, QUERIES, Queries, queries
 from pools import STATEMENTS as OF_POOLS
-from verdict import FALSE_ALARM, most_misses, too_often
+from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
 
 ALPHA, CONFIDENCE = 0.01, 0.99
 X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
@@ -542,17 +540,13 @@ def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 def main() -> int:
     if "--shipped" in sys.argv:
-        return shipped.main([word for word in sys.argv[1:] if word != "--shipped"])
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=2_000)
-    parser.add_argument("--n", type=int, nargs="+", default=[100, 1_024])
-    parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="words in names")
-    parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
+        sys.argv.remove("--shipped")
+        return shipped.main()
+    args = options(__doc__, trials=2_000, n=[100, 1_024], only=([], "words in names"))
     if missing := not_simulated():
-        parser.error(f"no misses are counted of {', '.join(sorted(missing))}: add a row.")
+        raise SystemExit(f"no misses are counted of {', '.join(sorted(missing))}: add a row.")
     if min(args.n) < QUERIES:
-        parser.error(f"--n must be at least {QUERIES}: so many queries has a pool.")
+        raise SystemExit(f"--n must be at least {QUERIES}: so many queries has a pool.")
     bounds = chosen(BOUNDS | (CONBO if conbo is not None else {}), args.only)
     statements, pools = chosen(STATEMENTS, args.only), chosen(OF_POOLS, args.only)
     cells: list[Cell] = []
@@ -578,9 +572,7 @@ def main() -> int:
         print(f"\n## {title}\n\n{markdown(rows)}")
     for cell in failed:
         print(f"MISSES TOO OFTEN: {cell.row()}")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump({"limit": limit, "cells": [cell.row() for cell in cells]}, file, indent=1)
+    keep(args.json, {"limit": limit, "cells": [cell.row() for cell in cells]})
     return 1 if failed else 0
 
 

@@ -47,18 +47,26 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.loading import load_model
 from leakbound.types import Prompt
 from peers.engine_worker import Drawn, Work
 from peers.to_gguf import write_gguf
+from runner import MODELS, demo_models, keep, options
 
 PEERS = Path(__file__).parent / "peers"
 FOREST, GENERATE, QUANTISED = "forest", "generate", "llama.cpp q8 †"
 SYSTEM = "You are a helpful assistant."  # SmolLM2 learnt its answers behind it
 ROWS = 256  # of the matrix products that shares are taken of
 PAUSE = 0.3  # seconds between engines: idle threads of the one before still spin
+
+TO_OPENVINO = """
+import sys
+from optimum.intel import OVModelForCausalLM
+how = {"export": True, "compile": False, "load_in_8bit": False}
+OVModelForCausalLM.from_pretrained(sys.argv[1], **how).save_pretrained(sys.argv[2])
+"""  # in float32, by its own interpreter
 
 
 @dataclass(frozen=True)
@@ -294,7 +302,7 @@ class Race:
             return write_gguf(contest.folder, made / f"{engine.form}.gguf", engine.form)
         out = made / engine.form
         if not out.exists():
-            script = [engine.python, str(PEERS / "to_openvino.py"), str(contest.folder), str(out)]
+            script = [engine.python, "-c", TO_OPENVINO, str(contest.folder), str(out)]
             with (self.scratch / "convert.log").open("a") as log:
                 subprocess.run(script, stdout=log, stderr=log, check=False)
         return out
@@ -309,7 +317,7 @@ def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
     """The demo's four models, a random one of 27 M parameters, SmolLM2's three."""
     task, models = load_benchmark(BENCHMARK), options.models
     plain = Prompting(template=task.template)
-    trained = train_models(models, task, Clock(models.parent / "phases.json"))
+    trained = demo_models(models)
     for label, path in trained.items():
         yield Contest(f"demo, {label}", path, _asked(path, task.prompts[::8], plain, 48))
     prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
@@ -435,42 +443,40 @@ def engines(options: argparse.Namespace) -> list[Engine]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--smollm2", type=Path, metavar="FOLDER", help="target, npo and control")
-    parser.add_argument("--data", metavar="TOFU", help="folder of TOFU's files")
-    parser.add_argument("--tokens", type=int, default=8, help="of a completion of SmolLM2")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--rounds", type=int, default=3)
-    for name in ("vllm", "llama", "openvino"):
-        parser.add_argument(f"--{name}", metavar="PYTHON", help=f"interpreter that has {name}")
-    parser.add_argument("--only", default="", help="models whose name contains this")
-    parser.add_argument("--scratch", type=Path, help="keeps what was converted")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    args = options(
+        __doc__,
+        models=MODELS,
+        smollm2=(Path, "a folder with target, npo and control"),
+        data=(str, "folder of TOFU's files"),
+        tokens=(8, "of a completion of SmolLM2"),
+        threads=torch.get_num_threads(),
+        rounds=3,
+        **{name: (str, f"interpreter that has {name}") for name in ("vllm", "llama", "openvino")},
+        only=("", "models whose name contains this"),
+        scratch=(Path, "keeps what was converted"),
+    )
+    torch.set_num_threads(args.threads)
     disable_progress_bar()
     with tempfile.TemporaryDirectory() as temporary:
-        scratch = options.scratch or Path(temporary)
+        scratch = args.scratch or Path(temporary)
         scratch.mkdir(parents=True, exist_ok=True)
-        race = Race(engines(options), options.threads, options.rounds, scratch)
-        print(f"{options.threads} threads, {options.rounds} rounds", flush=True)
+        race = Race(engines(args), args.threads, args.rounds, scratch)
+        print(f"{args.threads} threads, {args.rounds} rounds", flush=True)
         small = two_tokens(scratch)
-        one = Race(race.engines, options.threads, 1, scratch)
-        drawn = one.run(small) if options.only in small.name else {}
+        one = Race(race.engines, args.threads, 1, scratch)
+        drawn = one.run(small) if args.only in small.name else {}
         ruler = Ruler(small.folder)
         exact = {
             name: chi_square(ruler, small.work.prompts[0], times.drawn[0], small.work.new)
             for name, times in drawn.items()
         }
         rows: list[dict[str, Any]] = []
-        for contest in contests(options, scratch):
-            if options.only in contest.name:
+        for contest in contests(args, scratch):
+            if args.only in contest.name:
                 token = matmul_seconds(contest.folder)
                 rows.append(row(contest, race.run(contest), token))
                 print(f"{contest.name}: done", file=sys.stderr, flush=True)
-                if options.json:
-                    options.json.write_text(json.dumps({"rows": rows, "exact": exact}, indent=1))
+                keep(args.json, {"rows": rows, "exact": exact})
         race.failed |= one.failed
         show(rows, exact, race)
 

@@ -15,10 +15,8 @@ same is checked reading by reading.
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +25,12 @@ import numpy as np
 import torch
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
 from leakbound.engines import Prompting
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.reading import Reader
 from leakbound.evaluation.planning.metrics import choose, longest_first
 from leakbound.types import Query, Reading
+from runner import MODELS, demo_models, keep, options, table
 
 AUTHORS = "fictitious:authors=200,forget=20"
 MADE_OF_OTHERS = ("model_utility", "r_avg", "forget_quality", "privleak")
@@ -96,6 +94,33 @@ def difference(one: Readings, other: Readings) -> float:
     return max(float((np.abs(a - b) / np.maximum(1, np.abs(b))).max()) for a, b in pairs)
 
 
+COLUMNS = {
+    "way": "{way}",
+    "texts read": "{texts:,}",
+    "tokens forwarded": "{tokens:,}",
+    "tokens against one pass": "{ratios[tokens]:.1f}×",
+    "CPU": "{cpu_s:.1f} s",
+    "CPU against one pass": "{ratios[seconds]:.1f}×",
+}
+
+
+def costs(ways: Mapping[str, tuple[Reader, Sequence[Texts]]]) -> Iterator[dict[str, Any]]:
+    """What each way took, beside the first."""
+    first: Cost | None = None
+    for name, (reader, each) in ways.items():
+        cost = measure(reader, each)
+        first = first or cost
+        ratios = {"tokens": cost.tokens / first.tokens, "seconds": cost.seconds / first.seconds}
+        yield {
+            "way": name,
+            "texts": cost.texts,
+            "tokens": cost.tokens,
+            "cpu_s": cost.seconds,
+            "ratios": ratios,
+            "difference": difference(first.readings, cost.readings),
+        }
+
+
 def compare(loaded: LoadedModel, task: Benchmark) -> list[dict[str, Any]]:
     """Every way, printed as it finishes."""
     names = metrics_that_read(task)
@@ -104,34 +129,12 @@ def compare(loaded: LoadedModel, task: Benchmark) -> list[dict[str, Any]]:
     together = Reader(loaded, prompting, shares=True)
     alone = Reader(loaded, prompting, shares=False)
     print(f"{task.name}: {len(names)} metrics that read; {torch.get_num_threads()} threads\n")
-    print("| way | texts read | tokens forwarded | against one pass | CPU | against one pass |")
-    print("|---|---|---|---|---|---|")
     ways = {
         "one pass": (together, once),
         "a pass a metric": (together, by_metric),
         "a pass a metric, each text alone": (alone, by_metric),
     }
-    rows: list[dict[str, Any]] = []
-    first: Cost | None = None
-    for name, (reader, each) in ways.items():
-        cost = measure(reader, each)
-        first = first or cost
-        ratios = {"tokens": cost.tokens / first.tokens, "seconds": cost.seconds / first.seconds}
-        rows.append(
-            {
-                "way": name,
-                "texts": cost.texts,
-                "tokens": cost.tokens,
-                "cpu_s": cost.seconds,
-                "ratios": ratios,
-                "difference": difference(first.readings, cost.readings),
-            }
-        )
-        print(
-            f"| {name} | {cost.texts:,} | {cost.tokens:,} | {ratios['tokens']:.1f}× "
-            f"| {cost.seconds:.1f} s | {ratios['seconds']:.1f}× |",
-            flush=True,
-        )
+    rows = table(costs(ways), COLUMNS)
     worst = max(row["difference"] for row in rows)
     print(f"\nlargest difference of a reading: {worst:.1e}, at most {TOLERANCE:.0e} allowed")
     if worst > TOLERANCE:
@@ -139,26 +142,18 @@ def compare(loaded: LoadedModel, task: Benchmark) -> list[dict[str, Any]]:
     return rows
 
 
-def demo_model(run: Path) -> str:
-    """The folder of the demo's model that learned everything."""
-    task = load_benchmark(BENCHMARK)
-    return str(train_models(run / "models", task, Clock(run / "phases.json"))["full"])
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files")
-    parser.add_argument("--model", help="instead of the demo's, which is trained where it is not")
-    parser.add_argument("--limit", type=int, help="the first prompts of every part")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    model = options.model or demo_model(Path("demo-run"))
+    args = options(
+        __doc__,
+        data=(Path, "folder of TOFU's JSON files"),
+        model=(str, "instead of the demo's, which is trained where it is not"),
+        limit=(int, "the first prompts of every part"),
+    )
+    model = args.model or str(demo_models(MODELS)["full"])
     # The demo's tokenizer never saw TOFU: answers outgrow its context, and cost the same.
     loaded = replace(load_model(model), context_length=None)
-    spec = AUTHORS if options.data is None else "tofu:forget10"
-    rows = compare(loaded, load_benchmark(spec, data=options.data, limit=options.limit))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    spec = AUTHORS if args.data is None else "tofu:forget10"
+    keep(args.json, compare(loaded, load_benchmark(spec, data=args.data, limit=args.limit)))
 
 
 if __name__ == "__main__":

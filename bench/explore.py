@@ -14,7 +14,6 @@ from --most others: one leak more or less by chance would else drown the differe
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,11 +24,12 @@ from scipy.stats import binom
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer, score_ranges, score_texts
 from leakbound.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
+from runner import MODELS, demo_models, keep, options, table
 
 STEP = 1.05  # between the numbers of draws that are tried
 LEVEL = 0.99
@@ -102,15 +102,15 @@ class Drawn:
 
 
 def compare(
-    engine: TransformersEngine, task: Benchmark, options: argparse.Namespace
+    engine: TransformersEngine, task: Benchmark, asked: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """One row a budget: the ratios of widths over the questions."""
-    scorer, questions = make_scorer(options.scorer), options.questions
-    decoding = Decoding(max_new_tokens=options.max_new_tokens or task.max_new_tokens)
+    scorer, questions = make_scorer(asked.scorer), asked.questions
+    decoding = Decoding(max_new_tokens=asked.max_new_tokens or task.max_new_tokens)
     prompts = task.prompts[:: max(1, len(task.prompts) // questions)][:questions]
     prompt_of = {p.id: p for p in prompts}
     queries = [Query.original(p) for p in prompts]
-    sizes = chunk_sizes(options.most)
+    sizes = chunk_sizes(asked.most)
     draws = Draws(sizes=sizes, purpose="bench")
     drawn = {
         s.query.id: Drawn(s, sizes, prompt_of[s.query.id], scorer)
@@ -118,7 +118,7 @@ def compare(
         for s in engine.generate([q], decoding, draws)
         if isinstance(s, Sample)
     }
-    for budget in map(int, options.budget.split(",")):
+    for budget in map(int, asked.budget.split(",")):
         started = time.perf_counter()
         rows: list[dict[str, Any]] = []
         effort = Effort(mode="auto", forwards=budget, seed=1)
@@ -159,53 +159,57 @@ def compare(
             "cost": float(np.median(cost)),
             "cost95": float(np.quantile(cost, 0.95)),
             "seconds": time.perf_counter() - started,
-            "capped": sum(r["n_forest"] == options.most for r in rows),
+            "capped": sum(r["n_forest"] == asked.most for r in rows),
             "rows": rows,
         }
 
 
-def engines(options: argparse.Namespace) -> Iterator[tuple[str, TransformersEngine, Benchmark]]:
+def engines(asked: argparse.Namespace) -> Iterator[tuple[str, TransformersEngine, Benchmark]]:
     """The demo's four models on the built-in data, or the one named."""
-    if options.model:
-        task = load_benchmark(options.benchmark, data=options.data)
+    if asked.model:
+        task = load_benchmark(asked.benchmark, data=asked.data)
         prompting = Prompting(template=task.template, system=task.system)
-        yield options.model, TransformersEngine.open(options.model, prompting), task
+        yield asked.model, TransformersEngine.open(asked.model, prompting), task
         return
     task = load_benchmark(BENCHMARK)
-    paths = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
-    for label, path in paths.items():
+    for label, path in demo_models(asked.models).items():
         prompting = Prompting(template=task.template)
         yield f"demo, {label}", TransformersEngine.open(str(path), prompting), task
 
 
+COLUMNS: dict[str, Any] = {
+    "model": "{model}",
+    "budget": "{budget:,}",
+    "forwards": "{forwards:,.0f}",
+    "P(leak)": "{rate:.4f}",
+    "settled": "{settled:.3f}",
+    "width": "{auto:.4f}",
+    "plain/auto": "**{gain:.1f}×**",
+    "auto/forest": "{cost:.2f}",
+    "95th": "{cost95:.2f}",
+    "with all draws of the forest": "{capped}",
+}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--model", help="a model folder instead of the demo's")
-    parser.add_argument("--benchmark", default=BENCHMARK)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--questions", type=int, default=24)
-    parser.add_argument("--most", type=int, default=16_384, help="draws of the forest")
-    parser.add_argument("--scorer", default="keyword")
-    parser.add_argument("--max-new-tokens", type=int)
-    parser.add_argument("--budget", default="500,2000")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    print("| model | budget | forwards | P(leak) | settled | width ", end="")
-    print("| plain/auto | auto/forest | 95th |\n" + "|---" * 9 + "|")
-    kept = []
-    for name, engine, task in engines(options):
-        for row in compare(engine, task, options):
-            kept.append({"model": name} | row)
-            print(
-                f"| {name} | {row['budget']:,} | {row['forwards']:,.0f} | {row['rate']:.4f} "
-                f"| {row['settled']:.3f} | {row['auto']:.4f} | **{row['gain']:.1f}×** "
-                f"| {row['cost']:.2f} | {row['cost95']:.2f} |"
-                + (f" ({row['capped']} with all {options.most:,})" if row["capped"] else ""),
-                flush=True,
-            )
-    if options.json:
-        options.json.write_text(json.dumps(kept, indent=1))
+    args = options(
+        __doc__,
+        models=MODELS,
+        model=(str, "a model folder instead of the demo's"),
+        benchmark=BENCHMARK,
+        data=Path,
+        questions=24,
+        most=(16_384, "draws of the forest"),
+        scorer="keyword",
+        max_new_tokens=int,
+        budget="500,2000",
+    )
+    rows = (
+        {"model": name} | row
+        for name, engine, task in engines(args)
+        for row in compare(engine, task, args)
+    )
+    keep(args.json, table(rows, COLUMNS))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ runs in which any interval of any question failed at any look; alpha is .01. One
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator, Mapping
 
@@ -18,11 +17,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from bounds import markdown
 from leakbound import stats
 from leakbound.evaluation.following import watched
 from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.store import ArmScores
+from runner import markdown, options
 
 ALPHA, QUESTIONS, PLANNED, STEP = 0.01, 4, 1024, 32
 LAWS: Mapping[str, Mapping[float, float]] = {
@@ -70,9 +69,7 @@ def failed(law: Mapping[float, float], runs: int) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=2_000)
-    runs = parser.parse_args().runs
+    runs = options(__doc__, runs=2_000).runs
     rows = []
     for name, law in LAWS.items():
         shown = zip(("as it is watched", "bounds for a fixed n"), failed(law, runs), strict=True)

@@ -9,8 +9,6 @@ each trial. Fixed seeds; the law's row does not depend on which other rows are r
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from leakbound.stats import check_independence
+from runner import keep, markdown, options
 
 Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 """(generator, n) -> the texts drawn, as numbers, and their log-probabilities."""
@@ -85,22 +84,15 @@ def row(law: str, n: int, trials: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--trials", type=int, default=2_000)
-    parser.add_argument("--only", metavar="LAW", choices=LAWS)
-    args = parser.parse_args()
+    args = options(__doc__, trials=2_000, only=("", "the beginning of a law"))
     start = time.process_time()
-    rows = [row(law, n, args.trials) for law in LAWS if args.only in (None, law) for n in SIZES]
-    print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
-    for each in rows:
-        print(
-            "| " + " | ".join(f"{v:,}" if isinstance(v, int) else v for v in each.values()) + " |"
-        )
+    laws = [law for law in LAWS if law.startswith(args.only)]
+    rows = [row(law, n, args.trials) for law in laws for n in SIZES]
+    print(
+        markdown([{k: f"{v:,}" if isinstance(v, int) else v for k, v in r.items()} for r in rows])
+    )
     print(f"\n{time.process_time() - start:.0f} CPU seconds")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(rows, file, indent=1)
+    keep(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -7,27 +7,17 @@ all of it is added up here, output by output, by code that shares nothing with t
 
 from __future__ import annotations
 
+import pathlib
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from leakbound.sampling import TableModel
-from leakbound.sampling.outputs import Sampler
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Draws,
-    Effort,
-    Exploration,
-    Failure,
-    Proving,
-    Query,
-    Ranges,
-    Sample,
-    Usage,
-)
+from leakbound.types import Decoding, Query
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "tests"))
+from tabled import ProvingEngine
 
 Chances = tuple[float, float, float]
 """Of "red fox", "red cat" and "cow" at T = 1."""
@@ -99,31 +89,16 @@ def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
     return [hot[i] / whole if i in kept else 0.0 for i in range(len(p))]
 
 
-class Spelling:
-    """Words with blanks between them; a word is whole."""
-
-    def text(self, ids: Path, stop: Sequence[str]) -> str:
-        return text_of(ids)
-
-    settled = text
-
-    def stopped(self, stop: Sequence[str]) -> Callable[[Path], bool]:
-        return lambda ids: False
-
-
-@dataclass
-class Known:
+class Known(ProvingEngine):
     """The engine: `name` is its weights; `laws` has the chances and the words of each question.
 
     `wordy`: whether fillers come before the answer.
     """
 
-    name: str
-    laws: Mapping[str, tuple[Chances, str]]
-    wordy: bool
-    margin: float = 0.0
-    usage: Usage = field(default_factory=Usage)
-    _laws: list[Chances] = field(default_factory=list)
+    def __init__(self, name: str, laws: Mapping[str, tuple[Chances, str]], wordy: bool) -> None:
+        super().__init__(WORDS, self._number, self._following)
+        self.name, self.laws, self.wordy = name, laws, wordy
+        self._laws: list[Chances] = []
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -133,51 +108,16 @@ class Known:
         """The law of the answer to this query."""
         return outputs(self._chances(query), self.wordy, decoding)
 
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Every question can be asked."""
-
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
-        return self._sampler().generate(queries, decoding, draws)
-
-    def explore(
-        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
-    ) -> Iterator[Exploration | Failure]:
-        return self._sampler().explore(queries, decoding, effort, ranges)
-
-    def force(
-        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
-    ) -> list[Completion | None]:
-        return self._sampler().force([(q, self._ids(text)) for q, text in texts], decoding)
-
-    def prove(
-        self,
-        asked: Sequence[tuple[Query, Sequence[str]]],
-        decoding: Decoding,
-        forwards: int,
-        ranges: Ranges,
-    ) -> Iterator[Proving | Failure]:
-        said = [(query, [self._ids(text) for text in texts]) for query, texts in asked]
-        return self._sampler().prove(said, decoding, forwards, ranges)
-
-    def _ids(self, text: str) -> Path:
-        return (*map(WORDS.index, text.split()), END)
-
     def _chances(self, query: Query) -> Chances:
         own, question = self.laws[query.prompt_id]
         return chances_of(own, query, question)
 
-    def _prompt(self, query: Query) -> tuple[int]:
-        """One token for all that is asked: the number of its law."""
+    def _number(self, query: Query) -> int:
+        """One for all that is asked of one law."""
         chances = self._chances(query)
         if chances not in self._laws:
             self._laws.append(chances)
-        return (self._laws.index(chances),)
+        return self._laws.index(chances)
 
-    def _next(self, prefix: Path) -> list[float]:
+    def _following(self, prefix: Path) -> list[float]:
         return next_word(self._laws[prefix[0]], prefix[1:], self.wordy)
-
-    def _sampler(self) -> Sampler:
-        model = TableModel(self._next, vocab_size=len(WORDS), eos_token_ids=[END])
-        return Sampler(model, Spelling(), self._prompt, self.usage, margin=self.margin)

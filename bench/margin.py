@@ -12,11 +12,9 @@ between both float32 readings. Exit status 1 where a path is exceeded.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,12 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer, score_ranges
 from leakbound.types import Decoding, Effort, Exploration, Query
+from runner import MODELS, demo_models, options, table
 
 BATCH = 32
 Branch = tuple[tuple[int, ...], tuple[int, ...]]
@@ -88,27 +87,32 @@ def compare(engine: TransformersEngine, questions: int, budget: int) -> dict[str
     }
 
 
+COLUMNS = {
+    "model": "{model}",
+    "margin, nats": "{margin:.1e}",
+    "paths": "{paths:,}",
+    "exceeded": "{exceeded} of three readings",
+    "used": "{used:.2f}",
+    "one token": "{token:.2f}",
+}
+
+
 def main() -> None:
     """A row a model."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--questions", type=int, default=8)
-    parser.add_argument("--budget", type=int, default=100)
-    options = parser.parse_args()
-    task = load_benchmark(BENCHMARK)
-    trained = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
-    print("| model | margin, nats | paths | exceeded | used | one token |\n" + "|---" * 6 + "|")
-    exceeded = 0.0
-    for label, path in trained.items():
-        engine = TransformersEngine.open(str(path), Prompting(template=task.template))
-        row = compare(engine, options.questions, options.budget)
-        exceeded += row["exceeded"]
-        print(
-            f"| {label} | {row['margin']:.1e} | {row['paths']:,} | {row['exceeded']} of three "
-            f"readings | {row['used']:.2f} | {row['token']:.2f} |",
-            flush=True,
-        )
-    raise SystemExit(exceeded > 0)
+    args = options(__doc__, models=MODELS, questions=8, budget=100)
+    template = load_benchmark(BENCHMARK).template
+    rows = (
+        {
+            "model": label,
+            **compare(
+                TransformersEngine.open(str(path), Prompting(template=template)),
+                args.questions,
+                args.budget,
+            ),
+        }
+        for label, path in demo_models(args.models).items()
+    )
+    raise SystemExit(any(row["exceeded"] for row in table(rows, COLUMNS)))
 
 
 if __name__ == "__main__":

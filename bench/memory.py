@@ -2,17 +2,17 @@
 
     python bench/memory.py [--models demo-run/models] [--json FILE]
     python bench/memory.py --imported 1e7 [--json FILE]
+    python bench/memory.py --startup 15
 
 Evaluates the demo's full model on 24, 100 and 400 questions of the built-in benchmark, n = 1,024,
 each in a process of its own, and reports the largest resident set of each. Or imports JSON lines of
 so many draws of 400 questions, draw by draw, of 16 words each: *repeated* ones, a question's own 40
 of which the k-th has a chance like 1 / k^2, and *distinct* ones, the same with a number at the end.
+Or times so many starts of `leakbound --help` and of `import leakbound`; neither may import torch.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
@@ -24,8 +24,16 @@ from typing import Any
 
 import numpy as np
 
+from runner import MODELS, demo_models, keep, options, table
+
 QUESTIONS = (24, 100, 400)
 ASKED, WORDS, ANSWERS = 400, 16, 40
+STARTS = {
+    "leakbound --help": ["-m", "leakbound", "--help"],
+    "leakbound evaluate --help": ["-m", "leakbound", "evaluate", "--help"],
+    "import leakbound": ["-c", "import leakbound"],
+    "python alone": ["-c", "pass"],
+}
 VOCABULARY = [f"w{number}" for number in range(20_000)]
 
 
@@ -42,24 +50,17 @@ def measure(*arguments: object) -> tuple[float, float]:
 
 def evaluations(models: Path) -> Iterator[dict[str, Any]]:
     """A row for each number of questions."""
-    from leakbound.benchmarks import load_benchmark
-    from leakbound.demo import Clock, train_models  # torch: a child's peak is no less than ours
-
-    task = load_benchmark("fictitious")
-    full = train_models(models, task, Clock(models.parent / "phases.json"))["full"]
-    print("| questions × n | peak memory | time |\n|---|---|---|")
+    full = demo_models(models)["full"]  # it loads torch: a child's peak is no less than ours
     for questions in QUESTIONS:
         with tempfile.TemporaryDirectory() as scratch:
             asked = ("--benchmark", "fictitious:authors=60,questions=8,forget=50")
             limited = ("--device", "cpu", "--limit", questions, "--out", f"{scratch}/run")
             peak, seconds = measure("evaluate", full, *asked, *limited)
         yield {"questions": questions, "peak_gb": peak, "seconds": seconds}
-        print(f"| {questions} × 1,024 | {peak:.2f} GB | {seconds:.0f} s |", flush=True)
 
 
 def imports(draws: int) -> Iterator[dict[str, Any]]:
     """A row for each kind of outputs."""
-    print("| outputs | questions × n | file | peak memory | time |\n|---|---|---|---|---|")
     for kind in ("distinct", "repeated"):
         with tempfile.TemporaryDirectory() as scratch:
             file = Path(scratch, "samples.jsonl")
@@ -67,8 +68,6 @@ def imports(draws: int) -> Iterator[dict[str, Any]]:
             size = file.stat().st_size / 1e9
             peak, seconds = measure("import", file, "--out", f"{scratch}/run")
         yield {"kind": kind, "draws": draws, "gb": size, "peak_gb": peak, "seconds": seconds}
-        asked = f"{ASKED} × {draws // ASKED:,}"
-        print(f"| {kind} | {asked} | {size:.2f} GB | {peak:.2f} GB | {seconds:.0f} s |", flush=True)
 
 
 def write(file: Path, kind: str, n: int) -> None:
@@ -93,16 +92,50 @@ def texts(random: np.random.Generator, number: int) -> list[str]:
     return [" ".join(VOCABULARY[word] for word in words) for words in said]
 
 
+def starts(rounds: int) -> Iterator[dict[str, Any]]:
+    """A row for each way of starting."""
+    for name, command in STARTS.items():
+        seconds = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *command], check=True, capture_output=True)
+            seconds.append(time.perf_counter() - started)
+        yield {"command": name, "median": float(np.median(seconds)), "slowest": max(seconds)}
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--imported", type=float, metavar="N", help="draws of an import")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    draws = options.imported
-    rows = list(evaluations(options.models) if draws is None else imports(int(draws)))
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    args = options(
+        __doc__,
+        models=MODELS,
+        imported=(float, "draws of an import"),
+        startup=(int, "starts timed"),
+    )
+    if args.startup:
+        rows = table(
+            starts(args.startup),
+            {"command": "`{command}`", "median": "{median:.3f} s", "slowest": "{slowest:.3f} s"},
+        )
+    elif args.imported is None:
+        rows = table(
+            evaluations(args.models),
+            {
+                "questions × n": "{questions} × 1,024",
+                "peak memory": "{peak_gb:.2f} GB",
+                "time": "{seconds:.0f} s",
+            },
+        )
+    else:
+        rows = table(
+            imports(int(args.imported)),
+            {
+                "outputs": "{kind}",
+                "draws": "{draws:,}",
+                "file": "{gb:.2f} GB",
+                "peak memory": "{peak_gb:.2f} GB",
+                "time": "{seconds:.0f} s",
+            },
+        )
+    keep(args.json, rows)
 
 
 if __name__ == "__main__":

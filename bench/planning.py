@@ -12,12 +12,13 @@ replaced by `leakbound evaluate --dry-run` on the machine itself.
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from runner import options
 
 PROMPTS, DRAWS, NIGHT = 100_000, 10_000, 10.0  # of the study, and hours
 TOKENS = 40  # of an answer, as SmolLM2 gives to TOFU's questions
@@ -155,15 +156,16 @@ def _questions(one: Mapping[str, Any]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--engines", type=Path, help="what bench/engines.py --json wrote")
-    parser.add_argument("--volume", type=Path, help="what bench/volume.py --json wrote")
-    options = parser.parse_args()
-    if options.engines:
-        costs(json.loads(options.engines.read_text())["rows"])
+    args = options(
+        __doc__,
+        engines=(Path, "what bench/engines.py --json wrote"),
+        volume=(Path, "what bench/volume.py --json wrote"),
+    )
+    if args.engines:
+        costs(json.loads(args.engines.read_text())["rows"])
     memory()
-    if options.volume:
-        growth(json.loads(options.volume.read_text()))
+    if args.volume:
+        growth(json.loads(args.volume.read_text()))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer
 from leakbound.store.files import write_text
@@ -54,6 +54,7 @@ from rivals import (
     with_leads,
     with_shown,
 )
+from runner import MODELS, demo_models, options
 
 LEAST = 1e-6
 FIRST = 1 << 12  # draws of each question
@@ -182,54 +183,55 @@ def opened(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--smollm2", type=Path, metavar="FOLDER", help="its models, instead")
-    parser.add_argument("--data", type=Path, metavar="TOFU", help="folder of TOFU's files")
-    parser.add_argument("--of", type=_words, help="models, by their labels; else all")
-    parser.add_argument("--methods", type=_words, default=list(METHODS), help="some of them")
-    parser.add_argument("--budgets", type=_numbers, default=[250, 1000, 4000], help="forwards")
-    parser.add_argument("--draws", type=int, default=1 << 18, help="of the reference, at most")
-    parser.add_argument("--beyond", type=int, help="forwards of a search for the reference")
-    parser.add_argument("--limit", type=int, help="only the first questions")
-    parser.add_argument("--questions", type=int, default=24, help="of them, evenly spaced")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="keeps results; what it has is not made again")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    if options.smollm2:
-        task = load_benchmark("tofu-mini", data=options.data)
-        paths = {label: options.smollm2 / name for label, name in SMOLLM2.items()}
-        options.scorer = "rouge-l-recall>=0.9"
+    args = options(
+        __doc__,
+        models=MODELS,
+        smollm2=(Path, "a folder of its models, instead"),
+        data=(Path, "folder of TOFU's files"),
+        of=(_words, "models, by their labels; else all"),
+        methods=(_words, "some of them"),
+        budgets=(_numbers, "forwards"),
+        draws=(1 << 18, "of the reference, at most"),
+        beyond=(int, "forwards of a search for the reference"),
+        limit=(int, "only the first questions"),
+        questions=(24, "of them, evenly spaced"),
+        threads=torch.get_num_threads(),
+    )
+    args.methods = args.methods or list(METHODS)
+    args.budgets = args.budgets or [250, 1000, 4000]
+    torch.set_num_threads(args.threads)
+    if args.smollm2:
+        task = load_benchmark("tofu-mini", data=args.data)
+        paths = {label: args.smollm2 / name for label, name in SMOLLM2.items()}
+        args.scorer = "rouge-l-recall>=0.9"
     else:
-        task = load_benchmark(BENCHMARK)
-        paths = train_models(options.models, task, Clock(options.models.parent / "phases.json"))
-        options.scorer = "keyword:require=all"
-    prompts = task.prompts[: options.limit]
-    prompts = prompts[:: max(len(prompts) // options.questions, 1)][: options.questions]
+        task, paths = load_benchmark(BENCHMARK), demo_models(args.models)
+        args.scorer = "keyword:require=all"
+    prompts = task.prompts[: args.limit]
+    prompts = prompts[:: max(len(prompts) // args.questions, 1)][: args.questions]
     cases = tuple(Case(Query.original(prompt), prompt) for prompt in prompts)
-    if FROM_DRAWS in options.methods:
+    if FROM_DRAWS in args.methods:
         full = next(iter(paths))
-        cases = with_leads(opened(full, paths[full], task, cases, options))
-    results = Results(options.json)
+        cases = with_leads(opened(full, paths[full], task, cases, args))
+    results = Results(args.json)
     print(HEADER)
     least = dict.fromkeys((case.query.id for case in cases), 0.0)
-    asked = options.of or list(paths)
+    asked = args.of or list(paths)
     for name in [CONTROL, *(name for name in asked if name != CONTROL)]:
-        work = opened(name, paths[name], task, cases, options)
+        work = opened(name, paths[name], task, cases, args)
         if name in asked:
-            measure(work, results, options)
+            measure(work, results, args)
             print("\n".join(rows(work, results.of(name), least)), flush=True)
         else:
-            measure(work, results, reference_only(options))
+            measure(work, results, reference_only(args))
         if name == CONTROL:
             truth = references(work.seen, results.of(name))
             least = {question: value for question, (value, _) in truth.items()}
 
 
-def reference_only(options: argparse.Namespace) -> argparse.Namespace:
+def reference_only(asked: argparse.Namespace) -> argparse.Namespace:
     """The same, of a control that is not asked for: its draws, and one search of the answer."""
-    settings = vars(options) | {"methods": [FROM_ANSWER], "budgets": options.budgets[-1:]}
+    settings = vars(asked) | {"methods": [FROM_ANSWER], "budgets": asked.budgets[-1:]}
     return argparse.Namespace(**settings | {"beyond": None})
 
 

@@ -10,7 +10,10 @@ ones are. `METHODS` has them by name:
   the lower end of Clopper-Pearson at 99 %.
 - Exploration: best first over likely outputs (`exact`); the mass of what surely leaks.
 - Beams (`beams`): 20 wide, within the budget; or as wide as it allows, which is so many forwards
-  divided by the tokens of a draw or of the answer, whichever are more.
+  divided by the tokens of a draw or of the answer, whichever are more. After Cooper et al., arXiv
+  2603.24917, of whom the idea and the width of 20 are taken. Their pruning by distance to the
+  answer is not: any wording that scores as a leak is one. What ends at a beam is counted and takes
+  no place in it; what is cut off is counted where it is settled. Their masses are exact.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ from functools import partial
 
 import numpy as np
 
-from beams import beam_search
 from explore import Drawn
 from leakbound import stats
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.tokens import Detokenizer
-from leakbound.sampling.forest import Root
+from leakbound.sampling import PrefixModel, Settle
+from leakbound.sampling.forest import Root, Stem, forward, laws_after
+from leakbound.sampling.model import Ended, Ending
 from leakbound.scorers import score_ranges, score_texts
 from leakbound.types import (
     Decoding,
@@ -286,3 +290,60 @@ def with_shown(work: Work) -> Work:
     print(f"questions, {spent:,.0f} forwards each")
     pairs = zip(work.cases, found, strict=True)
     return replace(work, cases=tuple(replace(case, shown=one) for case, one in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Beams:
+    """What beams reached: (ids, whether they ended, lower bound of their mass), and forwards.
+
+    Nothing begins with anything else of it, so that masses add up.
+    """
+
+    reached: tuple[tuple[tuple[int, ...], bool, float], ...]
+    forwards: int
+
+    def leaks(self, number: int, settle: Settle) -> float:
+        """The leaking mass at least, scored at the end."""
+        ranges = settle(number, [(ids, ended) for ids, ended, _ in self.reached])
+        masses = (mass for *_, mass in self.reached)
+        return math.fsum(mass * low for mass, (low, _) in zip(masses, ranges, strict=True))
+
+
+def beam_search(
+    model: PrefixModel,
+    root: Root,
+    decoding: Decoding,
+    *,
+    width: int,
+    forwards: int,
+    margin: float = 0.0,
+    ended: Ended | None = None,
+) -> Beams:
+    """The `width` likeliest prefixes of every length that is reached with so many forwards."""
+    ending = Ending.of(model, decoding, ended)
+    handle, logits = model.prefill(root.token_ids)
+    open_, handles, held = [Stem.prompt()], [handle], [handle]
+    done: list[tuple[tuple[int, ...], bool, float]] = []
+    spent = 0
+    while True:
+        children = []
+        for part, law in laws_after(logits, open_, decoding, margin):
+            ids = law.logprob.topk(min(width, model.vocab_size)).indices.tolist()
+            parents = zip(open_[part], handles[part], ids, law.steps(ids), strict=True)
+            for stem, at, tokens, steps in parents:
+                children += [stem.child(at, *each) for each in zip(tokens, steps, strict=True)]
+        children = [child for child in children if child.floor > -math.inf]
+        ends = [child for child in children if ending.reason(child.path)]
+        done += [(child.path, True, math.exp(child.floor)) for child in ends]
+        going = [child for child in children if not ending.reason(child.path)]
+        going.sort(key=lambda child: (-child.logprob, child.path))
+        open_ = going[: min(width, forwards - spent)]
+        if not open_:
+            break
+        spent += len(open_)
+        new, logits = forward(model, open_)
+        handles = new.tolist()
+        held += handles
+    done += [(child.path, False, math.exp(child.floor)) for child in going]
+    model.release(np.array(held, dtype=np.int64))
+    return Beams(tuple(done), spent)

@@ -10,15 +10,14 @@ rouge-score gets every twentieth text, and its time is multiplied by twenty.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
 import statistics
 import time
 from collections.abc import Callable
 from itertools import accumulate
-from pathlib import Path
+
+from runner import keep, options, table
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -114,35 +113,27 @@ def _median(seconds: list[Seconds]) -> Seconds:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--words", type=int, default=45)
-    parser.add_argument("--vocabulary", type=int, default=2000)
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    args = options(__doc__, rounds=9, words=45, vocabulary=2000)
     rng = random.Random(0)
-    vocabulary = made_up_words(options.vocabulary, rng)
-    work = {ref: sampled(ref, options.words, vocabulary, rng) for ref in references()}
+    vocabulary = made_up_words(args.vocabulary, rng)
+    work = {ref: sampled(ref, args.words, vocabulary, rng) for ref in references()}
     texts = [text.split() for texts in work.values() for text in texts]
     length, distinct = sum(map(len, texts)) / len(texts), len({w for text in texts for w in text})
-    seconds = measured(work, options.rounds)
+    seconds = measured(work, args.rounds)
     print(
         f"{len(texts):,} pairs, {length:.0f} words a text, {distinct:,} distinct words; "
-        f"all values equal; medians of {options.rounds} rounds\n"
+        f"all values equal; medians of {args.rounds} rounds\n"
     )
-    print(
-        "| implementation | CPU s | wall s | CPU µs a pair | ratio (CPU) |\n|---|---|---|---|---|"
-    )
-    rows = []
-    for name, (processor, wall) in seconds.items():
-        ratio = seconds["rouge-score"][0] / processor
-        rows.append({"implementation": name, "cpu": processor, "wall": wall, "ratio": ratio})
-        print(
-            f"| {name} | {processor:.3f} | {wall:.3f} | {processor / len(texts) * 1e6:.1f} "
-            f"| {ratio:.0f} |"
-        )
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    rows = [
+        {"implementation": name, "cpu": cpu, "wall": wall, "pair": cpu / len(texts) * 1e6,
+         "ratio": seconds["rouge-score"][0] / cpu}
+        for name, (cpu, wall) in seconds.items()
+    ]  # fmt: skip
+    columns = {
+        "implementation": "{implementation}", "CPU s": "{cpu:.3f}", "wall s": "{wall:.3f}",
+        "CPU µs a pair": "{pair:.1f}", "ratio (CPU)": "{ratio:.0f}",
+    }  # fmt: skip
+    keep(args.json, table(rows, columns))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,7 @@ draws that come out equal are a matter of rounding.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +37,7 @@ from scipy import stats
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.demo import BENCHMARK, Clock, train_models
+from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import load_model
@@ -48,6 +46,7 @@ from leakbound.inputs import NUMBER
 from leakbound.inputs.sources import RuleInputs
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
+from runner import MODELS, demo_models, keep, options
 
 N = 1024
 Draw = tuple[np.ndarray, np.ndarray]  # lengths and log-probabilities, one a completion
@@ -139,7 +138,7 @@ def compare(name: str, contest: Contest, rounds: int) -> dict[str, Any]:
 def contests(models: Path) -> dict[str, Contest]:
     """The demo's full, unlearned and control models, and a random one of 27 M parameters."""
     task = load_benchmark(BENCHMARK)
-    paths = train_models(models, task, Clock(models.parent / "phases.json"))
+    paths = demo_models(models)
     prompting = Prompting(template=task.template)
     made = {}
     for label, path in paths.items():
@@ -347,28 +346,27 @@ def race(models: Path, rounds: int) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rewritings", metavar="MODEL", help="compare on rewritings instead")
-    parser.add_argument("--data", type=Path, help="folder of TOFU's JSON files, for --rewritings")
-    parser.add_argument("--questions", type=int, default=4, help="how many are rewritten")
-    parser.add_argument("--prompts", help="lengths of prompts: read once against gathered instead")
-    parser.add_argument("--draws", type=int, default=256, help="for --prompts")
-    parser.add_argument("--new", type=int, default=6, help="new tokens, for --prompts")
-    parser.add_argument("--half", action="store_true", help="in bfloat16, for --prompts")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    if options.prompts:
-        lengths = [int(each) for each in options.prompts.split(",")]
-        dtype = torch.bfloat16 if options.half else torch.float32
-        result: Any = read_once(lengths, options.draws, options.new, options.rounds, dtype)
-    elif options.rewritings:
-        result = share(Rewritings(options.rewritings, options.data, options.questions))
+    args = options(
+        __doc__,
+        models=MODELS,
+        rounds=3,
+        rewritings=(str, "a model: compare on rewritings instead"),
+        data=(Path, "folder of TOFU's JSON files, for --rewritings"),
+        questions=(4, "how many are rewritten"),
+        prompts=(str, "lengths of prompts: read once against gathered instead"),
+        draws=(256, "for --prompts"),
+        new=(6, "new tokens, for --prompts"),
+        half=(False, "in bfloat16, for --prompts"),
+    )
+    if args.prompts:
+        lengths = [int(each) for each in args.prompts.split(",")]
+        dtype = torch.bfloat16 if args.half else torch.float32
+        result: Any = read_once(lengths, args.draws, args.new, args.rounds, dtype)
+    elif args.rewritings:
+        result = share(Rewritings(args.rewritings, args.data, args.questions))
     else:
-        result = race(options.models, options.rounds)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1))
+        result = race(args.models, args.rounds)
+    keep(args.json, result)
 
 
 if __name__ == "__main__":

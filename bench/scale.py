@@ -11,14 +11,11 @@ to itself, whatever else the machine does. Needs the extra ray.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -26,8 +23,7 @@ from pathlib import Path
 
 import psutil
 
-from leakbound.benchmarks import load_benchmark
-from leakbound.demo import Clock, train_models
+from runner import MODELS, demo_models, keep, options, table
 
 BENCHMARK = "fictitious:authors=60,questions=8,forget=50"
 HOT = "2"  # so hot that little is shared: the work grows with the draws
@@ -92,40 +88,30 @@ def measure(model: Path, questions: int, n: int, number: int) -> Drawn:
         return Drawn(number, questions, n, ended - planned.stat().st_mtime, busiest, peak)
 
 
-def table(model: Path, rows: Sequence[tuple[int, int, int]]) -> list[Drawn]:
-    """Measure (questions, n, workers) in turn, and print each as a row."""
-    print("| questions × n | workers | drawing | busiest worker | peak of the command |")
-    print("|---|---|---|---|---|")
-    found = []
-    for questions, n, number in rows:
-        one = measure(model, questions, n, number)
-        times = f"{one.seconds:.1f} s | {one.busiest:.1f} s of processor"
-        print(f"| {questions} × {n:,} | {number} | {times} | {one.peak_gb:.2f} GB |", flush=True)
-        found.append(one)
-    return found
+COLUMNS = {
+    "questions × n": "{questions} × {n:,}",
+    "workers": "{workers}",
+    "drawing": "{seconds:.1f} s",
+    "busiest worker": "{busiest:.1f} s of processor",
+    "peak of the command": "{peak_gb:.2f} GB",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", type=Path, default=Path("demo-run/models"))
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
+    args = options(__doc__, models=MODELS)
     if find_spec("ray") is None:
         print("Ray is not installed: pip install '.[ray]'. Nothing was measured.")
         return
-    task = load_benchmark("fictitious")
-    full = train_models(options.models, task, Clock(options.models.parent / "phases.json"))["full"]
-    pair = table(full, [(64, 1024, 1), (64, 1024, 2)])
+    full = demo_models(args.models)["full"]
+    pair = table((measure(full, 64, 1024, workers) for workers in (1, 2)), COLUMNS)
     faster, wall = pair[0].busiest / pair[1].busiest, pair[0].seconds / pair[1].seconds
     print(
         f"\ntwo workers: {faster:.2f} × by processor time (asked for: {AIM}), {wall:.2f} × here\n"
     )
-    grown = table(full, [(16, 1024, 2), (256, 1024, 2), (64, 256, 2), (64, 4096, 2)])
-    if options.json:
-        rows = [asdict(one) for one in (*pair, *grown)]
-        options.json.write_text(
-            json.dumps({"rows": rows, "faster": faster, "wall": wall}, indent=1)
-        )
+    sizes = [(16, 1024), (256, 1024), (64, 256), (64, 4096)]
+    grown = table((measure(full, *size, 2) for size in sizes), COLUMNS)
+    rows = [asdict(one) for one in (*pair, *grown)]
+    keep(args.json, {"rows": rows, "faster": faster, "wall": wall})
     if faster < AIM:
         raise SystemExit(f"{faster:.2f} is less than {AIM}")
 

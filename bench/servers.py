@@ -13,7 +13,6 @@ As many outputs a request are asked for as by default, and one of what then cann
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import Counter
 from pathlib import Path
@@ -23,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from lies import DETECTABLE, UNDETECTABLE, Lie, outcome  # noqa: E402
+from runner import options, table  # noqa: E402
 
 ENDS = ("refused", "stopped", "holds", "wrong")
 
@@ -34,24 +34,20 @@ def tally(lie: Lie, tries: int, choices: int | None) -> Counter[str]:
         with TemporaryDirectory() as folder:
             end, missing, _ = outcome(lie, Path(folder), seed, choices=choices)
         found[end] += 1
-        found["missing"] += missing
+        found["draws missing"] += missing
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tries", type=int, default=20)
-    tries = parser.parse_args().tries
-    wrong = 0
+    tries, wrong = options(__doc__, tries=20).tries, 0
     both = (("can be detected", DETECTABLE, None), ("cannot be", UNDETECTABLE, 1))
     for title, kinds, choices in both:
-        print(f"\n| lie that {title} | {' | '.join(ENDS)} | draws missing |")
-        print(f"|---|{'---|' * len(ENDS)}---|")
-        for name, lie in kinds.items():
-            found = tally(lie, tries, choices)
-            counts = " | ".join(str(found[end] or "") for end in ENDS)
-            print(f"| {name} | {counts} | {found['missing'] or ''} |", flush=True)
-            wrong += found["wrong"] if kinds is DETECTABLE else 0
+        print()
+        rows = ({"lie": name, **tally(lie, tries, choices)} for name, lie in kinds.items())
+        columns = {f"lie that {title}": "{lie}"}
+        ends = {e: lambda row, end=e: str(row.get(end) or "") for e in (*ENDS, "draws missing")}
+        found = table(rows, columns | ends)
+        wrong += sum(row.get("wrong", 0) for row in found) if kinds is DETECTABLE else 0
     print(f"\nwrong bounds among those that can be detected: {wrong}")
     return 1 if wrong else 0
 

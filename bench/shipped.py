@@ -11,14 +11,12 @@ leaks most is searched for, and n drawn from what was found; or rare leaks are s
 draws. What differs between runs is what differs between users' experiments: the weights (here a
 name), and so the draws. A row is one statement; where it has values for several x or k, or speaks
 of every question at once, missing at any of them is one miss. An exact binomial test judges each
-row at 1 - its confidence, all rows at one rate of false alarms (see bench/verdict.py); where that
+row at 1 - its confidence, all rows at one rate of false alarms (see bench/runner.py); where that
 is 0, as for what is proved, one miss is an alarm. At an alarm the exit status is 1.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +28,6 @@ from typing import Any
 
 import numpy as np
 
-from bounds import markdown
 from known import MOST_WORDS, Chances, Known, Law
 from leakbound import evaluate
 from leakbound.benchmarks import Benchmark
@@ -38,7 +35,7 @@ from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Until
 from leakbound.types import Prompt
-from verdict import p_value, unlikely
+from runner import keep, markdown, options, p_value, unlikely
 
 SCORERS = ("keyword", "rouge-l-recall")
 LAWS: list[Chances] = [  # of the questions, in turn: the first are unlike, most are alike
@@ -226,25 +223,22 @@ def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
     return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=400)
-    parser.add_argument("--n", type=int, nargs="+", help="draws, at most; of --explore forwards")
-    parser.add_argument("--questions", type=int, nargs="+", default=[12])
-    parser.add_argument("--scorers", nargs="+", default=SCORERS)
-    ways = parser.add_mutually_exclusive_group()
-    for plan in list(PLANS)[1:]:
-        ways.add_argument(f"--{plan}", dest="plan", action="store_const", const=plan)
-    parser.set_defaults(plan="fixed")
-    parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args(arguments)
-    sizes = product(args.questions, args.n or N[args.plan])
-    cases = [Case(args.plan, n, q, tuple(args.scorers)) for q, n in sizes]
+def main() -> int:
+    args = options(
+        __doc__,
+        runs=400,
+        n=([0], "draws, at most; of --explore forwards"),
+        questions=[12],
+        scorers=list(SCORERS),
+        **dict.fromkeys(list(PLANS)[1:], False),
+    )
+    plan = next((plan for plan in list(PLANS)[1:] if getattr(args, plan)), "fixed")
+    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[plan])
+    cases = [Case(plan, n, q, tuple(args.scorers)) for q, n in sizes]
     rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
     print("missed of made; p: of an exact binomial test at 1 - confidence\n")
     print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
-    if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    keep(args.json, rows)
     failed = unlikely(rows, [row["p"] for row in rows])
     for row in failed:
         print(f"MISSES TOO OFTEN: {row}")

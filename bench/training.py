@@ -17,8 +17,6 @@ of their own, where freed blocks of 256 KiB or more go back to the system at onc
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -52,6 +50,7 @@ from leakbound.unlearning import Progress, TrainingSettings, unlearn
 from leakbound.unlearning.examples import Encoder
 from leakbound.unlearning.reference import References
 from peers import plain_trainer
+from runner import keep, options
 
 BATCH = 8
 RETAINED = 160  # the rows before the forget set, as in `tofu-mini`
@@ -285,29 +284,28 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", help="a model folder")
-    parser.add_argument("--benchmark", default="fictitious")
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="a small model")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    task = load_benchmark(options.benchmark, data=options.data)
-    forget, retain = task.prompts[: BATCH * options.steps], task.split("retain")[-RETAINED:]
+    args = options(
+        __doc__,
+        model=(str, "a model folder"),
+        benchmark="fictitious",
+        data=Path,
+        rounds=3,
+        steps=3,
+        threads=1,
+        quick=(False, "a small model"),
+    )
+    task = load_benchmark(args.benchmark, data=args.data)
+    forget, retain = task.prompts[: BATCH * args.steps], task.split("retain")[-RETAINED:]
     settings = TrainingSettings(epochs=1, batch_size=BATCH, schedule="constant", warmup_ratio=0.0)
-    made: AbstractContextManager[str] = nullcontext(options.model)
-    if not options.model:
-        made = random_model(SMALL if options.quick else SMOLLM2, [*forget, *retain])
+    made: AbstractContextManager[str] = nullcontext(args.model)
+    if not args.model:
+        made = random_model(SMALL if args.quick else SMOLLM2, [*forget, *retain])
     with made as model:
         prompting = Prompting(system=task.system)
-        case = Case(model, forget, retain, prompting, settings, options.threads)
-        found = compare(case, options.rounds)
+        case = Case(model, forget, retain, prompting, settings, args.threads)
+        found = compare(case, args.rounds)
     show(found)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
+    keep(args.json, found)
 
 
 if __name__ == "__main__":

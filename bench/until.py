@@ -5,23 +5,20 @@
 Questions with a known leak probability p are drawn, looked at and stopped as `leakbound evaluate
 --until "p<=0.02" -n 1024` does it, by the very functions it uses; `fixed` is the share that
 Clopper-Pearson decides at n = 1,024. Exit status 1 where more decisions are wrong than alpha
-allows (see bench/verdict.py), or where clean or clearly leaking questions take more than a third of
+allows (see bench/runner.py), or where clean or clearly leaking questions take more than a third of
 the draws.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from leakbound.stats import Looks, parse_claim, percent, proportion_bound
-from verdict import most_misses, too_often
+from runner import keep, most_misses, options, table, too_often
 
 RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)
 SEED, CAP, CLAIM = 20_260_101, 1024, "p<=0.02"
@@ -66,28 +63,28 @@ def row(looks: Looks, p: float, trials: int, seed: int) -> dict[str, Any]:
     }
 
 
+COLUMNS = {
+    "p": "{p:g}",
+    "draws": "{draws:.1f}",
+    "ratio": "{ratio:.1f}x",
+    "decided": "{decided:.1%}",
+    "fixed": "{fixed:.1%}",
+    "wrong": "{wrong:d}",
+}
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--json", type=Path, help="write the table here too")
-    parser.add_argument("--trials", type=int, default=2000, help="questions for each p")
-    options = parser.parse_args()
+    args = options(__doc__, trials=(2000, "questions for each p"))
     looks, started = Looks(parse_claim(CLAIM), CAP), time.perf_counter()
-    table = [row(looks, p, options.trials, SEED + i) for i, p in enumerate(RATES)]
-    most = most_misses(options.trials, len(table), 1 - looks.confidence)
     at = percent(looks.confidence)
-    print(f"{CLAIM} at {at}, at most {CAP:,} draws, {options.trials:,} questions")
-    print(f"{'p':>7} {'draws':>8} {'ratio':>7} {'decided':>8} {'fixed':>7} {'wrong':>6}")
-    for line in table:
-        print(
-            f"{line['p']:7g} {line['draws']:8.1f} {line['ratio']:6.1f}x {line['decided']:8.1%} "
-            f"{line['fixed']:7.1%} {line['wrong']:6d}"
-        )
-    print(f"{time.perf_counter() - started:.0f} s; {most} wrong decisions are allowed")
-    if options.json:
-        options.json.write_text(json.dumps({"trials": options.trials, "table": table}, indent=1))
-    slow = [line["p"] for line in table if line["p"] in CLEAR and line["ratio"] < 3]
-    counted = [(line["wrong"], options.trials) for line in table]
-    wrong = too_often([line["p"] for line in table], counted, 1 - looks.confidence)
+    print(f"{CLAIM} at {at}, at most {CAP:,} draws, {args.trials:,} questions\n")
+    found = table((row(looks, p, args.trials, SEED + i) for i, p in enumerate(RATES)), COLUMNS)
+    most = most_misses(args.trials, len(found), 1 - looks.confidence)
+    print(f"\n{time.perf_counter() - started:.0f} s; {most} wrong decisions are allowed")
+    keep(args.json, {"trials": args.trials, "table": found})
+    slow = [line["p"] for line in found if line["p"] in CLEAR and line["ratio"] < 3]
+    counted = [(line["wrong"], args.trials) for line in found]
+    wrong = too_often([line["p"] for line in found], counted, 1 - looks.confidence)
     if slow or wrong:
         print(f"too many draws at p = {slow}, too many wrong decisions at p = {wrong}")
     return 1 if slow or wrong else 0

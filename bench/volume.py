@@ -11,7 +11,6 @@ worker sends back, are bytes a draw. The figures by question hold whatever drew 
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -30,6 +29,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.sampling import philox
 from leakbound.store import DrawnPart
 from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample, Usage
+from runner import keep, options, table
 
 TOKENS, WORDS, ANSWERS = 32, 24, 10_000
 VOCABULARY = [f"w{number}" for number in range(20_000)]
@@ -181,25 +181,6 @@ def measure(kind: str, questions: int, n: int) -> Volume:
         )
 
 
-def head() -> None:
-    """Of the table."""
-    steps = [f"{name}: s, GB" for name in STEPS]
-    print(
-        f"| model | questions × n | parts | rows | {' | '.join(steps)} | disk, Arrow | estimates |"
-    )
-    print("|---" * 9 + "|", flush=True)
-
-
-def show(one: Volume) -> None:
-    """A row of the table."""
-    steps = [f"{one.seconds[name]:.1f}, {one.peak_gb[name]:.2f}" for name in STEPS]
-    print(
-        f"| {one.kind} | {one.questions:,} × {one.n:,} | {one.parts:,} | {one.rows:,} "
-        f"| {' | '.join(steps)} | {one.disk:.1f}, {one.arrow:.1f} B | {one.estimates:,} |",
-        flush=True,
-    )
-
-
 SIZES = [
     ("peaked", 100, 1024),
     ("peaked", 1000, 1024),
@@ -208,26 +189,26 @@ SIZES = [
     ("diffuse", 100, 1024),
     ("diffuse", 1000, 1024),
 ]
+COLUMNS = {
+    "model": "{kind}",
+    "questions × n": "{questions:,} × {n:,}",
+    "parts": "{parts:,}",
+    "rows": "{rows:,}",
+    **{f"{name}: s, GB": f"{{seconds[{name}]:.1f}}, {{peak_gb[{name}]:.2f}}" for name in STEPS},
+    "disk, Arrow": "{disk:.1f}, {arrow:.1f} B",
+    "estimates": "{estimates:,}",
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--most", type=float, default=5e6, help="draws of a run")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--step", nargs=5, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.step:
-        name, kind, questions, n, out = options.step
+    if sys.argv[1:2] == ["--step"]:  # a process of its own
+        name, kind, questions, n, out = sys.argv[2:]
         print(json.dumps(step(name, kind, int(questions), int(n), Path(out))))
         return
-    head()
-    found = []
-    for size in SIZES:
-        if size[1] * size[2] <= options.most:
-            found.append(measure(*size))
-            show(found[-1])
-    if options.json:
-        options.json.write_text(json.dumps([asdict(one) for one in found], indent=1))
+    args = options(__doc__, most=(5e6, "draws of a run"))
+    sizes = (size for size in SIZES if size[1] * size[2] <= args.most)
+    found = table((measure(*size) for size in sizes), COLUMNS)
+    keep(args.json, [asdict(one) for one in found])
 
 
 if __name__ == "__main__":

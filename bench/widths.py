@@ -11,8 +11,6 @@ cell is the new width over the old: below 1 it is narrower. One core, about five
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +19,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from bounds import markdown
 from leakbound.stats import (
     Estimate,
     excess,
@@ -35,6 +32,7 @@ from leakbound.stats import (
 )
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean_over_questions import hoeffding_upper
+from runner import keep, markdown, options
 
 Law = Callable[[np.random.Generator, int, int], np.ndarray]
 SIZES = [(5, 16), (5, 128), (5, 1024), (24, 8), (24, 64), (100, 16), (100, 128), (400, 16)]
@@ -134,11 +132,7 @@ def table(cases: dict[str, Callable[..., dict[str, float]]], trials: int) -> lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--only", default="", metavar="WORD", help="tables with this in the title")
-    parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
+    args = options(__doc__, trials=5, only=("", "tables with this in the title"))
     coins = {
         name: lambda g, q, n, law=law: of_coins(law, g, q, n)
         for name, law in LAWS.items()
@@ -158,9 +152,7 @@ def main() -> None:
     }
     for title, rows in made.items():
         print(f"\n## {title}\n\n{markdown(rows)}")
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(made, file, indent=1)
+    keep(args.json, made)
 
 
 if __name__ == "__main__":

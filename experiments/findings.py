@@ -26,7 +26,6 @@ from claims import Claim, Figure, Need, Rule, Verdict, measured
 from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
 from kept import Found, Kept
-from pictures import pictures
 from sizes import BESIDE, CLOSE, NAMED, REWORDED
 from words import ABOUT, BESIDE_IT, CORRECTED, EARLIER, HEAD, KEPT, SCORERS, TITLES
 
@@ -148,7 +147,7 @@ def section(
     found = [*tables.methods(lab, kept), *tables.reworded(lab, seeds, kept)]
     found += tables.repeated(lab, seeds, kept)
     if found:
-        lines += [*found, *pictures(size, lab, seeds[0], page, pdf, kept)]
+        lines += [*found, *tables.pictures(size, lab, seeds[0], page, pdf, kept)]
     for name, other in BESIDE.items():
         if other.beside == size and REWORDED in other.asked:
             place = replace(lab, size=other, folder=lab.folder / name)

@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.sampling import TableModel
-from leakbound.sampling.outputs import Sampler
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Draws,
-    Effort,
-    Exploration,
-    Failure,
-    Prompt,
-    Proving,
-    Query,
-    Ranges,
-    Sample,
-    Usage,
-)
+from leakbound.testing.fake_engine import WordEngine
+from leakbound.types import Decoding, Draws, Failure, Prompt, Proving, Query, Ranges, Sample
 
 WORDS = ("", "It", "is", "hush", "no")
 END, IT, IS, HUSH, NO = range(len(WORDS))
@@ -57,56 +42,51 @@ def law(leak: float, said: tuple[int, ...]) -> list[float]:
     return after.get(said, [0.9, 0.0, 0.0, 0.0, 0.1])
 
 
-class Spelling:
-    """Words with blanks between them."""
+class ProvingEngine(WordEngine):
+    """A `WordEngine` that also proves: what a bench and tests know the law of, output by output."""
 
-    def text(self, ids: tuple[int, ...], stop: Sequence[str]) -> str:
-        return " ".join(WORDS[i] for i in ids if i != END)
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Everything fits."""
 
-    settled = text
+    def prove(
+        self,
+        asked: Sequence[tuple[Query, Sequence[str]]],
+        decoding: Decoding,
+        forwards: int,
+        ranges: Ranges,
+    ) -> Iterator[Proving | Failure]:
+        outputs = [(q, [(*self._encode(text), END) for text in texts]) for q, texts in asked]
+        margin = self.margin if math.isfinite(self.margin) else 1.0
+        return self._sampler(margin).prove(outputs, decoding, forwards, ranges)
 
-    def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
-        return lambda ids: False
 
-
-@dataclass
-class TableEngine:
+class TableEngine(ProvingEngine):
     """Says "hush" with chance `leak(query)`; after `dies_after` queries it raises.
 
     `margin` is what it says of its roundings; infinite: that nothing of it can be proved.
     """
 
-    leak: Callable[[Query], float]
-    margin: float = 0.0
-    dies_after: int | None = None
-    name: str = "table"
-    usage: Usage = field(default_factory=Usage)
-    asked: list[tuple[str, Query, Decoding]] = field(default_factory=list)
-    _prompts: list[tuple[str, str]] = field(default_factory=list)
-    _leaks: list[float] = field(default_factory=list)
+    def __init__(
+        self,
+        leak: Callable[[Query], float],
+        margin: float = 0.0,
+        dies_after: int | None = None,
+        name: str = "table",
+    ) -> None:
+        super().__init__(WORDS, self._number, self._following, margin)
+        self.leak, self.dies_after, self.name = leak, dies_after, name
+        self.asked: list[tuple[str, Query, Decoding]] = []
+        self._leaks: dict[tuple[str, str], float] = {}
 
     @property
     def fingerprint(self) -> dict[str, Any]:
         return {"weights": self.name, "engine": "table"}
 
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Everything fits."""
-
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         self._ask("draws", queries, decoding)
-        return self._sampler().generate(queries, decoding, draws)
-
-    def explore(
-        self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
-    ) -> Iterator[Exploration | Failure]:
-        return self._sampler().explore(queries, decoding, effort, ranges)
-
-    def force(
-        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
-    ) -> list[Completion | None]:
-        return self._sampler().force([(q, self._ids(text)) for q, text in texts], decoding)
+        return super().generate(queries, decoding, draws)
 
     def prove(
         self,
@@ -116,8 +96,7 @@ class TableEngine:
         ranges: Ranges,
     ) -> Iterator[Proving | Failure]:
         self._ask("proof", [query for query, _ in asked], decoding)
-        outputs = [(query, [self._ids(text) for text in texts]) for query, texts in asked]
-        return self._sampler().prove(outputs, decoding, forwards, ranges)
+        return super().prove(asked, decoding, forwards, ranges)
 
     def _ask(self, how: str, queries: Sequence[Query], decoding: Decoding) -> None:
         for query in queries:
@@ -127,24 +106,14 @@ class TableEngine:
                 self.dies_after -= 1
             self.asked.append((how, query, decoding))
 
-    def _ids(self, text: str) -> tuple[int, ...]:
-        return (*map(WORDS.index, text.split()), END)
-
-    def _prompt(self, query: Query) -> tuple[int]:
-        """One token for all that is asked."""
+    def _number(self, query: Query) -> int:
+        """One for all that is asked."""
         words = (query.text, query.prefix)
-        if words not in self._prompts:
-            self._prompts.append(words)
-            self._leaks.append(self.leak(query))
-        return (self._prompts.index(words),)
+        self._leaks.setdefault(words, self.leak(query))
+        return [*self._leaks].index(words)
 
-    def _next(self, prefix: tuple[int, ...]) -> list[float]:
-        return law(self._leaks[prefix[0]], prefix[1:])
-
-    def _sampler(self) -> Sampler:
-        model = TableModel(self._next, vocab_size=len(WORDS), eos_token_ids=[END])
-        margin = self.margin if math.isfinite(self.margin) else 1.0
-        return Sampler(model, Spelling(), self._prompt, self.usage, margin=margin)
+    def _following(self, prefix: tuple[int, ...]) -> list[float]:
+        return law([*self._leaks.values()][prefix[0]], prefix[1:])
 
 
 def exact(leak: float, decoding: Decoding, score: Callable[[str], float]) -> float:
@@ -152,7 +121,7 @@ def exact(leak: float, decoding: Decoding, score: Callable[[str], float]) -> flo
 
     def after(said: tuple[int, ...]) -> float:
         if (said and said[-1] == END) or len(said) == decoding.max_new_tokens:
-            return score(Spelling().text(said, ()))
+            return score(" ".join(WORDS[i] for i in said if i != END))
         weights = [p ** (1 / decoding.temperature) for p in law(leak, said)]
         whole = sum(weights)
         return sum(w / whole * after((*said, i)) for i, w in enumerate(weights) if w)

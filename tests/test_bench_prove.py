@@ -37,7 +37,7 @@ def leaking(decoding: Decoding, root: Root) -> float:
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
 def test_beams_wide_enough_hold_all_leaking_mass(decoding: Decoding) -> None:
-    from beams import beam_search
+    from rivals import beam_search
 
     for root in ROOTS:
         model = table()
@@ -52,7 +52,7 @@ def test_beams_wide_enough_hold_all_leaking_mass(decoding: Decoding) -> None:
 def test_narrow_beams_know_masses_of_what_they_reach_and_count_none_twice(
     width: int, forwards: int
 ) -> None:
-    from beams import beam_search
+    from rivals import beam_search
 
     decoding = Decoding(max_new_tokens=4)
     for root in ROOTS:
@@ -67,7 +67,7 @@ def test_narrow_beams_know_masses_of_what_they_reach_and_count_none_twice(
 
 
 def test_wider_beams_find_more_of_it() -> None:
-    from beams import beam_search
+    from rivals import beam_search
 
     decoding = Decoding(max_new_tokens=4)
     mass = [

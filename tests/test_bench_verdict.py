@@ -17,7 +17,7 @@ ALPHA = 0.01
 
 @pytest.fixture(scope="module")
 def verdict() -> SimpleNamespace:
-    return SimpleNamespace(**runpy.run_path(str(BENCH / "verdict.py")))
+    return SimpleNamespace(**runpy.run_path(str(BENCH / "runner.py")))
 
 
 @pytest.mark.parametrize(("trials", "rows"), [(1, 1), (6, 480), (400, 37), (2_000, 480)])

@@ -18,15 +18,15 @@ LAYERS = (
     {"stats", "losses"},
     {"sampling", "text"},
     {"scorers", "inputs", "metrics", "objective"},
-    {"engines", "benchmarks", "formats"},
+    {"engines", "benchmarks"},
     {"study"},
     {"store"},
     {
         "evaluation",
         "certificate",
-        "comparison",
-        "unlearning",
         "reporting",
+        "formats",
+        "unlearning",
         "viewing",
         "plotting",
         "publishing",
@@ -52,7 +52,33 @@ ALLOWED = {
     ("publishing", "evaluation"),
     ("publishing", "reporting"),
     ("certificate", "evaluation"),
+    ("formats", "evaluation"),
 }
+# What stands beside the core, which imports none of it: packages and files of `engines`.
+OUTBUILDINGS = (
+    "losses",
+    "objective",
+    "unlearning",
+    "plotting",
+    "viewing",
+    "formats",
+    "publishing",
+    "demo",
+    "testing",
+    "cli.outbuildings",
+    "cli.unlearn",
+    "engines.answers",
+    "engines.endpoint",
+    "engines.openai",
+    "engines.ray_workers",
+    "engines.server",
+    "engines.vllm",
+)
+DOORS = {
+    "cli/evaluate.py": {"cli.outbuildings"},  # --report-to
+    "cli/said.py": {"engines.ray_workers"},  # --ray
+}
+"""What of them a file of the core leads to, when a user says so."""
 # Within `evaluation`: what each storey may use. Drawing sees no bound.
 STOREYS = {
     "planning": set[str](),
@@ -62,10 +88,8 @@ STOREYS = {
     "measuring": {"planning", "scoring"},
     "views": {"planning", "scoring", "statements"},
     "verbs": {"planning", "scoring", "drawing", "statements", "measuring", "views"},
-    "exporting": {"planning", "scoring", "statements"},
     "comparing": {"planning", "scoring", "statements", "views"},
     "following": {"planning", "scoring", "statements", "views"},
-    "importing": {"planning", "scoring", "drawing", "statements", "verbs"},
 }
 TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
 TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}
@@ -101,6 +125,28 @@ def test_imports_point_down(path: Path) -> None:
         if other == own or other not in RANK:
             continue
         assert RANK[other] < RANK[own] or (own, other) in ALLOWED, f"{own} imports {other}"
+
+
+def beside(module: str) -> set[str]:
+    """The outbuildings that a module is one of, or lies in."""
+    return {name for name in OUTBUILDINGS if f"{module}.".startswith(f"leakbound.{name}.")}
+
+
+def test_there_are_these_outbuildings() -> None:
+    for name in OUTBUILDINGS:
+        place = PACKAGE.joinpath(*name.split("."))
+        assert place.is_dir() or place.with_suffix(".py").is_file(), name
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_the_core_imports_no_outbuilding(path: Path) -> None:
+    """Servers and clusters are opened by the tables of `engines`, which is not asked here."""
+    place = path.relative_to(PACKAGE)
+    own = "leakbound." + ".".join(place.with_suffix("").parts)
+    if beside(own) or family(path) == "engines":
+        return
+    used = {name for module in imports(path) for name in beside(module)}
+    assert used == DOORS.get(place.as_posix(), set())
 
 
 @pytest.mark.parametrize(

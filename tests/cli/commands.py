@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from leakbound.cli import group, run
+from leakbound.store import LOCK
 
 StandardError = io.StringIO  # a test may put a terminal here
 SMALL = ("-n", 16, "--max-new-tokens", 4)
@@ -50,3 +53,12 @@ def refused(result: Result, *named: str, status: int = 2) -> None:
     for text in named:
         assert text in result.err
     assert "Traceback" not in result.err
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Digests of all files of a run, but for its lock."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+    }

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done
 
+from leaky import leaky_run
 from shared import keep
 from tiny import tiny_model_folder
 
@@ -50,3 +51,24 @@ def finished(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
 def run(finished: Path, tmp_path: Path) -> Path:
     """A finished run that a test may change."""
     return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt to open a model fails the test."""
+
+    def opened(*_: object, **__: object) -> None:
+        raise AssertionError("a model was opened")
+
+    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a model of known leaks that no test may change: see `leaky`."""
+    return keep(leaky_run(tmp_path_factory.mktemp("leaky") / "run").path)
+
+
+@pytest.fixture
+def leaky(pristine: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(pristine, tmp_path / "leaky"))

@@ -24,16 +24,6 @@ from leakbound.types import Prompt
 from tiny import WORDS
 
 
-@pytest.fixture
-def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a model fails the test."""
-
-    def opened(*_: object, **__: object) -> None:
-        raise AssertionError("a model was opened")
-
-    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,17 +15,7 @@ from leakbound.certificate import sha256
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.store import CERTIFICATE
-from leaky import benchmark, engine, leaky_run
-
-
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return leaky_run(tmp_path_factory.mktemp("leaky") / "run").path
-
-
-@pytest.fixture
-def leaky(pristine: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(pristine, tmp_path / "leaky"))
+from leaky import benchmark, engine
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,6 @@ def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[obj
     return ("evaluate", model, "--benchmark", questions, "--out", out, *HOW, *more)
 
 
-@pytest.fixture
-def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(*_: object, **__: object) -> None:
-        raise AssertionError("a model was opened")
-
-    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
-
-
 @pytest.fixture(scope="module")
 def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished exploration that no test may change."""

@@ -1,4 +1,4 @@
-"""Faults of the machine that may be foreseen: a message, status 3, and nothing lost."""
+"""Faults of the machine that may be foreseen, a full disk among them: status 3, nothing lost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import torch
-from commands import done, leakbound, refused
+from commands import SMALL, done, leakbound, refused
 from safetensors import SafetensorError
 
 from leakbound import cli
@@ -58,15 +58,6 @@ def while_handled(cause: BaseException) -> Exception:
         return error
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_so_is_one_while_which_another_error_was_raised(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error, says = FAULTS[name]
-    assert cli.run(raises(while_handled(error))) == 3
-    assert says in capsys.readouterr().err
-
-
 def test_an_error_that_leaves_its_context_out_is_told_as_it_is() -> None:
     error = chained(FAULTS["full"][0])
     error.__cause__, error.__suppress_context__ = None, True
@@ -97,16 +88,15 @@ def raises(error: BaseException) -> Callable[[], None]:
     return command
 
 
-@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "wrapped"])
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_the_machine_is_a_message(
-    name: str, wrapped: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fault_of_the_machine_is_a_message(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bare, the cause of another error, and one while which another was raised."""
     error, says = FAULTS[name]
-    assert cli.run(raises(chained(error) if wrapped else error)) == 3
-    said = capsys.readouterr().err
-    assert says in said
-    assert "run the same command again: what was finished is kept" in said
+    for met in (error, chained(error), while_handled(error)):
+        assert cli.run(raises(met)) == 3
+        said = capsys.readouterr().err
+        assert says in said
+        assert "run the same command again: what was finished is kept" in said
 
 
 @pytest.mark.parametrize("error", [KeyError("m"), RuntimeError("shape"), OSError(None, "odd")])
@@ -197,3 +187,62 @@ def test_a_hangup_that_is_ignored_stays_ignored(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
+
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
+
+
+@pytest.fixture
+def names_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
+
+
+def partial_of(file: Path) -> Path:
+    return file.with_name(f".{file.name}.{os.getpid()}-0.partial")
+
+
+def fill(file: Path) -> Path:
+    partial_of(file).symlink_to("/dev/full")
+    return file
+
+
+@FULL
+@pytest.mark.slow
+@pytest.mark.usefixtures("names_known")
+@pytest.mark.parametrize("what", ["completions", "scores", "estimates", "report"])
+def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -> None:
+    """Really full: the file's bytes go to /dev/full."""
+    places = {
+        "completions": next((run / "arms" / "target" / "completions").iterdir()),
+        "scores": next((run / "arms" / "target" / "scores").iterdir()),
+        "estimates": run / "estimates.parquet",
+        "report": run / "report.html",
+    }
+    for name in list(places)[list(places).index(what) :]:
+        places[name].unlink()
+    if what == "scores":
+        places[what] = fill(next(iter((finished / "arms/target/scores").iterdir())))
+        partial_of(places[what]).unlink()
+        for file in (run / "arms" / "target" / "scores").iterdir():
+            file.unlink()
+        places[what] = run / "arms" / "target" / "scores" / places[what].name
+    file = fill(places[what])
+    command = ("evaluate", model, "--like", run, "--out", run)
+    result = leakbound(*command)
+    assert result.status == 3, result.err
+    assert f"cannot write `{file}`: no space is left on its disk" in result.err
+    assert "run the same command again" in result.err
+    assert "Traceback" not in result.err
+    done(*command)
+    assert Run.open(run).estimates == Run.open(finished).estimates
+
+
+@FULL
+@pytest.mark.usefixtures("names_known")
+def test_a_run_that_cannot_begin(model: Path, questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    file = fill(out / "prompts.parquet")
+    how = ("--benchmark", questions, "--out", out, *SMALL)
+    refused(leakbound("evaluate", model, *how), f"cannot write `{file}`: no space", status=3)
+    done("evaluate", model, *how)

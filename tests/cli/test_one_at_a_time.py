@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import SMALL, done, leakbound, refused
+from commands import SMALL, done, leakbound, refused, tree
 
 from leakbound.cli import COMMANDS
 from leakbound.store import LOCK, Run, locked
@@ -31,12 +30,6 @@ OTHERS = {
     "recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
     "figures", "completion", "push", "view", "show",
 }  # fmt: skip
-
-
-def tree(folder: Path) -> dict[str, str]:
-    """Digests of all files of a run, but for its lock."""
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
-    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def elsewhere(action: Callable[[], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Result, done, leakbound, refused
+from commands import SMALL, Result, done, leakbound, refused, tree
 
 import leakbound as package
 from leakbound import evaluation as verbs
@@ -20,7 +19,6 @@ from leakbound.reporting import write_report
 from leakbound.store import Run, write_sealed
 from shared import keep
 
-LOCK = ".lock"
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "score": lambda run, out: ["score", run],
     "bound": lambda run, out: ["bound", run],
@@ -32,11 +30,6 @@ READERS: dict[str, Callable[[Path, Path], list[object]]] = {
     "export --redact": lambda run, out: ["export", run, out / "x.jsonl", "--jsonl", "--redact"],
 }
 SHOW = ("report", "report --json", "export --redact")
-
-
-def tree(folder: Path) -> dict[str, str]:
-    files = (file for file in folder.rglob("*") if file.is_file() and file.name != LOCK)
-    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 def read(name: str, run: Path, out: Path) -> Result:

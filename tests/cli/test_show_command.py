@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from commands import done, leakbound, refused
 
 from leakbound.store import Run
-from leaky import SECRET, leaky_run
-
-
-@pytest.fixture(scope="module")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return leaky_run(tmp_path_factory.mktemp("shown") / "run").path
-
-
-@pytest.fixture
-def leaky(pristine: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(pristine, tmp_path / "leaky"))
+from leaky import SECRET
 
 
 def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:
@@ -35,7 +24,7 @@ def test_answers_are_printed_where_a_person_reads_or_asks(
     said = f"): “{SECRET} wrote it”"
     assert said not in done("show", leaky).out
     assert said in done("show", leaky, "--texts").out
-    monkeypatch.setattr("leakbound.cli.steps.on_terminal", lambda: True)
+    monkeypatch.setattr("leakbound.cli.verbs.on_terminal", lambda: True)
     assert said in done("show", leaky).out
     assert said not in done("show", leaky, "--no-texts").out
 

@@ -42,14 +42,9 @@ def test_looks_are_recorded_with_the_run(stopped: Path) -> None:
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
-    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stopped: Path, tmp_path: Path, no_model: None
 ) -> None:
     run = shutil.copytree(stopped, tmp_path / "run")
-
-    def no_model(*_: object, **__: object) -> None:
-        raise AssertionError("a model was opened")
-
-    monkeypatch.setattr("leakbound.study.settings.open_engine", no_model)
     rows: Any = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
     claims = [r for r in rows if r["estimand"] == "claim p<=0.6"]
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
@@ -125,16 +120,10 @@ def test_another_n_or_rule_names_the_difference(
     ],
     ids=lambda values: " ".join(map(str, values)),
 )
+@pytest.mark.usefixtures("no_model")
 def test_claims_that_make_no_sense(
-    arguments: Sequence[object],
-    named: Sequence[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: Sequence[object], named: Sequence[str], tmp_path: Path
 ) -> None:
-    def opened(*_: object, **__: object) -> None:
-        raise AssertionError("a model was opened")
-
-    monkeypatch.setattr("leakbound.study.settings.open_engine", opened)
     out = tmp_path / "run"
     how = ("--benchmark", "fictitious", "--limit", 2, "--out", out, *HOW, *arguments)
     refused(leakbound("evaluate", "model", *how), *named)

@@ -7,13 +7,12 @@ They were trained on the answers, so that they leak and know where an answer end
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands import done, leakbound
+from commands import done, leakbound, tree
 
 from leakbound.store import Run
 from leakbound.types import Prompt
@@ -81,14 +80,6 @@ def models(
     return folder / "model", folder / "control"
 
 
-def digests(folder: Path) -> dict[str, str]:
-    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
-    return {
-        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
-        for file in files
-    }
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("data", [one_question, many_questions, like_tofu])
 def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_command(
@@ -123,9 +114,9 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     assert verdicts[0.001] == "refuted"
     done("report", out)
 
-    before = digests(out)
+    before = tree(out)
     again = done(*command)
-    assert digests(out) == before
+    assert tree(out) == before
     assert again.out == shown.out
     done("evaluate", model, "--like", out, "--out", out)
-    assert digests(out) == before
+    assert tree(out) == before

@@ -15,6 +15,8 @@ from leakbound.stats import (
     BOUNDS,
     Estimate,
     corrected_bound,
+    excess_bound,
+    excess_over_questions,
     expectation_deviation_over_questions,
     mean_bound,
     mean_leak_at_k_over_questions,
@@ -68,6 +70,8 @@ ROWS: dict[str, Statement] = {
     "mean of proportions, judged": of_judged_hits,
     "mean deviation": std_over_questions,
     "mean + sd": expectation_deviation_over_questions,
+    "excess of each": lambda *args, **how: excess_bound(args[0], CONTROL, *args[1:], **how),
+    "mean excess": lambda *args, **how: excess_over_questions(args[0], CONTROL, *args[1:], **how),
     "mean leak@3": lambda *args, **how: mean_leak_at_k_over_questions(args[0], 3, *args[1:], **how),
     "mean leak@k": lambda *args, **how: mean_leak_at_k_over_questions(
         args[0], [3, 1], *args[1:], **how
@@ -80,13 +84,18 @@ KEYED = {
     "mean deviation",
     "mean + sd",
 }  # whose bounds meet each question's draws in an order
-ENTRY_A_QUESTION = {"every", "every, dependent", "watched"}
+ENTRY_A_QUESTION = {"every", "every, dependent", "watched", "excess of each"}
+BESIDE = {"excess of each", "mean excess"}  # another model, from -1 to 1
+IN_PLACE = {*BESIDE, "mean, weighted"}  # whose questions are told by their places
 QUESTIONS, DRAWS = 6, 40
 SCORES = np.round(np.random.default_rng(0).beta(1, 3, (QUESTIONS, DRAWS)), 2)
 SCORES[0] = 0
 SCORES[1] = np.linspace(0.4, 1, DRAWS).round(2)
+CONTROL = np.round(np.random.default_rng(9).beta(1, 6, (QUESTIONS, DRAWS)), 2)
 
 LISTED = {
+    "excess",
+    "excess over questions",
     "worst question",
     "every question",
     "leaking questions",
@@ -102,6 +111,7 @@ LISTED = {
 
 def test_every_listed_statement_has_a_row() -> None:
     kinds = ("bound of questions", "scores of questions", "hits of questions")
+    kinds = (*kinds, "scores of two models")
     assert {name for name, one in BOUNDS.items() if one.evidence in kinds} == LISTED
 
 
@@ -115,16 +125,16 @@ def ends(made: Estimate) -> tuple[np.ndarray, np.ndarray]:
 @every_statement
 def test_ends_enclose_the_value_and_the_other_end_is_trivial(name: str) -> None:
     largest = {"leaking": QUESTIONS, "mean deviation": 0.5, "mean + sd": (1 + 5**0.5) / 2}
-    most = largest.get(name, 1)
+    least, most = -1 if name in BESIDE else 0, largest.get(name, 1)
     for side in ("upper", "lower", "both"):
         made = ROWS[name](SCORES, side=side)
         low, high = ends(made)
-        assert (low >= 0).all()
+        assert (low >= least).all()
         assert (high <= most).all()
         assert (low <= made.value).all()
         assert (made.value <= high).all()
         if side == "upper":
-            assert not low.any()
+            assert (low == least).all()
         if side == "lower":
             assert (high == most).all()
         assert (made.side, made.confidence) == (side, 0.99)
@@ -162,7 +172,7 @@ def test_counts_and_the_order_of_draws_and_questions_are_only_notation(name: str
     again = np.pad(values, ((0, 0), (0, 1)), constant_values=np.nan)
     padded = ends(ROWS[name](again, np.pad(counts, ((0, 0), (0, 1))), side="both"))
     np.testing.assert_allclose(padded, plain, atol=1e-12)
-    if "weighted" not in name:
+    if name not in IN_PLACE:
         order = rng.permutation(QUESTIONS)
         keys = {"seed": order + 9} if name in KEYED else {}
         plain = ends(ROWS[name](SCORES, side="both", **{k: np.sort(v) for k, v in keys.items()}))
@@ -186,7 +196,7 @@ def test_missing_draws_count_against_the_claim(name: str) -> None:
 @every_statement
 def test_a_statement_says_what_it_ranges_over_and_goes_into_json(name: str) -> None:
     made = ROWS[name](SCORES)
-    assert "questions" in made.target
+    assert "question" in made.target or name == "excess of each"
     assert json.loads(json.dumps(made.to_dict()))["target"] == made.target
     assert (len(np.atleast_1d(made.upper)) == QUESTIONS) == (name in ENTRY_A_QUESTION)
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.cli import group, run
-from leakbound.demo import LABELS, run_demo
-from leakbound.demo.finding import Finding
+from leakbound.demo import LABELS, Finding, run_demo
 from leakbound.types import Headway
 
 

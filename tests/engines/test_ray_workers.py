@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
-from leakbound.study import RayWorkers
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asked import LEAK, AskedEngine
-from leakbound.engines import loading as weights
+from leakbound.engines.files import ModelFiles
 from leakbound.study import settings as opening
 
 ROWS = [
@@ -43,5 +43,5 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return AskedEngine(lambda query, decoding: 0.4, name=model)
 
     monkeypatch.setattr(opening, "open_engine", open_engine)
-    monkeypatch.setattr(weights, "require_files", lambda location: None)
+    monkeypatch.setattr(ModelFiles, "find", lambda location: None)
     return asked

@@ -10,8 +10,8 @@ from typing import Any
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound_run, sample, scorers_for
-from leakbound.evaluation.importing import import_run
 from leakbound.evaluation.scoring.ordering import Order, draws_key
+from leakbound.formats.importing import import_run
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.types import Decoding, Prompt

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from contents import contents
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
-from leakbound.study import ModelSettings, RayWorkers
+from leakbound.study import ModelSettings
 from leakbound.types import Decoding, Headway
 from tiny import tiny_model_folder
 from tiny_classifiers import sequence_classifier

@@ -231,8 +231,8 @@ def test_a_profile_is_the_same_study_from_python_and_from_the_shell(
 
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:
-    from leakbound.cli import options
     from leakbound.cli.evaluate import evaluate as from_shell
+    from leakbound.cli.said import study_from
 
     given = {
         "benchmark": "csv:b.csv", "data": Path("/d"), "limit": 3, "profile": "openunlearning",
@@ -259,8 +259,8 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         base = nothing | NEEDS.get(name, {}) | beside
         if name == "benchmark":
             base["benchmark"] = None
-        told = options.asked(Said(base | {name: value}))
-        assert told != options.asked(Said(base)), name
+        told = study_from(Said(base | {name: value}))
+        assert told != study_from(Said(base)), name
 
 
 @pytest.mark.slow

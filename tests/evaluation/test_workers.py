@@ -15,12 +15,13 @@ from contents import contents
 from leakbound.engines import open_engine, templates
 from leakbound.engines.crew import Task
 from leakbound.engines.models import OpenModels
+from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.evaluation import bound, evaluate, score
 from leakbound.evaluation.drawing.sample import DrawJob
 from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
-from leakbound.study import Attack, Explore, ModelSettings, Prove, RayWorkers, Rewritings, Until
+from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Decoding
 from suites import slow_but
 from templates_of_models import CHATML, ENDLESS

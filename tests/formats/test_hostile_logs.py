@@ -14,8 +14,8 @@ import pytest
 
 from hostile.logs import DEEP, HUGE, ROW, archive, header, sample, whole
 from leakbound.errors import InputError
-from leakbound.evaluation.importing import import_run
 from leakbound.formats import inspect_log
+from leakbound.formats.importing import import_run
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
 

@@ -13,7 +13,7 @@ import pytest
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.importing import import_run
+from leakbound.formats.importing import import_run
 from leakbound.store import Run
 from leakbound.types import Decoding
 

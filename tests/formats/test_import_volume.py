@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.importing import import_run
 from leakbound.formats import spool
+from leakbound.formats.importing import import_run
 from leakbound.store import Arm
 from leakbound.text.rows import each_row
 

@@ -12,7 +12,7 @@ import pytest
 from leakbound.cli import group, run
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
-from leakbound.evaluation.importing import import_run
+from leakbound.formats.importing import import_run
 from leakbound.formats.inspect_log import number, read
 from leakbound.formats.lm_eval import read as read_lm_eval
 from leakbound.scorers import make_scorer

@@ -9,7 +9,7 @@ import pytest
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.exporting import export
+from leakbound.formats.exporting import export
 from leakbound.store import Run
 from leakbound.testing import FakeEngine
 from leakbound.types import Prompt

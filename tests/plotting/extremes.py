@@ -12,8 +12,7 @@ from leakbound.plotting.inputs import PROTOCOLS, CorrelationRow, ProtocolRow, Qu
 from leakbound.plotting.models import MomentRow, SpreadRow, UtilityRow, fronted
 from leakbound.plotting.questions import BINS, AnswerRow, BinRow, QuestionBar, TailRow
 from leakbound.plotting.repeated import DrawsRow, LeakAtKRow, NaiveRow
-from leakbound.plotting.sweeps import SweepRow
-from leakbound.plotting.training import LogRow
+from leakbound.plotting.training import LogRow, SweepRow
 
 SURE = 0.99
 LEAK, DEVIATION = "leak probability", "standard deviation"

@@ -11,23 +11,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from opened import charts, details
 from test_report_page import Page
 
-from estimates import rows
+from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.views.asked import (
-    gaps_grid,
-    protocols_grid,
-    rewritten_grid,
     tried_grid,
 )
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
-from leakbound.evaluation.views.words import floor
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
 from leakbound.reporting.page import render
@@ -37,7 +32,9 @@ from leakbound.study import Rewritings
 
 pytestmark = pytest.mark.slow
 
+
 KEYWORD = ScorerView("keyword", True)
+
 
 PLOT = WIDTH - LEFT - RIGHT
 
@@ -58,67 +55,16 @@ def model(view: View) -> RewrittenModel:
     return view.asked[0]
 
 
-def bound(run: Run, estimand: str, query_id: str | None, **wanted: Any) -> EstimateRow:
-    """What the run's estimates say of its first model under the keyword scorer."""
-    wanted = {"arm": "target inputs", "scorer": "keyword", "query_id": query_id} | wanted
-    return rows(run, estimand, **wanted)[0]
+def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
+    """What the run's estimates say of its first model's leakage under the keyword scorer."""
+    usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
+    found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
+    assert found is not None
+    return found
 
 
 def of_class(svg: str, name: str) -> list[ElementTree.Element]:
     return [node for node in ElementTree.fromstring(svg).iter() if node.get("class") == name]
-
-
-def test_greedy_output_and_full_stand_side_by_side(view: View, asked: dict[str, Run]) -> None:
-    run, leak = asked["forgot"], "leak probability"
-    grid = protocols_grid(view, KEYWORD)
-    assert [row[0].text for row in grid.rows] == ["forgot", "control"]
-    _, greedy, *cells = grid.rows[0]
-    assert greedy.text == "0.000"
-    assert [cell.text for cell in cells] == [
-        interval(found)
-        for found in (
-            bound(run, leak, None, arm="target"),
-            bound(run, leak, None),
-            bound(run, f"{leak}, largest of 3", None),
-            bound(run, f"{leak}, worst query, largest of 8", None),
-            bound(run, f"excess {leak}", None),
-            bound(run, f"excess {leak}, largest of 3", None),
-        )
-    ]
-    assert len({cell.text for cell in cells}) == len(cells)
-    assert grid.rows[1][3].text == interval(bound(run, leak, None, arm="control inputs"))
-
-
-def test_what_rewritings_add_is_bounded_from_below(view: View, asked: dict[str, Run]) -> None:
-    run, gap = asked["forgot"], "gap in leak probability"
-    _, mean, most, where, worst, worst_where = gaps_grid(view, KEYWORD).rows[0]
-    assert mean.text == interval(bound(run, gap, None))
-    for cell, name in ((most, gap), (worst, f"{gap}, worst query")):
-        found = bound(run, f"{name}, largest of 3", None)
-        assert cell.text == floor(found.value, found.lower)
-    assert where.text == "2 (≥ 0)"
-    assert worst_where.text == "2 (≥ 2)"
-
-
-def test_every_question_has_both_ways_and_the_worst_query(
-    view: View, model: RewrittenModel, asked: dict[str, Run]
-) -> None:
-    run, leak = asked["forgot"], "leak probability"
-    rows = rewritten_grid(view, model, KEYWORD).rows
-    assert [row[0].anchor for row in rows] == ["q-1", "q-2", "q-3"]
-    _, output, full, gap, worst, worst_gap, number, r = rows[0]
-    assert output.text == interval(bound(run, leak, "author-00", arm="target"))
-    assert full.text == interval(bound(run, leak, "author-00", scope="question"))
-    assert gap.text == interval(bound(run, f"gap in {leak}", "author-00"))
-    assert worst.text == interval(bound(run, f"{leak}, worst query", "author-00"))
-    least = bound(run, f"gap in {leak}, worst query", "author-00")
-    assert worst_gap.text == floor(least.value, least.lower)
-    assert number.text == "3"
-    assert r.value == pytest.approx(-0.99, abs=0.01)  # the surest answers never leak
-    assert [row[-1].text for row in rows][2] == "–"
-    own, *_ = model.questions["keyword", "author-00"].queries
-    assert (own.id, own.source) == ("author-00", "original")
-    assert own.leakage == bound(run, leak, "author-00", scope="query")
 
 
 def test_rewritings_that_were_removed_and_questions_without_one_are_told(
@@ -183,22 +129,6 @@ def test_lanes_are_sorted(view: View) -> None:
     assert down == sorted(down, reverse=True)
 
 
-def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
-    run = evaluate(
-        asked_engine("few", 0.5),
-        asked_benchmark(),
-        out=tmp_path / "run",
-        n=2,
-        scorers=["keyword"],
-        rewritings=Rewritings("benchmark"),
-    )
-    (model,) = read_view({"few": run}).asked
-    found = model.questions["keyword", "author-01"]
-    assert found.number == 4
-    assert 1 <= len(found.queries) <= 2
-    assert all(query.leakage.n for query in found.queries)
-
-
 def test_correlations_have_a_histogram_and_every_question_its_scatter(
     view: View, model: RewrittenModel
 ) -> None:
@@ -252,9 +182,9 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     assert len(view.found) == len(stored) == 3
     for shown, found in zip(view.found, stored, strict=True):
         question = found.query.prompt_id
-        fresh = bound(run, "leak probability", question, arm=str(found.arm))
+        fresh = bound(run, question, arm=str(found.arm))
         assert shown.leakage["keyword"] == fresh
-        assert shown.own["keyword"] == bound(run, "leak probability", question, arm="target")
+        assert shown.own["keyword"] == bound(run, question, arm="target")
         assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)
         assert str(shown.text) in page.body
         assert interval(fresh) in page.body

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 
+from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for, summary

@@ -150,6 +150,19 @@ def test_models_beside_one_baseline_share_alpha(models: int) -> None:
     np.testing.assert_array_equal(usual.each.lower, one.each.lower)
 
 
+def test_questions_are_not_supposed_to_be_independent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they share, of the baseline too: alpha is shared out among them, not multiplied."""
+    seen: list[object] = []
+
+    def spy(*given: Any, independent: bool, **how: Any) -> Estimate:
+        seen.append(independent)
+        return every_question(*given, independent=independent, **how)
+
+    monkeypatch.setattr("leakbound.stats.comparing.every_question", spy)
+    difference_over_questions(MEAN, EXCESS, 3)
+    assert seen == [False]
+
+
 def test_fewer_than_one_model_and_other_questions_are_refused() -> None:
     for models in (0, -1):
         with pytest.raises(InputError, match=f"at least 1, this one, got {models}"):

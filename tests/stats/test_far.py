@@ -76,6 +76,15 @@ def test_the_mean_is_the_sum_by_hand() -> None:
     again = mean_leak_at_k_of_counts(mixed, 2)
     assert (again.lower, again.upper) == pytest.approx((0.0475, 0.6725), abs=1e-15)
     assert isinstance(again.upper, float)
+    found = replace(known, about=replace(known.about, inputs="as found"))
+    assert mean_leak_at_k_of_counts(found, 2).about.inputs == "as found"
+
+
+def test_no_mean_leaves_its_range_by_rounding() -> None:
+    x = (np.arange(1, 30) / 30.7).tolist()
+    made = mean_leak_at_k_of_counts(counts(x, [0.0] * 29, [4.0] * 29), list(range(1, 200)))
+    assert np.max(made.upper) == 1
+    assert not np.signbit(made.lower).any()
 
 
 def test_without_a_count_at_0_any_question_may_leak_up_to_the_first() -> None:

@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,6 +142,50 @@ def test_mean_leak_at_k_bounds_the_blocks() -> None:
     assert (counted.lower, counted.upper, counted.n) == (expanded.lower, expanded.upper, 960)
     assert counted.value == pytest.approx(np.mean(leak_at_k(values, 4, counts)))
     assert counted.upper != mean_leak_at_k_over_questions(values, 4, counts, seed=4).upper
+
+
+@pytest.mark.parametrize("side", ["upper", "lower", "both"])
+def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> None:
+    """In whatever order they are given; what is known of one k is known of its neighbours."""
+    sizes, how = [8, 2, 40], {"side": side, "seed": 3}
+    made = mean_leak_at_k_over_questions(SCORES, sizes, confidence=0.9, **how)
+    each = {
+        k: mean_leak_at_k_over_questions(SCORES, k, confidence=1 - 0.1 / 3, **how) for k in sizes
+    }
+    lowers = [max(each[j].lower for j in sizes if j <= k) for k in sizes]
+    uppers = [min(each[j].upper for j in sizes if j >= k) for k in sizes]
+    assert np.asarray(made.lower).tolist() == lowers
+    assert np.asarray(made.upper).tolist() == uppers
+    assert np.asarray(made.value).tolist() == [each[k].value for k in sizes]
+    assert made.about.parameter == (8.0, 2.0, 40.0)
+    assert (made.confidence, made.side, made.n, made.seed) == (0.9, side, 480, 3)
+    assert made.method == (
+        "betting in rounds, over the largest of each 2 or betting in rounds, over the largest of "
+        "each 8 or portfolio mixture, over the largest of each 40, Bonferroni over k"
+    )
+    usual = mean_leak_at_k_over_questions(SCORES, sizes, seed=3)
+    assert (usual.confidence, usual.side) == (0.99, "upper")
+    (alone,) = np.asarray(mean_leak_at_k_over_questions(SCORES, [2], **how).upper).tolist()
+    assert alone == mean_leak_at_k_over_questions(SCORES, 2, **how).upper
+
+
+def test_all_draws_of_a_question_are_one_block() -> None:
+    made = mean_leak_at_k_over_questions(SCORES, 80)
+    assert made.value == pytest.approx(SCORES.max(axis=1).mean())
+
+
+def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
+    known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
+    plain = mean_leak_at_k_over_questions(SCORES, 2, side="both")
+
+    def canned(_: object, k: int, **how: object) -> Estimate:
+        return replace(plain, lower=known[k][0], upper=known[k][1])
+
+    monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "_mean_largest", canned)
+    made = mean_leak_at_k_over_questions(SCORES, [8, 2, 40], side="both")
+    assert np.asarray(made.lower).tolist() == [0.3, 0.3, 0.5]
+    assert np.asarray(made.upper).tolist() == [0.8, 0.6, 0.8]
 
 
 def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:

@@ -96,7 +96,7 @@ def test_the_worst_is_between_the_largest_of_both_ends() -> None:
     assert (worst.value, worst.n, worst.missing) == (40 / 64, 192, 0)
     assert (worst.lower, worst.upper) == (found.lower[2], found.upper[2])  # type: ignore[index]
     assert worst.about.estimand == "leak probability, largest of 3"
-    assert not worst.about.jointly
+    assert worst.about.jointly is False
     assert (worst.confidence, worst.side, worst.method) == (0.9, "both", found.method)
 
 

@@ -31,11 +31,11 @@ RETAIN = [
 ]
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors")
+def weights(folder: str | Path) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
 
 
-def changed(one: Path, other: Path) -> set[str]:
+def changed(one: str | Path, other: str | Path) -> set[str]:
     """The weights in which two models differ."""
     first, second = weights(one), weights(other)
     assert set(first) == set(second)

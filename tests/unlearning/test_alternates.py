@@ -11,7 +11,7 @@ from rows import FORGET, RETAIN
 
 from leakbound.errors import InputError
 from leakbound.unlearning import TrainingSettings, unlearn
-from leakbound.unlearning.alternates import OURS, read_alternates, with_alternates
+from leakbound.unlearning.rows import OURS, read_alternates, with_alternates
 from tiny import tiny_model_folder
 
 REFUSALS = read_alternates(OURS)

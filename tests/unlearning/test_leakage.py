@@ -21,7 +21,7 @@ from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune, unlearn
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
-from leakbound.unlearning.leakage import LeakageProbe
+from leakbound.unlearning.own_answers import LeakageProbe
 from tiny import tiny_model_folder
 
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps

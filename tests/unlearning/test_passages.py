@@ -16,17 +16,12 @@ from leakbound.errors import InputError
 from leakbound.types import Passage
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
 from leakbound.unlearning.examples import Encoder
-from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_tokenizer
 
 LONG = "who wrote red blue green sky sea Ann Bob sea sky"
 TEXTS = [Passage(id="t0", text=LONG), Passage(id="t1", text="Bob red sky")]
 KEPT = [Passage(id="k0", text="green green sea Ann Bob blue")]
 SHORT = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8, max_length=5)
-
-
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
 
 
 def first_loss(folder: Path) -> float:

@@ -14,25 +14,20 @@ from leakbound.engines.loading import load_model
 from leakbound.errors import InputError
 from leakbound.unlearning import Trained, TrainingSettings, unlearn
 from leakbound.unlearning.forward import Forward
-from tiny import BOTH_KINDS, tiny_model_folder
+from tiny import BOTH_KINDS
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 
 
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("base") / "model")
-
-
-def train(base: Path, out: Path, objective: str, **how: Any) -> Trained:
+def train(base: str, out: Path, objective: str, **how: Any) -> Trained:
     settings = replace(SETTINGS, **how)
-    return unlearn(str(base), objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
+    return unlearn(base, objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
 
 
 @BOTH_KINDS
 @pytest.mark.parametrize("objective", ["npo", "kl", "rmu:layer=1"])
 def test_bf16_multiplies_in_half_and_keeps_whole_weights(
-    base: Path, tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+    base: str, tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[torch.dtype] = set()
     run = Forward.run
@@ -52,7 +47,7 @@ def test_bf16_multiplies_in_half_and_keeps_whole_weights(
 
 
 @BOTH_KINDS
-def test_weights_may_be_held_in_half(base: Path, tmp_path: Path) -> None:
+def test_weights_may_be_held_in_half(base: str, tmp_path: Path) -> None:
     done = train(base, tmp_path / "m", "npo", dtype="bfloat16")
     assert {tensor.dtype for tensor in weights(done.path).values()} == {torch.bfloat16}
 
@@ -60,10 +55,10 @@ def test_weights_may_be_held_in_half(base: Path, tmp_path: Path) -> None:
 @BOTH_KINDS
 @pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
 def test_checkpointing_computes_twice_and_changes_nothing(
-    base: Path, tmp_path: Path, objective: str
+    base: str, tmp_path: Path, objective: str
 ) -> None:
     def passes(checkpointing: bool) -> tuple[Trained, int]:
-        loaded, count = load_model(str(base)), 0
+        loaded, count = load_model(base), 0
 
         def counting(*_: Any) -> None:
             nonlocal count
@@ -80,8 +75,8 @@ def test_checkpointing_computes_twice_and_changes_nothing(
     assert changed(kept.path, again.path) == set()
 
 
-def test_a_model_that_cannot_is_refused(base: Path, tmp_path: Path) -> None:
-    loaded = load_model(str(base))
+def test_a_model_that_cannot_is_refused(base: str, tmp_path: Path) -> None:
+    loaded = load_model(base)
     loaded.model.supports_gradient_checkpointing = False
     settings = replace(SETTINGS, checkpointing=True)
     with pytest.raises(InputError, match="LlamaForCausalLM cannot compute activations again"):
@@ -97,7 +92,7 @@ def test_a_model_that_cannot_is_refused(base: Path, tmp_path: Path) -> None:
     ],
 )
 def test_the_learning_rate_rises_and_falls_as_asked(
-    base: Path, tmp_path: Path, schedule: Any, rates: list[float]
+    base: str, tmp_path: Path, schedule: Any, rates: list[float]
 ) -> None:
     import json
 

@@ -14,7 +14,7 @@ from torch.nn.functional import kl_div, logsigmoid
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, unlearn
-from tiny import BOTH_KINDS, tiny_model_folder
+from tiny import BOTH_KINDS
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
 KEPT = RETAIN[:1]
@@ -23,11 +23,6 @@ TWO_STEPS = TrainingSettings(
     epochs=2, batch_size=8, learning_rate=1e-2, warmup_ratio=0.0, schedule="constant"
 )
 Padded = tuple[Tensor, Tensor, Tensor]
-
-
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
 
 
 def second_step(base: str, objective: str, out: Path) -> tuple[LoadedModel, dict[str, Tensor]]:

@@ -18,16 +18,10 @@ from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, prompting_of
-from tiny import tiny_model_folder
 
 TASK = "fictitious:authors=2,questions=2,forget=1"
 ONCE = TrainingSettings(epochs=1, device="cpu")
 OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
-
-
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
 
 
 def recipe(folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from rows import changed, weights
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
@@ -18,10 +18,10 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
-from leakbound.unlearning.card import Base
 from leakbound.unlearning.examples import Encoder, pad
+from leakbound.unlearning.recipe import Base
 from leakbound.unlearning.training import _arguments
-from tiny import BOTH_KINDS, tiny_model_folder
+from tiny import BOTH_KINDS
 
 FORGET = [
     Prompt(id="f0", question="who wrote red", answer="Ann blue sea"),
@@ -34,11 +34,6 @@ RETAIN = [
 ]
 FAST = TrainingSettings(epochs=120, learning_rate=1e-2, batch_size=5)
 SHORT = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)
-
-
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +50,8 @@ def mean_nll(model: str | Path, rows: list[Prompt]) -> float:
     return float(nll(pack(logits, batch.labels)).mean())
 
 
-def weights(folder: str | Path) -> dict[str, torch.Tensor]:
-    return load_file(Path(folder) / "model.safetensors")
-
-
 def same(a: str | Path, b: str | Path) -> bool:
-    one, other = weights(a), weights(b)
-    return all(torch.equal(one[name], other[name]) for name in one)
+    return changed(a, b) == set()
 
 
 @BOTH_KINDS

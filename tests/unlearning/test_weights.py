@@ -15,20 +15,15 @@ from leakbound.engines import loading
 from leakbound.errors import InputError
 from leakbound.unlearning import Adapters, Trained, TrainingSettings, Watch, Weights, unlearn
 from leakbound.unlearning.weights import blocks, chosen_modules, trained
-from tiny import BOTH_KINDS, are_tied, tiny_llama, tiny_model_folder
+from tiny import BOTH_KINDS, are_tied, tiny_llama
 
 SETTINGS = TrainingSettings(epochs=2, learning_rate=1e-3, batch_size=2)
 DOWN = {f"model.layers.{layer}.mlp.down_proj.weight" for layer in (0, 1)}
 
 
-@pytest.fixture(scope="module")
-def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model_folder(tmp_path_factory.mktemp("base") / "model")
-
-
-def train(base: Path, out: Path, chosen: Weights, objective: str = "npo", **how: Any) -> Trained:
+def train(base: str, out: Path, chosen: Weights, objective: str = "npo", **how: Any) -> Trained:
     settings = replace(SETTINGS, weights=chosen, **how)
-    return unlearn(str(base), objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
+    return unlearn(base, objective, forget=FORGET, retain=RETAIN, out=out, settings=settings)
 
 
 @BOTH_KINDS
@@ -42,7 +37,7 @@ def train(base: Path, out: Path, chosen: Weights, objective: str = "npo", **how:
 )
 @pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
 def test_only_the_chosen_modules_change(
-    base: Path, tmp_path: Path, chosen: Weights, wanted: set[str], objective: str
+    base: str, tmp_path: Path, chosen: Weights, wanted: set[str], objective: str
 ) -> None:
     done = train(base, tmp_path / "m", chosen, objective)
     if are_tied():  # one matrix under the name it has in files, which steering reaches from below
@@ -53,7 +48,7 @@ def test_only_the_chosen_modules_change(
 
 
 @BOTH_KINDS
-def test_only_the_chosen_layers_change(base: Path, tmp_path: Path) -> None:
+def test_only_the_chosen_layers_change(base: str, tmp_path: Path) -> None:
     found = changed(base, train(base, tmp_path / "m", Weights(layers=(0,))).path)
     assert found
     assert all(name.startswith("model.layers.0.") for name in found)
@@ -83,7 +78,7 @@ def test_the_model_is_left_as_it_was_but_for_its_weights() -> None:
     ],
 )
 def test_what_is_not_there_is_refused_before_the_weights_are_read(
-    base: Path,
+    base: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     chosen: Weights,
@@ -113,11 +108,11 @@ def test_impossible_adapters_are_refused(settings: dict[str, Any]) -> None:
 
 
 def test_without_peft_adapters_are_refused(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "peft", None)
     with pytest.raises(InputError, match=r"adapters needs peft.*pip install '\.\[lora\]'"):
-        train(Path("no-such-model"), tmp_path / "m", Weights(adapters=Adapters()))
+        train("no-such-model", tmp_path / "m", Weights(adapters=Adapters()))
 
 
 @BOTH_KINDS
@@ -143,7 +138,7 @@ class TestAdapters:
         assert torch.equal(first(1), first(1))
         assert not torch.equal(first(1), first(2))
 
-    def test_the_change_is_of_low_rank(self, base: Path, tmp_path: Path) -> None:
+    def test_the_change_is_of_low_rank(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("up_proj",), layers=(1,), adapters=Adapters(rank=2, alpha=64.0))
         done = train(base, tmp_path / "m", where, "gd", learning_rate=1e-2)
         (name,) = changed(base, done.path)
@@ -152,18 +147,18 @@ class TestAdapters:
         sizes = torch.linalg.svdvals(difference)
         assert sizes[1] > 100 * sizes[2]
 
-    def test_by_default_every_linear_layer_but_the_head(self, base: Path, tmp_path: Path) -> None:
+    def test_by_default_every_linear_layer_but_the_head(self, base: str, tmp_path: Path) -> None:
         found = changed(base, train(base, tmp_path / "m", Weights(adapters=Adapters())).path)
         assert len(found) == 2 * 7
         assert all(name.endswith("_proj.weight") for name in found)
 
-    def test_steering_reads_layers_through_them(self, base: Path, tmp_path: Path) -> None:
+    def test_steering_reads_layers_through_them(self, base: str, tmp_path: Path) -> None:
         where = Weights(adapters=Adapters(rank=2))
         adapted = train(base, tmp_path / "m", where, "rmu:layer=0")
         plain = train(base, tmp_path / "n", Weights(), "rmu:layer=0")
         assert adapted.losses[0] == plain.losses[0]  # B = 0: nothing is changed at first
 
-    def test_stopped_and_gone_on_with(self, base: Path, tmp_path: Path) -> None:
+    def test_stopped_and_gone_on_with(self, base: str, tmp_path: Path) -> None:
         where = Weights(adapters=Adapters(rank=2, dropout=0.2))
         whole = train(base, tmp_path / "whole", where)
 
@@ -174,13 +169,13 @@ class TestAdapters:
         how: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "out": tmp_path / "m"}
         how["settings"] = replace(SETTINGS, weights=where)
         with pytest.raises(KeyboardInterrupt):
-            unlearn(str(base), "npo", **how, watch=Watch(checkpoint_minutes=0), progress=stop)
+            unlearn(base, "npo", **how, watch=Watch(checkpoint_minutes=0), progress=stop)
         assert (tmp_path / ".m.training/checkpoint-2/adapter_model.safetensors").exists()
-        done = unlearn(str(base), "npo", **how)
+        done = unlearn(base, "npo", **how)
         assert changed(whole.path, done.path) == set()
         assert done.losses == whole.losses
 
-    def test_adapters_need_linear_layers(self, base: Path, tmp_path: Path) -> None:
+    def test_adapters_need_linear_layers(self, base: str, tmp_path: Path) -> None:
         where = Weights(modules=("input_layernorm",), adapters=Adapters())
         with pytest.raises(InputError, match="no linear layer among input_layernorm"):
             train(base, tmp_path / "m", where)

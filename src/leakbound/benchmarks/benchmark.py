@@ -37,15 +37,11 @@ def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
 def digest_of_rows(prompts: Sequence[Prompt]) -> str:
     """SHA-256 over questions, answers and keywords in their order; blanks count as one each."""
     rows = [
-        [_plain(text) for text in (one.question, one.answer or "", *one.keywords)]
+        [" ".join(text.split()) for text in (one.question, one.answer or "", *one.keywords)]
         for one in prompts
     ]
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 DRAWS = 1024

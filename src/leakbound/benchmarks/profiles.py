@@ -133,7 +133,9 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
     How many of the evaluated prompts are kept is left to whoever limits them. Raises InputError
     for a prompt that lacks the answer to open, or the paraphrase to ask.
     """
-    asked = partial(_asked, profile=profile)
+
+    def asked(prompts: Prompts) -> Prompts:
+        return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
 
     def first(load: Callable[[], Prompts]) -> Prompts:
         return asked(load()[: profile.rows])
@@ -158,10 +160,6 @@ def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:
 def _scorers(benchmark: Benchmark, profile: Profile) -> tuple[str, ...]:
     chosen = profile.scorers.get(benchmark.role, benchmark.scorers)
     return tuple(name.replace(":stem=no", "") if profile.stemmed else name for name in chosen)
-
-
-def _asked(prompts: Prompts, profile: Profile) -> Prompts:
-    return tuple(_opened(_reworded(prompt, profile), profile) for prompt in prompts)
 
 
 def _reworded(prompt: Prompt, profile: Profile) -> Prompt:

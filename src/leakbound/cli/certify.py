@@ -12,6 +12,7 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
+from leakbound.cli.faults import VERIFICATION_FAILED
 from leakbound.cli.help import Command
 from leakbound.cli.saying import bold, say, write
 from leakbound.text.shown import visible
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Verification
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
-VERIFICATION_FAILED = 6
 _SHOWN = 5  # questions, and differences of a check, on the terminal
 _LONGEST = 200  # characters of a value that differs
 
@@ -72,7 +72,7 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
 )
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
-@click.option("--trust-remote-code", is_flag=True, help="Run code that came with the model.")
+@opt.remote_code
 @opt.as_json
 def verify(
     certificate: Path,

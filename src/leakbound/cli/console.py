@@ -169,6 +169,12 @@ def print_json(value: Any) -> None:
     say(json.dumps(value, indent=1, ensure_ascii=False))
 
 
+def say_notes(notes: Iterable[str]) -> None:
+    """Each of these once, on standard error."""
+    for note in dict.fromkeys(notes):
+        say(f"note: {note}", err=True)
+
+
 def print_table(table: Table, echo: Callable[[str], None] = write) -> None:
     """A table on standard output, between its lead and its note: figures right, the rest left.
 

@@ -11,9 +11,10 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
 from leakbound.cli.help import Command
-from leakbound.cli.said import Said
+from leakbound.cli.outbuildings import tracking
+from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
-from leakbound.cli.steps import report_on
+from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
 
 if TYPE_CHECKING:
@@ -41,24 +42,23 @@ def evaluate(**given: Any) -> None:
     the same command goes on.
     """
     from leakbound.evaluation import evaluate as verb
-    from leakbound.publishing.tracking import require_trackers, track
     from leakbound.store import Run
 
     said = Said(given)
-    require_trackers(said.report_to or ())
+    track = tracking(said.report_to or ())
     study = _asked(said)
     if said.dry_run:
         _print_cost(said, study)
         return
-    out = opt.hold(said.out, "evaluate")
-    model, control = opt.models_of(said)
+    out = hold(said.out, "evaluate")
+    model, control = models_from(said)
     try:
         with progress_bar(not said.as_json) as progress:
             run = verb(model, study, out=out, control=control, progress=progress)
     except UnansweredError:
         report_on(Run.open(out), said.as_json)
         raise
-    track(run, said.report_to or ())
+    track(run)
     report_on(run, said.as_json)
 
 
@@ -81,7 +81,7 @@ def sample(**given: Any) -> None:
     if said.dry_run:
         _print_cost(said, study, scores=False)
         return
-    model, control = opt.models_of(said)
+    model, control = models_from(said)
     with progress_bar(not said.as_json) as progress:
         run = verb(model, study, out=said.out, control=control, progress=progress)
     usage = {name: arm.usage for name, arm in run.arms.items()}
@@ -97,7 +97,7 @@ def _asked(said: Said) -> Study:
     """The study that a command asks, its benchmark loaded."""
     if said.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    study = opt.asked(said)
+    study = study_from(said)
     task = study.load()
     if not (said.out or said.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
@@ -111,7 +111,7 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     from leakbound.evaluation import prepared, probe
     from leakbound.study import Until
 
-    model, _ = opt.models_of(said)
+    model, _ = models_from(said)
     asked = prepared(study, scores=scores)
     cost = probe(
         model,

@@ -11,6 +11,8 @@ import os
 import re
 from collections.abc import Iterator
 
+VERIFICATION_FAILED = 6
+"""The exit status where what was checked differs."""
 KEPT = "run the same command again: what was finished is kept."
 _NOT_WRITTEN = 0  # by a library that says no more
 _REMEDIES = {

@@ -126,10 +126,10 @@ class Command(click.Command):
         write_examples(EXAMPLES.get(self.name or "", ()), formatter)
         headed, headings = ctx.meta.get(_ALL, False) and self.long, _headings(self.callback)
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        if self.long and not headed:
+            options = [option for option in options if option.name in COMMON]
         found = [(option.name or "", option.get_help_record(ctx)) for option in options]
         told = [(name, record) for name, record in found if record is not None]
-        if self.long and not headed:
-            told = [(name, record) for name, record in told if name in COMMON]
         wide = min(_WIDEST, max(len(record[0]) for _, record in told))
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, (option, says) in told:

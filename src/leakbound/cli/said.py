@@ -1,12 +1,28 @@
-"""What was said on the command line, and how it goes into a value of the package."""
+"""What was said on the command line, and the values of the package that it becomes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from leakbound.errors import InputError
+
+if TYPE_CHECKING:
+    from leakbound.store import Run
+    from leakbound.study import Attack, Prove, Rewritings, SamplingPlan, Study
+    from leakbound.types import Decoding, Workers
 
 Value = TypeVar("Value")
+_OF_RAY = ("ray_workers", "ray_gpus", "ray_threads")
+_LISTED = {"temperature": "temperatures", "top_p": "top_ps"}
+"""Fields of a decoding, and the options that list several: every combination is asked for."""
+_OF_REWRITINGS = (
+    "queries", "ids", "ids_draws", "ids_criterion", "design", "embedder", "similarity"
+)  # fmt: skip
 
 
 class Said:
@@ -36,3 +52,215 @@ class Said:
         """The same of every field, by the option of its name where no other is given for it."""
         own = (field.name for field in fields(value))  # type: ignore[arg-type]
         return self.into(value, *own, **renamed)
+
+
+def hold(folder: Path, command: str) -> Path:
+    """Take the lock of the run at `folder`, until the command that is running has ended."""
+    from leakbound.store import locked
+
+    click.get_current_context().with_resource(locked(folder, command))
+    return folder
+
+
+def held_run(folder: Path, command: str) -> Run:
+    """The run at `folder`, opened under its lock."""
+    from leakbound.store import Run
+
+    if (folder / "run.json").is_file():
+        hold(folder, command)
+    return Run.open(folder)
+
+
+def study_from(said: Said) -> Study:
+    """What a command asks: what was said, else what --study or the run of --like says.
+
+    Raises InputError for options that say nothing without others, and for a profile that the
+    base does not have.
+    """
+    from leakbound.engines.addresses import servers_of
+
+    base = _base(said)
+    _require_profile(said, base)
+    settings = said.into_each(base.settings, template="prompt_template")
+    study = replace(
+        said.into_each(base),
+        sampling=_sampling(said, base.sampling),
+        rewritings=_rewritings(said, base.rewritings),
+        attack=_attack(said, base.attack),
+        prove=_prove(said, base.prove),
+        workers=workers_from(said),
+        # Running a model's own code is said each time, never taken over from a file.
+        settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
+    )
+    # What a file names is somebody else's word: it sends nothing to a server.
+    rewriters = study.rewritings.models if study.rewritings and said.value("inputs") else ()
+    study = replace(study, servers=servers_of(said.value("scorers") or (), rewriters))
+    if not any(said.value(option) not in (None, ()) for option in _of_decodings()):
+        return study
+    task = study.load()
+    return replace(study, decodings=_varied(said, study.decodings or (task.decoding,)))
+
+
+def _of_decodings() -> list[str]:
+    """The options that say how is drawn from a distribution."""
+    from leakbound.types import Decoding
+
+    return [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
+
+
+def _base(said: Said) -> Study:
+    """The study that --study or --like names, to which the rest is said."""
+    from leakbound.store import Run
+    from leakbound.study import Study
+
+    if said.study is not None and said.like is not None:
+        raise InputError("--study and --like both name a study. Leave one of them out.")
+    if said.study is not None:
+        return Study.read(said.study)
+    return Study() if said.like is None else Run.open(said.like).study
+
+
+def models_from(said: Said) -> tuple[str, str | None]:
+    """The model and its control, which --like may name, each with the engine that was said.
+
+    Raises UnnamedServerError for a control of that run on a server that the user does not name.
+    """
+    from leakbound.engines.addresses import require_named_control, servers_of
+    from leakbound.store import Run
+
+    named: str | None = said.control
+    if named is not None:
+        return _drawn_by(said.engine, said.model), _drawn_by(said.engine, named)
+    control = None if said.like is None else Run.open(said.like).control
+    if control is not None:
+        require_named_control(control, said.model, servers_of(said.value("scorers") or ()))
+    return _drawn_by(said.engine, said.model), control
+
+
+def _drawn_by(engine: str | None, model: str) -> str:
+    """A model's name that asks for this engine; a run, which is drawn, as it is."""
+    from leakbound.engines import engine_of, location_of
+
+    if engine is None or (Path(model) / "run.json").is_file():
+        return model
+    own, where = engine_of(model)
+    if where != model and own != engine:
+        raise InputError(
+            f"`{model}` names its engine, and `--engine {engine}` another. Leave one of them out."
+        )
+    return location_of(engine, where)
+
+
+def _require_profile(said: Said, base: Study) -> None:
+    if base.benchmark and said.profile not in (None, base.profile):
+        raise InputError(
+            f"the study that --study or --like names has profile {base.profile!r}, which settles "
+            f"what --profile {said.profile} would fill in. Leave one of them out."
+        )
+
+
+def _sampling(said: Said, base: SamplingPlan) -> SamplingPlan:
+    """How is drawn: as was said, for the rest as the base has it.
+
+    -n alone makes a fixed number of draws of an exploration.
+    """
+    from leakbound.study import FORWARDS, Explore, FixedN, Until
+
+    n, until, explore, budget = map(said.value, ("n", "until", "explore", "budget"))
+    if until == "none":
+        base, until = FixedN(), None
+    if until is not None and explore is not None:
+        raise InputError(
+            f"`until` and `explore` {explore!r} are two ways of drawing. Choose one: `until` stops "
+            "early, `explore` explores the likeliest outputs."
+        )
+    explores = explore is not None or (isinstance(base, Explore) and until is None and n is None)
+    if (explores and n is not None) or (not explores and budget is not None):
+        name, number, how = ("n", n, "with") if explores else ("budget", budget, "without")
+        raise InputError(
+            f"`{name}` {number} has no meaning {how} exploring: the draws of an exploration follow "
+            "from its --explore and --budget, those of a sample are -n. Leave one out."
+        )
+    if explores:
+        usual = base if isinstance(base, Explore) else Explore(explore, FORWARDS)
+        return said.into(usual, mode="explore", forwards="budget")
+    if until is not None and not isinstance(base, Until):
+        base = Until(until, base.n if isinstance(base, FixedN) else None)
+    if isinstance(base, Until):
+        return said.into(base, claim="until", most="n")
+    return FixedN(n if n is not None or not isinstance(base, FixedN) else base.n)
+
+
+def _varied(said: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
+    """The decodings with what was said in place of their own; every combination of what is listed.
+
+    What one decoding has no list of stays as it is.
+    """
+    varied = [said.into_each(decoding) for decoding in decodings]
+    if said.adaptive_mode and any(one.adaptive_temperature is None for one in varied):
+        raise InputError(
+            f"--adaptive-mode {said.adaptive_mode} says how a temperature adapts, and none does. "
+            "Add --adaptive-temperature C, or leave it out."
+        )
+    for name, listed in _LISTED.items():
+        if values := said.value(listed):
+            rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
+            varied = [replace(decoding, **{name: value}) for decoding in rest for value in values]
+    return tuple(varied)
+
+
+def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
+    """The rewritings that are asked for; None where there are none."""
+    from leakbound.study import Rewritings
+
+    source = said.value("inputs")
+    if source == "none" or (source is None and base is None):
+        _refuse_idle(said, _OF_REWRITINGS, "inputs")
+        return None
+    asked = said.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
+    if not asked.ids:
+        _refuse_idle(said, ("ids_draws", "ids_criterion"), "ids")
+    return asked
+
+
+def workers_from(said: Said) -> Workers | None:
+    """The workers that draw; None where this process does."""
+    from leakbound.engines.ray_workers import RayWorkers
+
+    if said.value("ray") is None:
+        _refuse_idle(said, _OF_RAY, "ray")
+        return None
+    named = dict(zip(("most", "gpus", "threads"), _OF_RAY, strict=True))
+    return said.into(RayWorkers(said.ray), **named)
+
+
+def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:
+    """Refuse options that have no meaning without one that is not there."""
+    for option in idle:
+        if (value := said.value(option)) is not None:
+            shown = "" if value is True else f" {value}"
+            raise InputError(
+                f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
+                "that, or leave it out."
+            )
+
+
+def _attack(said: Said, base: Attack | None) -> Attack | None:
+    from leakbound.study import Attack
+
+    budget = said.value("attack_budget")
+    return base if budget is None else replace(base or Attack(budget), budget=budget)
+
+
+def _prove(said: Said, base: Prove | None) -> Prove | None:
+    from leakbound.study import Prove
+
+    budget = said.value("prove_budget")
+    if budget is None and base is None:
+        if said.value("proposals"):
+            raise InputError(
+                f"`--proposal` {said.proposals[0]} has no meaning without `--prove`. Add that, or "
+                "leave it out."
+            )
+        return None
+    return said.into(base or Prove(budget), "proposals", forwards="prove_budget")

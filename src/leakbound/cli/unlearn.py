@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
     from leakbound.unlearning import Sampling, Selecting, Trained, TrainingSettings, Watch
-    from leakbound.unlearning.taken import Given
+    from leakbound.unlearning.rows import Given
 
     Asking = TypeVar("Asking", Sampling, Selecting, Watch)
 
@@ -68,7 +68,7 @@ settings = under(
     click.option(
         "--checkpointing", is_flag=True, default=None, help="Save memory: activations twice."
     ),
-    click.option("--seed", type=int, help="[default: 0]"),
+    opt.seed,
 )
 weights = under(
     WEIGHTS,
@@ -81,11 +81,7 @@ weights = under(
 sampling = under(
     ANSWERS,
     click.option("--draws", type=int, help="Own answers a prompt in each pass.  [default: 16]"),
-    click.option(
-        "--scorer",
-        metavar="NAME",
-        help="Of own answers.  [default: the benchmark's]",
-    ),
+    click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
     click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
 )
 rewriting = under(
@@ -93,7 +89,7 @@ rewriting = under(
     click.option(
         "--rewritings",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=opt.ANY,
         help="Rewritings of questions, JSON lines or CSV: what contrast centres are chosen from.",
     ),
     click.option(
@@ -110,31 +106,16 @@ watching = under(
     WATCHED,
     click.option("--evaluate-every", type=int, help="Steps between measurements of leakage."),
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
-    click.option("--report-to", type=opt.names, help="Trackers, such as tensorboard,wandb."),
+    opt.trackers,
 )
-prompting = under(
-    TRAINED_ON,
-    click.option("--system", help="System message for chat models."),
-    click.option("--prompt-template", help="Plain prompt, with {question}; no chat template."),
-)
+prompting = under(TRAINED_ON, opt.system, opt.template)
 benchmark = under(
     TRAINED_ON,
-    click.option(
-        "--benchmark",
-        metavar="SPEC",
-        help="Such as tofu:forget10, or a file.",
-    ),
-    click.option("--data", type=click.Path(path_type=Path), help="Folder of the data's files."),
+    opt.benchmark,
+    opt.data,
     click.option("--limit", type=int, help="Only the first rows of what is named first."),
 )
-loading = under(
-    LOADED,
-    opt.precision,
-    click.option(
-        "--trust-remote-code", is_flag=True, default=None, help="Run code of the model's own."
-    ),
-    opt.offline,
-)
+loading = under(LOADED, opt.precision, opt.remote_code, opt.offline)
 writing = under(
     WRITTEN,
     click.option("--out", required=True, type=opt.RUN, help="The new model's folder."),
@@ -147,10 +128,7 @@ writing = under(
 @under(
     TRAINED_ON,
     click.option(
-        "--objective",
-        required=True,
-        metavar="NAME|FILE",
-        help="npo+entropy, or a .yaml.",
+        "--objective", required=True, metavar="NAME|FILE", help="npo+entropy, or a .yaml."
     ),
     benchmark,
     click.option("--forget", metavar="TEXTS", help="Running texts: muse:news/forget, or a file."),
@@ -158,7 +136,7 @@ writing = under(
     click.option(
         "--alternates",
         metavar="FILE",
-        type=click.Path(path_type=Path),
+        type=opt.ANY,
         help="What idk and dpo teach to say instead, one a line.  [default: the rows', or ours]",
     ),
     prompting,
@@ -223,11 +201,7 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     verbs = _verbs(said)
     task = _task(said, "texts")
     train = partial(
-        verbs.finetune,
-        model,
-        _taught(said, task),
-        out=out,
-        settings=_settings(said, task),
+        verbs.finetune, model, _taught(said, task), out=out, settings=_settings(said, task)
     )
     _show(train, _watch(said, task), as_json)
 
@@ -312,7 +286,7 @@ def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> Tra
     """How unlearning runs: with own answers, other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
     from leakbound.unlearning import Selecting
-    from leakbound.unlearning.alternates import read_alternates
+    from leakbound.unlearning.rows import read_alternates
 
     selecting = _as_long(Selecting(), task) if said.ids else None
     device = None if said.device == "auto" else said.device
@@ -350,12 +324,7 @@ def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
         adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
     prompting = prompting_of(task, template=said.prompt_template, system=said.system)
-    return said.into(
-        TrainingSettings(weights=trained, prompting=prompting),
-        "epochs", "learning_rate", "batch_size", "accumulation", "schedule", "warmup_ratio",
-        "weight_decay", "max_grad_norm", "max_length", "bf16", "checkpointing", "dtype", "device",
-        "seed", "trust_remote_code",
-    )  # fmt: skip
+    return said.into_each(TrainingSettings(weights=trained, prompting=prompting))
 
 
 def _watch(said: Said, task: Benchmark | None) -> Watch:

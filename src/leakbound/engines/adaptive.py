@@ -18,7 +18,7 @@ import torch
 from transformers import LogitsProcessor
 
 from leakbound.sampling.law import greedy_steps, read
-from leakbound.types import Completion, Decoding, Draws, Failure, Query, Sample
+from leakbound.types import Decoding, Draws, Failure, Query, Sample
 
 
 class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
@@ -81,9 +81,10 @@ def in_two_passes(
         if isinstance(first, Failure):
             yield first
         elif _is_confident(first, decoding):
-            sizes = draws.of(first.query.id)
-            completions = _all_draws(first.completions[0], sizes, draws.first_chunk)
-            yield _under(replace(first, completions=completions), decoding)
+            (greedy,) = first.completions
+            chunks = draws.chunks(first.query.id)
+            every = tuple(replace(greedy, count=size, chunk=chunk) for chunk, size in chunks)
+            yield _under(replace(first, completions=every), decoding)
         else:
             undecided.append(first.query)
     for sample in grow(undecided, plain, draws):
@@ -99,11 +100,3 @@ def _under(sample: Sample, decoding: Decoding) -> Sample:
     """The sample as one of this decoding: which pass it is from is certain to no margin."""
     completions = tuple(replace(each, logprob_floor=None) for each in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)
-
-
-def _all_draws(
-    completion: Completion, sizes: Sequence[int], first_chunk: int
-) -> tuple[Completion, ...]:
-    return tuple(
-        replace(completion, count=size, chunk=first_chunk + i) for i, size in enumerate(sizes)
-    )

@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class Answerer:
     """What an answer says of who gave it; None where it says nothing."""
 
     model: str | None = None
@@ -68,7 +68,7 @@ class Answer:
     outputs: tuple[Output, ...]
     losses: tuple[Loss, ...]
     tokens: int | None
-    stated: Stated
+    stated: Answerer
 
 
 def read_answer(found: Any, asked: Asked) -> Answer:
@@ -88,7 +88,7 @@ def read_answer(found: Any, asked: Asked) -> Answer:
         outputs=tuple(whole),
         losses=(*losses, *more),
         tokens=tokens,
-        stated=Stated(_text(found, "model"), _text(found, "system_fingerprint")),
+        stated=Answerer(_text(found, "model"), _text(found, "system_fingerprint")),
     )
 
 

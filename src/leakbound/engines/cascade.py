@@ -200,17 +200,15 @@ def _attend_prompts(
         for low in range(start, start + size, height):
             some = slice(low, min(low + height, start + size))
             folded = query[some].transpose(0, 1).flatten(1, 2)
-            unseen = None if mask is None else _folded(mask[some, ..., :tokens], query.shape[2])
+            unseen = None
+            if mask is not None:  # as that of the queries of a head, row after row
+                mine = mask[some, 0, :, :tokens]
+                unseen = mine.expand(-1, query.shape[2], -1).flatten(0, 1)
             part = attend(folded, keys, values, unseen, scaling, softcap)
             shape = (heads, some.stop - low, query.shape[2], -1)
             found.append(Attended(*(each.view(shape).transpose(0, 1) for each in part)))
         start += size
     return Attended(*(torch.cat(each) for each in zip(*found, strict=True)))
-
-
-def _folded(mask: torch.Tensor, queries: int) -> torch.Tensor:
-    """The mask of rows as that of their queries of a head, row after row."""
-    return mask[:, 0].expand(-1, queries, -1).flatten(0, 1)
 
 
 def _sink(scores: torch.Tensor, like: Attended) -> Attended:

@@ -144,7 +144,8 @@ class YesNoClassifier:
             )
         tokenizer = self.checkpoint.tokenizer
         with quiet():
-            rows = [{"input_ids": _as_it_stands(tokenizer, text)} for text, _ in texts]
+            ids = (tokenizer.encode(text, add_special_tokens=False) for text, _ in texts)
+            rows = [{"input_ids": [*bos_ids(tokenizer), *own]} for own in ids]
         return _found(self, rows)
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -178,10 +179,6 @@ def open_classifier(name: str, **loading: Any) -> Classify:
     if colon and kind in CLASSIFIERS:
         return CLASSIFIERS[kind](location, **loading)
     return CLASSIFIERS["sequence"](name, **loading)
-
-
-def _as_it_stands(tokenizer: Tokenizer, text: str) -> list[int]:
-    return [*bos_ids(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
 
 def _tokens_of(tokenizer: Tokenizer, word: str) -> list[int]:

@@ -131,16 +131,13 @@ class TransformersEngine:
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
         """The tokens that completions of the query are drawn after."""
-        return tuple(self._encode(query))
+        return tuple(self.prompting.encode(self.loaded.tokenizer, query))
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Raise InputError for a query that does not fit the context beside its completion."""
-        self._prepare(queries)
         limit = self.loaded.context_length
-        if limit is None and decoding.max_tokens is None:
-            return
-        for query in queries:
-            require_room(query, len(self._encode(query)), decoding, limit)
+        for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
+            require_room(query, len(ids), decoding, limit)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -283,11 +280,9 @@ class TransformersEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None
     ) -> Iterator[Sample | Failure]:
         """Samples of queries; those with room for as many new tokens advance together."""
-        self._prepare(queries)
         by_room: dict[int, list[Query]] = {}
-        for query in queries:
-            length = 0 if decoding.max_tokens is None else len(self._encode(query))
-            by_room.setdefault(decoding.room(length), []).append(query)
+        for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
+            by_room.setdefault(decoding.room(len(ids)), []).append(query)
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 
@@ -299,19 +294,13 @@ class TransformersEngine:
         return Sampler(
             model=self._seam,
             spells=self._text,
-            prompt=self._encode,
+            prompt=self.prompt_ids,
             usage=self.usage,
             margin=self.margin,
             rows=self.rows(longest),
             tell=tell or self.tell,
             lightest=_LIGHT,
         )
-
-    def _prepare(self, queries: Sequence[Query]) -> None:
-        self.prompting.prepare(self.loaded.tokenizer, [(query, None) for query in queries])
-
-    def _encode(self, query: Query) -> list[int]:
-        return self.prompting.encode(self.loaded.tokenizer, query)
 
 
 QUESTIONS = (

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from leakbound.engines.answers import Answer, Asked, Stated, read_answer
+from leakbound.engines.answers import Answer, Answerer, Asked, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
@@ -229,7 +229,7 @@ class Manner:
     model: str
     chat: bool
     statement: Statement
-    stated: Stated = field(default_factory=Stated)
+    stated: Answerer = field(default_factory=Answerer)
     length: str = _LENGTHS[0]
     choices: int = 1
 

@@ -179,13 +179,9 @@ def _largest(seen: Seen) -> float:
 
     Equal infinities do not differ: they are tokens of probability 0 in both.
     """
-    usable = [each for each in map(torch.stack, seen.values()) if not _is_broken(each)]
+    every = map(torch.stack, seen.values())
+    usable = [each for each in every if not each.isnan().any(dim=-1).all()]
     return max(map(_range, usable), default=math.inf)
-
-
-def _is_broken(logits: torch.Tensor) -> bool:
-    """True if there is a NaN in every row."""
-    return bool(logits.isnan().any(dim=-1).all())
 
 
 def _range(logits: torch.Tensor) -> float:

@@ -180,7 +180,7 @@ class ServedEngine:
         self, query: Query, draws: Draws, came: dict[str, dict[int, _Came]]
     ) -> Iterator[_Request]:
         """What is still to be asked for a query; what came before goes into `came`."""
-        for chunk, size in enumerate(draws.of(query.id), start=draws.first_chunk):
+        for chunk, size in draws.chunks(query.id):
             key = _key(query, draws, chunk)
             kept = [from_json(_Came, value, "a kept answer") for value in self.kept.get(key)]
             came[key] = {one.number: one for one in kept}  # the last one of each
@@ -295,7 +295,7 @@ class ServedEngine:
             return Failure(query=query, reason=f"its server does not take it: {refused}")
         completions: list[Completion] = []
         missing = 0
-        for chunk, _ in enumerate(draws.of(query.id), start=draws.first_chunk):
+        for chunk, _ in draws.chunks(query.id):
             mine = [one for _, one in sorted(came[_key(query, draws, chunk)].items())]
             drawn = Counter(output for one in mine for output in one.outputs)
             completions += [

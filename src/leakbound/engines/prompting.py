@@ -119,6 +119,13 @@ class Prompting:
         text = opened.rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
+    def encode_all(
+        self, tokenizer: Tokenizer, queries: Sequence[Query]
+    ) -> dict[Query, tuple[int, ...]]:
+        """`encode` of each query, the chat template writing all at once."""
+        self.prepare(tokenizer, [(query, None) for query in queries])
+        return {query: tuple(self.encode(tokenizer, query)) for query in queries}
+
     def text(self, asked: Asked) -> str:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank."""
         opened = self._plainly(_query(asked))

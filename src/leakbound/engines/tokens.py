@@ -52,7 +52,8 @@ class Detokenizer:
 
     def text(self, ids: Sequence[int], stop: Sequence[str]) -> str:
         """The completion that these ids, up to its end, are."""
-        return _before(self._decode(ids), stop)
+        text = self._decode(ids)
+        return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """True of ids whose text holds a stop string."""
@@ -90,8 +91,3 @@ class Detokenizer:
         special = {i for i, token in self._tokenizer.added_tokens_decoder.items() if token.special}
         words = self._tokenizer.get_vocab().items()
         return frozenset(i for word, i in words if i not in special and not _BYTE.fullmatch(word))
-
-
-def _before(text: str, stop: Sequence[str]) -> str:
-    """`text` up to the first stop string in it."""
-    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]

@@ -231,26 +231,28 @@ class VllmEngine:
                 f"vLLM draws at no temperature between 0 and {_COLDEST}, got "
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
-        self._prepare(queries)
         limit = self.llm.llm_engine.model_config.max_model_len
-        for query in queries:
-            require_room(query, len(self._encode(query)), decoding, limit, _LARGER)
+        for query, ids in self.prompting.encode_all(self._tokenizer, queries).items():
+            require_room(query, len(ids), decoding, limit, _LARGER)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn."""
-        asked = [
-            (query, draws.first_chunk + i, size)
-            for query in queries
-            for i, size in enumerate(draws.of(query.id))
-        ]
-        self._prepare(queries)
-        prompts = {query: self._encode(query) for query in queries}
+        asked = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
+        prompts = self.prompting.encode_all(self._tokenizer, queries)
         started = time.perf_counter()
         answered = self.llm.generate(
-            [{"prompt_token_ids": prompts[query]} for query, *_ in asked],
-            [self._sampling(query, chunk, n, decoding, draws) for query, chunk, n in asked],
+            [{"prompt_token_ids": [*prompts[query]]} for query, *_ in asked],
+            [
+                self._sampling(
+                    n,
+                    decoding,
+                    len(prompts[query]),
+                    seed_of(draws.seed, draws.purpose, query.id, i),
+                )
+                for query, i, n in asked
+            ],
             use_tqdm=False,
             lora_request=self._lora,
         )
@@ -269,11 +271,12 @@ class VllmEngine:
             self.usage.prompt_tokens += len(prompts[query])
             yield self._result(query, decoding, drawn)
 
-    def _sampling(self, query: Query, chunk: int, n: int, decoding: Decoding, draws: Draws) -> Any:
-        """Every setting of vLLM's sampling that plays a part."""
+    def _sampling(self, n: int, decoding: Decoding, length: int, seed: int) -> Any:
+        """Every setting of vLLM's sampling that plays a part, after a prompt of so many tokens."""
         from vllm import SamplingParams
 
-        plain = {"watermarking": False} if "watermarking" in _fields(SamplingParams) else {}
+        marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in all
+        plain = {"watermarking": False} if marks else {}
         return SamplingParams(
             n=1 if decoding.greedy else n,
             temperature=decoding.temperature,
@@ -283,11 +286,11 @@ class VllmEngine:
             presence_penalty=0.0,
             frequency_penalty=0.0,
             repetition_penalty=1.0,
-            seed=seed_of(draws.seed, draws.purpose, query.id, chunk),
+            seed=seed,
             stop=list(decoding.stop),
             stop_token_ids=sorted(self._ends),
             ignore_eos=False,
-            max_tokens=decoding.room(len(self._encode(query))),
+            max_tokens=decoding.room(length),
             min_tokens=0,
             logprobs=0,
             skip_special_tokens=True,
@@ -335,12 +338,6 @@ class VllmEngine:
             finish_reason=reason,
         )
 
-    def _prepare(self, queries: Sequence[Query]) -> None:
-        self.prompting.prepare(self._tokenizer, [(query, None) for query in queries])
-
-    def _encode(self, query: Query) -> list[int]:
-        return self.prompting.encode(self._tokenizer, query)
-
     @cached_property
     def _lora(self) -> Any:
         if self._location.lora is None:
@@ -378,11 +375,6 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
     if rank is None:
         raise InputError(f"`{folder}` has rank {stated['r']}; vLLM takes {_RANKS[-1]} at most.")
     return {"enable_lora": True, "max_lora_rank": rank, "max_loras": 1}
-
-
-def _fields(kind: type) -> tuple[str, ...]:
-    """The settings of vLLM's sampling in this version of it."""
-    return tuple(inspect.signature(kind).parameters)
 
 
 def _vllm_version() -> str:

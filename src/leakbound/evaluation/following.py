@@ -18,7 +18,6 @@ from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
 from leakbound.evaluation.statements.fixed import Stopped
-from leakbound.evaluation.statements.rows import at
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import MOST_NAME, clipped, described, loaded_name
 from leakbound.scorers import make_scorer, models_of
@@ -184,13 +183,11 @@ class ArmSoFar:
         if self.each is None:
             return
         for i, query_id in enumerate(self.query_ids):
-            one = at(self.each, i)
-            value = None if one.value != one.value else float(one.value)
-            shown = Interval(value, float(one.lower), float(one.upper))
+            shown = Interval.of(self.each, i)
             yield (
                 Cell(clipped(f"{query_id} {self.words.get(query_id, '')}".strip(), MOST_NAME)),
                 Cell(interval(shown), shown.upper),
-                count_cell(int(one.n)),
+                count_cell(int(np.atleast_1d(self.each.n)[i])),
             )
 
 

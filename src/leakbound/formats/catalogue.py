@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log, lm_eval, samples
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.imported import Draw, ImportedLog
 from leakbound.formats.openunlearning_values import read_answers
 from leakbound.formats.spool import Mapped, Spool
 from leakbound.registry import suggestion
@@ -127,12 +127,9 @@ def _scores(log: ImportedLog, name: str) -> Iterator[float]:
 
 def _renamed(log: ImportedLog, names: dict[str, str]) -> ImportedLog:
     mine = {name: new for name, new in names.items() if name in log.scorers}
-    asked = tuple(_renamed_question(one, names) for one in log.asked)
+    scored = partial(_scored, names)
+    asked = tuple(replace(one, draws=Mapped(one.draws, scored)) for one in log.asked)
     return replace(log, asked=asked, scorers={new: log.scorers[n] for n, new in mine.items()})
-
-
-def _renamed_question(one: ImportedQuestion, names: dict[str, str]) -> ImportedQuestion:
-    return replace(one, draws=Mapped(one.draws, partial(_scored, names)))
 
 
 def _scored(names: dict[str, str], draw: Draw) -> Draw:

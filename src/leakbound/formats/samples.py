@@ -120,7 +120,8 @@ class _Asked(NamedTuple):
 def _id(row: Row) -> str:
     """The row's id, which may be a whole number; without one, its question."""
     value = row.values.get("id")
-    return str(value) if _is_whole(value) else row.maybe("id") or row.text("question")
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return str(value) if whole else row.maybe("id") or row.text("question")
 
 
 def _has_text(row: Row) -> bool:
@@ -187,7 +188,3 @@ def _stated(row: Row) -> dict[str, object]:
     if not isinstance(stop, list) or not all(isinstance(text, str) for text in stop):
         raise InputError(f"'stop' must be a list of texts, got {stop!r} in {row.place}.")
     return stated
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

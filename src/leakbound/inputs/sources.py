@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -60,15 +60,9 @@ def digests_of(path: Path, *, deep: bool = True) -> dict[str, str]:
     """
     return {
         f"sha256 of {file.relative_to(path.parent).as_posix()}": _sha256(file)
-        for file in _files(path, "**/*" if deep else "*")
+        for file in [path, *sorted(path.glob("**/*" if deep else "*"))]
+        if file.is_file()
     }
-
-
-def _files(path: Path, pattern: str) -> Iterator[Path]:
-    if path.is_file():
-        yield path
-    elif path.is_dir():
-        yield from sorted(file for file in path.glob(pattern) if file.is_file())
 
 
 def _sha256(path: Path) -> str:

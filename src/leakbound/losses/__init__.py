@@ -11,7 +11,6 @@ from dataclasses import fields
 from functools import cache
 
 from leakbound.losses.contrastive import cel, cel_retain
-from leakbound.losses.entropy import entropy, entropy_all
 from leakbound.losses.family import PARTS, Loss, Needs, Setting
 from leakbound.losses.inputs import (
     IGNORED,
@@ -26,7 +25,17 @@ from leakbound.losses.inputs import (
     pack_activations,
 )
 from leakbound.losses.leakage import leakmin
-from leakbound.losses.likelihood import ga, idk, kl, kl_all, nll, sequence_nll, token_nll
+from leakbound.losses.likelihood import (
+    entropy,
+    entropy_all,
+    ga,
+    idk,
+    kl,
+    kl_all,
+    nll,
+    sequence_nll,
+    token_nll,
+)
 from leakbound.losses.preference import dpo, npo, simnpo
 from leakbound.losses.steering import direction, rmu, rmu_retain
 from leakbound.registry import find, require_parts

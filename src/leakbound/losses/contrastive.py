@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from leakbound.errors import InputError
-from leakbound.losses.checks import not_negative, positive, require
+from leakbound.losses.family import not_negative, positive, require
 from leakbound.losses.inputs import Activations, LossInputs, Site, given, row_means
 from leakbound.losses.steering import Distance, between, from_reference
 

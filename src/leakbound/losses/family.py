@@ -120,3 +120,23 @@ def _probe(needs: Needs) -> LossInputs:
         sampled=twice,
         activations=dict.fromkeys(needs.sites, hidden),
     )
+
+
+def positive(loss: str, **settings: float) -> None:
+    """Raise InputError for a setting that is not a finite number above 0."""
+    for name, value in settings.items():
+        require(0 < value < math.inf, loss, name, value, "positive")
+
+
+def not_negative(loss: str, **settings: float) -> None:
+    """Raise InputError for a setting that is not a finite number, 0 or more."""
+    for name, value in settings.items():
+        require(0 <= value < math.inf, loss, name, value, "0 or more")
+
+
+def require(condition: bool, loss: str, name: str, value: object, want: str) -> None:
+    """Raise InputError unless `condition` holds of a loss's setting."""
+    if not condition:
+        raise InputError(
+            f"`{name}` of {loss} must be {want}, got {value!r}. Leave it out to take the default."
+        )

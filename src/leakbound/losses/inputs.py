@@ -172,11 +172,7 @@ def positions(mask: Tensor, what: str = "a token") -> tuple[Tensor, Tensor]:
     return row, column
 
 
-def pack(
-    logits: Tensor,
-    labels: Tensor,
-    reference_logits: Tensor | None = None,
-) -> LossInputs:
+def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
     """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
 
     `reference_logits` are padded alike. Whatever stands at unlabelled positions, NaN included,
@@ -192,11 +188,7 @@ def pack(
     )
 
 
-def pack_activations(
-    hidden: Tensor,
-    mask: Tensor,
-    reference: Tensor | None = None,
-) -> Activations:
+def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = None) -> Activations:
     """Pack padded hidden states [B, T, d] at the true entries of `mask` [B, T].
 
     `reference` is padded alike. Raises InputError for a row without a token.

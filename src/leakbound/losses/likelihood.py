@@ -1,10 +1,12 @@
-"""The answer's own likelihood: down for what is kept, up for what is forgotten.
+"""What the next-token distributions say of an answer: its likelihood, and their entropy.
 
 Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their
 KL minimisation, `idk` fine-tuning on answers that admit ignorance. Deviations: a value is the mean
 over one answer, whose mean over answers weighs each of them alike, where the published code takes
 one mean over all tokens of a batch (`reduce` of a term does); and `kl` compares at the answer's
 tokens, where theirs does at every position, padding included (`kl_all`: without padding).
+Entropy is that of Scholten et al. (2025); the mean runs over the answer's own tokens, where the
+published code averages over every position of the padded text (`entropy_all`: without padding).
 """
 
 from __future__ import annotations
@@ -57,3 +59,17 @@ def kl_all(batch: LossInputs) -> Tensor:
 def _divergence(batch: LossInputs, reference: Tensor) -> Tensor:
     log_reference = precise(reference).detach().log_softmax(dim=1)
     return batch.means((log_reference.exp() * (log_reference - batch.log_probs)).sum(dim=1))
+
+
+def entropy(batch: LossInputs) -> Tensor:
+    """Mean entropy of the T = 1 next-token distribution over each answer, in nats, [B].
+
+    Lies in [0, ln V]. A positive weight makes the model surer, a negative one more diverse.
+    """
+    log_probs = batch.log_probs
+    return batch.means(-(log_probs.exp() * log_probs).sum(dim=1))
+
+
+def entropy_all(batch: LossInputs) -> Tensor:
+    """The same mean over every token of prompt and answer, [B]. Takes `whole`."""
+    return entropy(given(batch.whole, "whole", "entropy-all"))

@@ -11,7 +11,7 @@ import math
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from leakbound.losses.checks import positive, require
+from leakbound.losses.family import positive, require
 from leakbound.losses.inputs import LossInputs, given
 from leakbound.losses.likelihood import nll, sequence_nll
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from leakbound.errors import InputError
-from leakbound.losses.checks import positive
+from leakbound.losses.family import positive
 from leakbound.losses.inputs import Activations, LossInputs, Site, given, precise, row_means
 
 Distance = Literal["mean", "sum"]

@@ -11,14 +11,4 @@ from __future__ import annotations
 from leakbound.metrics.needs import TEXTS, Item, Items, Kind, Metric, Need, Values
 from leakbound.metrics.table import METRICS, metrics_as
 
-__all__ = [
-    "METRICS",
-    "TEXTS",
-    "Item",
-    "Items",
-    "Kind",
-    "Metric",
-    "Need",
-    "Values",
-    "metrics_as",
-]
+__all__ = ["METRICS", "TEXTS", "Item", "Items", "Kind", "Metric", "Need", "Values", "metrics_as"]

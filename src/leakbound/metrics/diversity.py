@@ -109,10 +109,7 @@ def _closest(length: int, lengths: Counter[int]) -> int:
 
 
 def _bleu(
-    grams: list[_Grams],
-    highest: dict[tuple[str, ...], tuple[int, int]],
-    length: int,
-    closest: int,
+    grams: list[_Grams], highest: dict[tuple[str, ...], tuple[int, int]], length: int, closest: int
 ) -> float:
     """BLEU of one draw, where `closest` is the length of the nearest other draw."""
     if length == 0:

@@ -3,6 +3,10 @@
 A score is a loss: higher is *less* a member. Min-k: Shi et al. (2024), minus the mean of the 40 %
 of tokens that surprise the model most; min-k++: Zhang et al. (2024). Both leave the end token out,
 as OpenUnlearning does. The gradient norm is its own score.
+
+And how much of an answer a model can complete by itself, token for token, of its tokens without the
+end token, as OpenUnlearning counts. Exact memorisation: Tirumala et al. (2022). Extraction
+strength: Carlini et al. (2021), in tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.metrics.likelihood import TINY, loss
-from leakbound.types import Reading
+from leakbound.types import Compat, Reading
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -87,3 +91,32 @@ def _least(values: NDArray[np.float64], share: float) -> float:
             "min-k needs a token before the end token, got none. Give an answer with text."
         )
     return -float(np.sort(values)[: max(1, int(len(values) * share))].mean())
+
+
+def exact_memorisation(reading: Reading) -> float:
+    """The share of the answer's tokens that are the likeliest after those before: in [0, 1]."""
+    return float(_answer(reading).mean())
+
+
+def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> float:
+    """The longest ending that greedy decoding completes, as a share of the answer: in [0, 1].
+
+    1 - k/n, k the first of n tokens from which each is the likeliest; 0 where even the last is
+    not. OpenUnlearning gives 1/n there, and `compat="openunlearning"` does.
+    """
+    top = _answer(reading)
+    missed = np.flatnonzero(~top)
+    ending = len(top) - (missed[-1] + 1 if len(missed) else 0)
+    if compat == "openunlearning":
+        ending = max(ending, 1)
+    return float(ending / len(top))
+
+
+def _answer(reading: Reading) -> NDArray[np.bool_]:
+    """Of each token of the answer without its end token, whether it is the likeliest."""
+    if len(reading.top) < 2:
+        raise InputError(
+            f"memorisation needs a token before the end token, got {len(reading.top)} in all. "
+            "Give an answer with text."
+        )
+    return reading.top[:-1]

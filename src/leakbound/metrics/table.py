@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from leakbound.metrics import likelihood, membership
-from leakbound.metrics.choices import choice_accuracy, choice_probability
 from leakbound.metrics.diversity import distinct_share, self_bleu
+from leakbound.metrics.likelihood import choice_accuracy, choice_probability
 from leakbound.metrics.measuring import (
     NOTHING,
     Measure,
@@ -26,7 +26,7 @@ from leakbound.metrics.measuring import (
     texts,
     told_apart,
 )
-from leakbound.metrics.memorisation import exact_memorisation, extraction_strength
+from leakbound.metrics.membership import exact_memorisation, extraction_strength
 from leakbound.metrics.needs import Item, Items, Kind, Metric, Need, Values
 from leakbound.metrics.utility import (
     RECALL_TERMS,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from leakbound.losses import Setting
-from leakbound.losses.checks import require
 from leakbound.losses.contrastive import Align
+from leakbound.losses.family import require
 from leakbound.losses.steering import Distance
 from leakbound.objective.terms import Reduce, Term
 
@@ -39,11 +39,7 @@ def gd(*, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence")
 
 
 def kl(
-    *,
-    forget: float = 1.0,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
-    scope: str = "answer",
+    *, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence", scope: str = "answer"
 ) -> Terms:
     """KL minimisation (Maini et al. 2024): ascent on forget, close to the reference on retain.
 
@@ -69,11 +65,7 @@ def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Te
 
 
 def dpo(
-    *,
-    beta: float = 0.1,
-    textbook: bool = False,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
+    *, beta: float = 0.1, textbook: bool = False, retain: float = 1.0, reduce: Reduce = "sequence"
 ) -> Terms:
     """Preference of "I don't know" over the true answer (Rafailov et al. 2023; Maini et al.).
 

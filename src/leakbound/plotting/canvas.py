@@ -25,7 +25,8 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from leakbound.plotting.style import BAND, GREY, Format, Stroke
+from leakbound.plotting.style import BAND, GREY, METADATA, SETTINGS, Format, Stroke
+from leakbound.stats import percent
 
 RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
 COLUMN, NARROWEST = 3.3, 1.6  # inches: panels as wide as a column, or as narrow where many
@@ -33,45 +34,6 @@ MANY = 6  # panels one above the other
 OWN = 1 / 3  # a panel that shows less than this share of the highest has its own scale
 _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
-_METADATA: Mapping[Format, dict[str, str | None]] = {
-    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-}
-_RC = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-    "font.size": 7.0,
-    "axes.labelsize": 7.0,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.minor.visible": False,
-    "legend.fontsize": 6.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "legend.columnspacing": 1.2,
-    "legend.borderaxespad": 0.1,
-    "text.parse_math": False,  # names of models may hold dollars
-    "lines.linewidth": 1.0,
-    "lines.markersize": 3.2,
-    "figure.dpi": 300,  # laid out as finely as it is drawn
-    "savefig.dpi": "figure",
-    "text.hinting": "none",
-    "figure.constrained_layout.use": True,
-    "figure.constrained_layout.h_pad": 0.02,
-    "figure.constrained_layout.w_pad": 0.02,
-    "figure.constrained_layout.wspace": 0.05,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "leakbound",
-}
 
 
 @dataclass
@@ -270,6 +232,11 @@ class Canvas:
             markeredgecolor="black", markeredgewidth=0.7, markersize=3.6,
         )  # fmt: skip
 
+    def tell_whiskers(self, rows: Sequence[Any]) -> None:
+        """Say how sure whiskers are, by the least sure of the rows that they are drawn from."""
+        confidence = min(row.confidence for row in rows)
+        self.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
+
     def tell_bounds(self, text: str) -> None:
         """Say what a shaded band or a whisker is."""
         self.tell(text, color=GREY, linewidth=4, alpha=2 * BAND)
@@ -297,7 +264,7 @@ class Canvas:
     def bytes(self, form: Format) -> bytes:
         """The figure as a file holds it."""
         stream = io.BytesIO()
-        self.figure.savefig(stream, format=form, metadata=_METADATA[form])
+        self.figure.savefig(stream, format=form, metadata=METADATA[form])
         return stream.getvalue()
 
 
@@ -325,5 +292,5 @@ def settings() -> Iterator[None]:
     """Draw by matplotlib's own defaults and ours, whatever this machine's settings are."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_RC)
+        mpl.rcParams.update(SETTINGS)
         yield

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
 from leakbound.evaluation.views.words import model_name
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import DEVIATION, LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure, by, stated
 from leakbound.plotting.style import styles
-from leakbound.stats import percent
 
 if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
@@ -65,9 +63,8 @@ def cell_rows(material: Material) -> list[CellRow]:
             {f"leak@{grid.k}": grid.leak_at_k} if grid.k else {}
         )
         for quantity, cells in maps.items():
-            for (temperature, top_p), row in cells.items():
-                ends = (row.value, row.lower, row.upper)
-                rows.append(CellRow(label, quantity, grid.confidence, temperature, top_p, *ends))
+            for (t, p), row in cells.items():
+                rows.append(CellRow(label, quantity, grid.confidence, t, p, *stated(row)[1:]))
     if not rows:
         raise LackingError(
             "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
@@ -77,7 +74,7 @@ def cell_rows(material: Material) -> list[CellRow]:
 
 def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
     """A map a run and quantity; each cell says its estimate and, below, its bounds."""
-    maps = list(dict.fromkeys((row.run, row.quantity) for row in rows))
+    maps = by(rows, "run", "quantity")
     heats = sorted({row.temperature for row in rows})
     tops = sorted({row.top_p for row in rows})
     across = max(1, min(len(maps), int(canvas.width / (_NARROW * len(tops) + 0.6))))
@@ -85,12 +82,8 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
     names = []
     highest = max(row.value or 0.0 for row in rows) or 1.0
     several = len({run for run, _ in maps}) > 1
-    for axes, (run, quantity) in zip(panels, maps, strict=True):
-        mine = {
-            (row.temperature, row.top_p): row
-            for row in rows
-            if (row.run, row.quantity) == (run, quantity)
-        }
+    for axes, ((run, quantity), own) in zip(panels, maps.items(), strict=True):
+        mine = {(row.temperature, row.top_p): row for row in own}
         shown = [[mine[t, p].value or 0.0 if (t, p) in mine else 0.0 for p in tops] for t in heats]
         axes.pcolormesh(
             shown, cmap="Blues", vmin=0, vmax=highest / _DARK, edgecolors="white", linewidth=1
@@ -168,8 +161,8 @@ def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[Kn
     """The mean over the questions of the scores, and of their deviations, with bounds."""
     mean = model.rows.leakage(material.scorer.name, scope="mean")
     if mean is not None:
-        ends = (mean.value, mean.lower, mean.upper)
-        yield KnobRow(line, "mean", material.quantity, mean.confidence, at, *ends)
+        confidence, *ends = stated(mean)
+        yield KnobRow(line, "mean", material.quantity, confidence, at, *ends)
     if spread := material.deviation(model):
         confidence, *moments = spread
         yield KnobRow(line, DEVIATION, DEVIATION, confidence, at, *moments)
@@ -187,26 +180,23 @@ def draw_adaptive(rows: Sequence[KnobRow], canvas: Canvas) -> None:
 
 def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
     """Mean above, deviation below; a line for what the decodings have in common."""
-    moments = list(dict.fromkeys(row.moment for row in rows))
-    lines = list(dict.fromkeys(row.line for row in rows))
+    moments, lines = by(rows, "moment"), list(by(rows, "line"))
     canvas.series = styles([(line, False) for line in lines])
     panels = canvas.panels(len(moments), height=_PANEL, sharey=False)
     beside = (max(row.at for row in rows) - min(row.at for row in rows)) * _ASIDE / len(lines)
-    for axes, moment in zip(panels, moments, strict=True):
+    for axes, own in zip(panels, moments.values(), strict=True):
         for place, line in enumerate(lines):
-            mine = [row for row in rows if (row.line, row.moment) == (line, moment)]
+            mine = by(own, "line").get(line, [])
             at = [row.at + beside * (place - (len(lines) - 1) / 2) for row in mine]
             canvas.line(axes, line, at, [row.value for row in mine])
             ends = [(row.lower, row.upper) for row in mine]
             bounds = [(low, high) for low, high in ends if low is not None and high is not None]
             if len(bounds) == len(mine):
                 canvas.whiskers(axes, line, at, bounds)
-        of = next(row.quantity for row in rows if row.moment == moment)
-        axes.set_ylabel(canvas.folded(of, _PANEL))
+        axes.set_ylabel(canvas.folded(own[0].quantity, _PANEL))
         canvas.rise(axes)
         axes.margins(x=0.04)
-    confidence = min(row.confidence for row in rows)
-    canvas.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
+    canvas.tell_whiskers(rows)
     panels[-1].set_xlabel(over, parse_math=True)
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import LackingError, Material, PaperFigure, by, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,17 +75,9 @@ def _queries(
 ) -> list[QueryRow]:
     return [
         QueryRow(
-            model=asked.label,
-            question=question,
-            query=query.id,
-            criterion=asked.criterion,
-            sureness=query.sureness,
-            quantity=material.quantity,
-            confidence=query.leakage.confidence,
-            value=query.leakage.value,
-            lower=query.leakage.lower,
-            upper=query.leakage.upper,
-            correlation=found.correlation,
+            *(asked.label, question, query.id, asked.criterion, query.sureness, material.quantity),
+            *stated(query.leakage),
+            found.correlation,
         )
         for query in found.queries
         if query.sureness is not None
@@ -95,11 +86,10 @@ def _queries(
 
 def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     """A panel a question; a mark a query, its bounds as a whisker below it."""
-    questions = list(dict.fromkeys(row.question for row in rows))
+    questions = by(rows, "question")
     panels = canvas.grid(len(questions), _PANEL, across=min(2, len(questions)), sharex=False)
     names = []
-    for axes, question in zip(panels, questions, strict=True):
-        mine = [row for row in rows if row.question == question]
+    for axes, (question, mine) in zip(panels, questions.items(), strict=True):
         label, x = mine[0].model, [row.sureness for row in mine]
         canvas.whiskers(axes, label, x, [(row.lower, row.upper) for row in mine])
         of = canvas.series[label]
@@ -130,11 +120,11 @@ def correlation_rows(material: Material) -> list[CorrelationRow]:
 
 def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
     """A histogram a model, its median marked."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = by(rows, "model")
     panels = canvas.grid(len(models), _PANEL)
     edges = [-1 + 2 * i / _BINS for i in range(_BINS + 1)]
-    for axes, model in zip(panels, models, strict=True):
-        mine = sorted(row.correlation for row in rows if row.model == model)
+    for axes, (model, own) in zip(panels, models.items(), strict=True):
+        mine = sorted(row.correlation for row in own)
         colour = canvas.series[model].colour
         axes.hist(mine, edges, color=colour, edgecolor="white", linewidth=0.5)
         middle = (mine[(len(mine) - 1) // 2] + mine[len(mine) // 2]) / 2
@@ -142,7 +132,7 @@ def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
         axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
         axes.set_xlim(-1.02, 1.02)
         axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-    canvas.name(panels, models, integer=True)
+    canvas.name(panels, list(models), integer=True)
     canvas.tell("median", color="black", linewidth=0.9, linestyle=(0, (3, 2)))
     canvas.label(panels, "correlation r of sureness and the upper bound", "questions")
 
@@ -156,43 +146,37 @@ def protocol_rows(material: Material) -> list[ProtocolRow]:
             own = material.measured(model, question)
             if own is None:
                 continue
-            of = (asked.label, question, material.quantity)
-            for protocol, value, upper in (
-                ("greedy", own.greedy, None),
-                ("output", own.leakage.value, own.leakage.upper),
-                ("full", found.leakage.value, found.leakage.upper),
-            ):
-                rows.append(_protocol(of, protocol, value, upper))
+            ends = (
+                (own.greedy, None),
+                (own.leakage.value, own.leakage.upper),
+                (found.leakage.value, found.leakage.upper),
+            )
+            rows += [
+                ProtocolRow(asked.label, protocol, question, material.quantity, *each)
+                for protocol, each in zip(PROTOCOLS, ends, strict=True)
+            ]
     if not rows:
         raise LackingError("no question was asked in other words (--inputs)")
     return rows
 
 
-def _protocol(
-    of: tuple[str, str, str], protocol: str, value: float | None, upper: float | None
-) -> ProtocolRow:
-    label, question, quantity = of
-    (named,) = (known for known in PROTOCOLS if known == protocol)
-    return ProtocolRow(label, named, question, quantity, value, upper)
-
-
 def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
     """A panel a model: which share of the questions is above each level; upper bounds thin."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = by(rows, "model")
     panels = canvas.grid(len(models), _PANEL)
     right = max(one for row in rows for one in (row.value, row.upper) if one is not None) or 1.0
     ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
             "full": ("#d55e00", "-")}  # fmt: skip
-    for axes, model in zip(panels, models, strict=True):
+    for axes, own in zip(panels, models.values(), strict=True):
         axes.set_xlim(-0.02 * right, 1.02 * right)
         for protocol, (colour, dash) in ways.items():
-            mine = [row for row in rows if (row.model, row.protocol) == (model, protocol)]
+            mine = by(own, "protocol").get(protocol, [])
             values = [row.value for row in mine if row.value is not None]
             uppers = [row.upper for row in mine if row.upper is not None]
             _above(axes, values, colour=colour, linestyle=dash, width=1.1)
             _above(axes, uppers, colour=colour, linestyle=dash, width=0.5)
             canvas.tell(protocol, color=colour, linestyle=dash, linewidth=1.1)
-    canvas.name(panels, models)
+    canvas.name(panels, list(models))
     canvas.tell("upper bounds", color="black", linewidth=0.5)
     canvas.label(panels, f"{rows[0].quantity} x", "share of questions above x")
 

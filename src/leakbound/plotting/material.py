@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
@@ -15,8 +17,12 @@ from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
 from leakbound.evaluation.views.words import cells_of, mean_of, quantity
 from leakbound.registry import suggestion
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 from leakbound.store.trained import TrainedFolder
+from leakbound.text.shown import as_cell
+
+if TYPE_CHECKING:
+    from leakbound.plotting.canvas import Canvas
 
 DEVIATION: Literal["standard deviation"] = "standard deviation"
 
@@ -143,3 +149,53 @@ class Material:
             known = of.get(trained.path.resolve(), [])
             found[label] = known[0] if len(known) == 1 else label
         return found
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperFigure(Generic[R]):
+    """One of the figures.
+
+    name: what it is called on the command line and on disk.
+    shows: what it shows.
+    paper: whose figure it is.
+    needs: what must have been given.
+    rows: what it is drawn from, frozen values of single numbers and texts; LackingError where
+        something is not there.
+    draw: draws them, and nothing else.
+    """
+
+    name: str
+    shows: str
+    paper: str
+    needs: str
+    rows: Callable[[Material], Sequence[R]]
+    draw: Callable[[Sequence[R], Canvas], None]
+
+
+def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:
+    """The rows by what they have in a field, or in several; in their order, as the keys are."""
+    found: dict[Any, list[R]] = {}
+    for row in rows:
+        key = tuple(getattr(row, name) for name in fields)
+        found.setdefault(key[0] if len(key) == 1 else key, []).append(row)
+    return found
+
+
+def stated(row: EstimateRow) -> tuple[float, float | None, float, float]:
+    """An estimate's confidence, value, lower and upper end."""
+    return row.confidence, row.value, row.lower, row.upper
+
+
+def as_csv(rows: Sequence[Any]) -> str:
+    """A line a row and a column a field; what is not known is empty, figures are as they are."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    names = [field.name for field in fields(rows[0])]
+    writer.writerow(names)
+    for row in rows:
+        values = (getattr(row, name) for name in names)
+        writer.writerow(["" if value is None else as_cell(value) for value in values])
+    return stream.getvalue()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import DEVIATION, LackingError, Material
+from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure, by, stated
 from leakbound.stats import percent
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow
@@ -87,9 +86,7 @@ def moment_rows(material: Material) -> list[MomentRow]:
 
 
 def _over_mean(material: Material, model: Model, cells: Sequence[Measured]) -> list[MomentRow]:
-    confidence, mean = material.view.confidence, model.rows.leakage(
-        material.scorer.name, scope="mean"
-    )  # fmt: skip
+    mean = model.rows.leakage(material.scorer.name, scope="mean")
     greedy = [cell.greedy for cell in cells if cell.greedy is not None]
     over: Over = "mean over the questions"
     rows = []
@@ -97,12 +94,12 @@ def _over_mean(material: Material, model: Model, cells: Sequence[Measured]) -> l
         value = sum(greedy) / len(greedy)
         rows.append(MomentRow(model.label, over, "greedy", 1.0, value, None, None))
     if mean is not None:
-        ends = (mean.value, mean.lower, mean.upper)
-        rows.append(MomentRow(model.label, over, material.quantity, mean.confidence, *ends))
+        rows.append(MomentRow(model.label, over, material.quantity, *stated(mean)))
     if row := model.rows.of(material.scorer.name).first(quantity=_ED, scope="mean"):
         rows.append(MomentRow(model.label, over, "ED", row.confidence, row.value, None, row.upper))
     elif (value_ := mean_of(_each(cells, _ED))) is not None:
-        rows.append(MomentRow(model.label, over, "ED", confidence, value_, None, None))
+        sure = material.view.confidence
+        rows.append(MomentRow(model.label, over, "ED", sure, value_, None, None))
     return rows
 
 
@@ -114,8 +111,7 @@ def _over_worst(material: Material, model: Model, cells: Sequence[Measured]) -> 
     if greedy:
         rows.append(MomentRow(model.label, over, "greedy", 1.0, max(greedy), None, None))
     if worst is not None:
-        ends = (worst.value, worst.lower, worst.upper)
-        rows.append(MomentRow(model.label, over, material.quantity, worst.confidence, *ends))
+        rows.append(MomentRow(model.label, over, material.quantity, *stated(worst)))
     spread = [row for row in _each(cells, _ED) if row is not None]
     if values := known(spread):
         upper = max(row.upper for row in spread)
@@ -126,7 +122,7 @@ def _over_worst(material: Material, model: Model, cells: Sequence[Measured]) -> 
 
 def draw_moments(rows: Sequence[MomentRow], canvas: Canvas) -> None:
     """A lane a model: greedy hollow, the mean with its bounds, ED with its upper bound."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = list(by(rows, "model"))
     overs = [over for over in ("mean over the questions", "worst question")
              if any(row.over == over for row in rows)]  # fmt: skip
     panels = canvas.lanes(models, len(overs), _LANE)
@@ -138,12 +134,9 @@ def draw_moments(rows: Sequence[MomentRow], canvas: Canvas) -> None:
     panels[0].set_xlim(-0.02 * top, 1.04 * top)
     quantity = next(row.quantity for row in rows if row.quantity not in ("greedy", "ED"))
     canvas.tell_hollow()
-    canvas.tell(f"{quantity}, {percent(_confidence(rows))} bounds", color="black", marker="o")
+    sure = percent(min(row.confidence for row in rows))
+    canvas.tell(f"{quantity}, {sure} bounds", color="black", marker="o")
     canvas.tell("mean + 2 sd (ED)", color="black", marker="D", linestyle="none", markersize=3)
-
-
-def _confidence(rows: Sequence[MomentRow]) -> float:
-    return min(row.confidence for row in rows)
 
 
 def _moment(axes: Axes, canvas: Canvas, row: MomentRow, at: float) -> None:
@@ -171,8 +164,7 @@ def spread_rows(material: Material) -> list[SpreadRow]:
             cell = material.measured(model, question.id)
             row = cell.rows.first(quantity=DEVIATION) if cell else None
             if row is not None:
-                ends = (row.value, row.lower, row.upper)
-                found.append(SpreadRow(model.label, question.id, row.confidence, *ends))
+                found.append(SpreadRow(model.label, question.id, *stated(row)))
         rows += sorted(found, key=lambda row: (row.value or 0.0, row.upper))
     if not rows:
         raise LackingError("no standard deviation was bounded: n was not fixed")
@@ -181,10 +173,9 @@ def spread_rows(material: Material) -> list[SpreadRow]:
 
 def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
     """A lane a model: its questions in rising order, bounds as bars, their mean as a line."""
-    models = list(dict.fromkeys(row.model for row in rows))
-    (axes,) = canvas.lanes(models, 1, _WIDE_LANE)
-    for place, model in enumerate(models):
-        mine = [row for row in rows if row.model == model]
+    models = by(rows, "model")
+    (axes,) = canvas.lanes(list(models), 1, _WIDE_LANE)
+    for place, (model, mine) in enumerate(models.items()):
         step = 0.8 / len(mine)
         y = [place + 0.4 - (i + 0.5) * step for i in range(len(mine))]
         colour = canvas.series[model].colour
@@ -215,7 +206,8 @@ def utility_rows(material: Material) -> list[UtilityRow]:
     for model in material.view.models:
         mean = model.rows.leakage(material.scorer.name, scope="mean")
         if metric and model.label in measured and mean is not None:
-            rows.append(_point(material, model, metric, measured[model.label][metric], mean))
+            named = (model.label, model.is_control, metric, measured[model.label][metric])
+            rows.append(UtilityRow(*named, material.quantity, *stated(mean), front=False))
     if not rows:
         raise LackingError("no utility was measured of all (evaluate with --metrics all)")
     if len(rows) < 2:
@@ -228,23 +220,6 @@ def _metric_of(measured: Sequence[Mapping[str, float]]) -> str:
     common = [metric for metric in UTILITIES if measured and all(metric in m for m in measured)]
     telling = [metric for metric in common if len({m[metric] for m in measured}) > 1]
     return next(iter(telling or common), "")
-
-
-def _point(
-    material: Material, model: Model, metric: str, utility: float, mean: EstimateRow
-) -> UtilityRow:
-    return UtilityRow(
-        model=model.label,
-        control=model.is_control,
-        utility_metric=metric,
-        utility=utility,
-        quantity=material.quantity,
-        confidence=mean.confidence,
-        value=mean.value,
-        lower=mean.lower,
-        upper=mean.upper,
-        front=False,
-    )
 
 
 def fronted(row: UtilityRow, rows: Sequence[UtilityRow]) -> UtilityRow:
@@ -276,7 +251,7 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
         axes.step(*zip(*front, strict=True), where="pre", color="black", linewidth=0.7,
                   linestyle=(0, (1, 1.5)), zorder=1)  # fmt: skip
         canvas.tell("front of the targets", color="black", linewidth=0.7, linestyle=(0, (1, 1.5)))
-    canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=0.7, marker="_")
+    canvas.tell_whiskers(rows)
     canvas.rise(axes)
     axes.margins(x=0.08)
     axes.locator_params(axis="x", nbins=4)

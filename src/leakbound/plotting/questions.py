@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import LackingError, Material, PaperFigure, by, stated
 from leakbound.plotting.style import GREY
 from leakbound.stats import percent
 
@@ -89,20 +88,9 @@ def question_rows(material: Material) -> list[QuestionBar]:
             beside = material.measured(control, question.id) if control else None
             if cell is None:
                 continue
-            mine.append(
-                QuestionBar(
-                    model=model.label,
-                    question=question.id,
-                    quantity=material.quantity,
-                    confidence=cell.leakage.confidence,
-                    value=cell.leakage.value,
-                    lower=cell.leakage.lower,
-                    upper=cell.leakage.upper,
-                    greedy=cell.greedy,
-                    control_lower=beside.leakage.lower if beside else None,
-                    control_upper=beside.leakage.upper if beside else None,
-                )
-            )
+            named = (model.label, question.id, material.quantity, *stated(cell.leakage))
+            low, high = (beside.leakage.lower, beside.leakage.upper) if beside else (None, None)
+            mine.append(QuestionBar(*named, cell.greedy, low, high))
         rows += sorted(mine, key=lambda row: (row.value or 0.0, row.upper))
     if not rows:
         raise LackingError("no question of a sampled model has bounds")
@@ -111,10 +99,9 @@ def question_rows(material: Material) -> list[QuestionBar]:
 
 def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
     """A panel a model; bars are bounds, hollow marks greedy answers, grey bars the control's."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = by(rows, "model")
     panels = canvas.grid(len(models), _PANEL)
-    for axes, model in zip(panels, models, strict=True):
-        mine = [row for row in rows if row.model == model]
+    for axes, (model, mine) in zip(panels, models.items(), strict=True):
         places = [float(i) for i in range(1, len(mine) + 1)]
         colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
         beside = [
@@ -128,11 +115,11 @@ def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
             canvas.tell("control", color=GREY, alpha=0.55, linewidth=2.5)
         lower, upper = [row.lower for row in mine], [row.upper for row in mine]
         axes.vlines(places, lower, upper, color=colour, linewidth=width, zorder=3)
-        canvas.tell(_bounds(rows[0].confidence), color="black", linewidth=1.4)
+        canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=1.4)
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
         axes.set_xlim(0.5, len(mine) + 0.5)
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-    canvas.name(panels, models)
+    canvas.name(panels, list(models))
     canvas.tell_hollow()
     canvas.label(panels, f"question, sorted by {rows[0].quantity}", rows[0].quantity)
 
@@ -147,20 +134,9 @@ def answer_rows(material: Material) -> list[AnswerRow]:
         for question, drawn in material.scores[model.label].items():
             cell = material.measured(model, question)
             p5, p25, median, p75, p95 = drawn.quantiles(QUANTILES)
-            mine.append(
-                AnswerRow(
-                    model=model.label,
-                    question=question,
-                    draws=drawn.n,
-                    p5=p5,
-                    p25=p25,
-                    median=median,
-                    p75=p75,
-                    p95=p95,
-                    mean=drawn.mean,
-                    greedy=cell.greedy if cell else None,
-                )
-            )
+            greedy = cell.greedy if cell else None
+            spread = (p5, p25, median, p75, p95, drawn.mean)
+            mine.append(AnswerRow(model.label, question, drawn.n, *spread, greedy))
         rows += sorted(mine, key=lambda row: (row.mean, row.question))
     if not rows:
         raise LackingError("no model has draws of the whole distribution with scores")
@@ -169,10 +145,9 @@ def answer_rows(material: Material) -> list[AnswerRow]:
 
 def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
     """A panel a model; thin bars hold 90 % of a question's draws, thick ones half of them."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = by(rows, "model")
     panels = canvas.grid(len(models), _PANEL)
-    for axes, model in zip(panels, models, strict=True):
-        mine = [row for row in rows if row.model == model]
+    for axes, (model, mine) in zip(panels, models.items(), strict=True):
         places = [float(i) for i in range(1, len(mine) + 1)]
         colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
         thin, thick = max(0.35 * width, 0.3), 1.8 * width
@@ -186,7 +161,7 @@ def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
         axes.set_xlim(0.5, len(mine) + 0.5)
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-    canvas.name(panels, models)
+    canvas.name(panels, list(models))
     canvas.tell("90 % of draws", color="black", linewidth=0.8)
     canvas.tell("50 % of draws", color="black", linewidth=4, alpha=0.45)
     canvas.tell("mean", color="black", linestyle="none", marker="_", markersize=5)
@@ -220,11 +195,10 @@ def bin_rows(material: Material) -> list[BinRow]:
 
 def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
     """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
-    models = list(dict.fromkeys(row.model for row in rows))
+    models = by(rows, "model")
     panels = canvas.grid(len(models), _LOW_PANEL)
     right = max(max(row.mean, row.greedy or 0.0, row.right if row.share else 0.0) for row in rows)
-    for axes, model in zip(panels, models, strict=True):
-        mine = [row for row in rows if row.model == model]
+    for axes, (model, mine) in zip(panels, models.items(), strict=True):
         colour = canvas.series[model].colour
         lefts, widths = [row.left for row in mine], [row.right - row.left for row in mine]
         shares = [row.share for row in mine]
@@ -234,7 +208,7 @@ def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
             axes.axvline(greedy, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
             canvas.hollow(axes, model, [greedy], [1.08 * max(shares)])
         axes.set_xlim(-0.02 * right, 1.02 * right)
-    canvas.name(panels, models)
+    canvas.name(panels, list(models))
     canvas.tell("mean of the draws", color="black", linewidth=0.9)
     canvas.tell(
         "greedy", color="black", linewidth=0.9, linestyle=(0, (3, 2)), marker="o",
@@ -249,8 +223,8 @@ def tail_rows(material: Material) -> list[TailRow]:
     for model in material.view.models:
         cell = material.measured(model, material.question)
         for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
-            ends = (row.value, row.lower, row.upper)
-            rows.append(TailRow(model.label, material.question, row.confidence, x, *ends))
+            named = (model.label, material.question, row.confidence, x)
+            rows.append(TailRow(*named, *stated(row)[1:]))
     if not rows:
         raise LackingError(f"{binary_scores(material)}, or there are none")
     return rows
@@ -259,8 +233,7 @@ def tail_rows(material: Material) -> list[TailRow]:
 def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
     """Steps between the points, so that the band holds there too: a tail never rises."""
     (axes,) = canvas.panels()
-    for model in dict.fromkeys(row.model for row in rows):
-        mine = [row for row in rows if row.model == model]
+    for model, mine in by(rows, "model").items():
         x = [*(row.x for row in mine), 1.0]
         # between two points the tail is at most its upper end before, at least its lower end after
         edges = [at for at in x for _ in (0, 1)][1:-1]
@@ -273,10 +246,6 @@ def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
     canvas.rise(axes)
     axes.set_xlabel("score x")
     axes.set_ylabel("Pr[X > x]")
-
-
-def _bounds(confidence: float) -> str:
-    return f"{percent(confidence)} bounds"
 
 
 def _bar_width(canvas: Canvas, questions: int) -> float:

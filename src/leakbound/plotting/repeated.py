@@ -11,8 +11,7 @@ from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import mean_of
-from leakbound.plotting.figure import PaperFigure
-from leakbound.plotting.material import LackingError, Material
+from leakbound.plotting.material import LackingError, Material, PaperFigure, by
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 
@@ -81,19 +80,9 @@ def draws_rows(material: Material) -> list[DrawsRow]:
                 ("standard deviation", "standard deviation", after.deviation),
             )
             for moment, quantity, bound in both:
-                rows.append(
-                    DrawsRow(
-                        model=model.label,
-                        question=material.question,
-                        moment=moment,
-                        quantity=quantity,
-                        confidence=material.view.confidence,
-                        n=after.n,
-                        value=bound.value,
-                        lower=bound.lower,
-                        upper=bound.upper,
-                    )
-                )
+                named = (model.label, material.question, moment, quantity)
+                ends = (bound.value, bound.lower, bound.upper)
+                rows.append(DrawsRow(*named, material.view.confidence, after.n, *ends))
     if not rows:
         raise LackingError("n was not fixed, or draws have no score")
     return rows
@@ -101,16 +90,14 @@ def draws_rows(material: Material) -> list[DrawsRow]:
 
 def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
     """Mean above, deviation below; n on a logarithmic scale."""
-    moments = list(dict.fromkeys(row.moment for row in rows))
+    moments = by(rows, "moment")
     panels = canvas.panels(len(moments), height=_PANEL, sharey=False)
-    for axes, moment in zip(panels, moments, strict=True):
-        for model in dict.fromkeys(row.model for row in rows):
-            mine = [row for row in rows if (row.model, row.moment) == (model, moment)]
+    for axes, own in zip(panels, moments.values(), strict=True):
+        for model, mine in by(own, "model").items():
             n = [float(row.n) for row in mine]
             canvas.band(axes, model, n, [row.lower for row in mine], [row.upper for row in mine])
             canvas.line(axes, model, n, [row.value for row in mine])
-        of = next(row.quantity for row in rows if row.moment == moment)
-        axes.set_ylabel(canvas.folded(of, _PANEL))
+        axes.set_ylabel(canvas.folded(own[0].quantity, _PANEL))
         canvas.rise(axes)
         _powers(axes, canvas.panel, [row.n for row in rows])
     canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, each n by itself")
@@ -164,8 +151,7 @@ def _proved(cells: Sequence[Measured], k: int) -> float | None:
 def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
     """A curve a model over k on a logarithmic scale, its band, and dotted what is proved."""
     (axes,) = canvas.panels()
-    for model in dict.fromkeys(row.model for row in rows):
-        mine = [row for row in rows if row.model == model]
+    for model, mine in by(rows, "model").items():
         bounded = [
             (float(row.k), row.lower, row.upper)
             for row in mine
@@ -208,8 +194,7 @@ def naive_rows(material: Material) -> list[NaiveRow]:
 def draw_naive(rows: Sequence[NaiveRow], canvas: Canvas) -> None:
     """The unbiased estimate as a line, the naive one as hollow marks."""
     (axes,) = canvas.panels()
-    for model in dict.fromkeys(row.model for row in rows):
-        mine = [row for row in rows if row.model == model]
+    for model, mine in by(rows, "model").items():
         k = [float(row.k) for row in mine]
         canvas.line(axes, model, k, [row.unbiased for row in mine])
         canvas.hollow(axes, model, k, [row.naive for row in mine], 5.4)

@@ -1,8 +1,8 @@
-"""Which model is drawn how: colours that colour-blind readers tell apart, marks and dashes."""
+"""How is drawn: fonts and lines; of models, colours that colour-blind readers tell apart, marks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import Literal, TypeAlias
@@ -17,6 +17,46 @@ MARKS = ("o", "s", "^", "D", "v", "P", "h", "<", ">")
 DASHES: tuple[Dash, ...] = (
     "-", (0, (5.0, 1.5)), (0, (1.0, 1.2)), (0, (5.0, 1.5, 1.0, 1.5)), (0, (3.0, 1.0))
 )  # fmt: skip
+
+METADATA: Mapping[Format, dict[str, str | None]] = {
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+SETTINGS = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.size": 7.0,
+    "axes.labelsize": 7.0,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 6.5,
+    "ytick.labelsize": 6.5,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.visible": False,
+    "legend.fontsize": 6.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.columnspacing": 1.2,
+    "legend.borderaxespad": 0.1,
+    "text.parse_math": False,  # names of models may hold dollars
+    "lines.linewidth": 1.0,
+    "lines.markersize": 3.2,
+    "figure.dpi": 300,  # laid out as finely as it is drawn
+    "savefig.dpi": "figure",
+    "text.hinting": "none",
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.h_pad": 0.02,
+    "figure.constrained_layout.w_pad": 0.02,
+    "figure.constrained_layout.wspace": 0.05,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "leakbound",
+}
 
 
 @dataclass(frozen=True, slots=True)

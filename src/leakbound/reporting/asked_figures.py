@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from leakbound.evaluation.views.grids import anchor, number_of
+from leakbound.evaluation.views.grids import anchor, question_at
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import BINS, RewrittenModel, ScorerView, View
 from leakbound.evaluation.views.words import clipped, greedy_rows, mean_of, quantity
@@ -55,7 +55,7 @@ def _protocols(view: View, asked: RewrittenModel, scorer: ScorerView) -> Figure:
     )
     style = style_of(asked.model)
     rows = [
-        (lane.label, view.questions[number_of(mark.anchor) - 1].id, mark.greedy, *ends(mark.bound))
+        (lane.label, question_at(view, mark.anchor).id, mark.greedy, *ends(mark.bound))
         for lane in lanes
         for mark in lane.marks
     ]

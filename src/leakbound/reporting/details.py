@@ -117,7 +117,10 @@ def packed(view: View, figures: Iterable[Figure]) -> str:
         },
         "kinds": {name: asdict(kind) for name, kind in KINDS.items()},
         "confidence": percent(view.confidence),
-        "scorers": [_scorer(scorer) for scorer in view.scorers],
+        "scorers": [
+            {"name": visible(scorer.name), "quantity": words.quantity(scorer)}
+            for scorer in view.scorers
+        ],
         "models": [_model(view, i) for i in range(len(view.models))],
         "questions": [_question(view, question) for question in view.questions],
         "figures": [_data(figure.data) for figure in figures],
@@ -132,10 +135,6 @@ def unpacked(page: str) -> JsonObject:
     found = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
     held: JsonObject = json.loads(zlib.decompress(base64.b64decode(found[1]))) if found else {}
     return held
-
-
-def _scorer(scorer: ScorerView) -> JsonObject:
-    return {"name": visible(scorer.name), "quantity": words.quantity(scorer)}
 
 
 def _model(view: View, i: int) -> JsonObject:
@@ -168,12 +167,12 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
     if question.id not in model.texts:
         return None
     charts: list[Chart] = []
-    said = []
+    said, rewritten = [], [asked for asked in view.asked if asked.model == i]
     for place, scorer in enumerate(view.scorers):
         if cell := model.measured.get((scorer.name, question.id)):
             said.append(tied(words.measured(cell, scorer)))
             charts += _charts(cell, scorer, place)
-        charts += [_sureness(asked, scorer, question.id, place) for asked in _asked(view, i)]
+        charts += [_sureness(asked, scorer, question.id, place) for asked in rewritten]
     if question.id in model.explored:
         said.append(tied(words.explored(model.explored[question.id])))
     texts = model.texts[question.id]
@@ -183,10 +182,6 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
         "texts": list(_texts(texts, leaking_words(question))),
         "left": tied(words.left_out(texts)),
     }
-
-
-def _asked(view: View, i: int) -> list[RewrittenModel]:
-    return [asked for asked in view.asked if asked.model == i]
 
 
 def _charts(cell: Measured, scorer: ScorerView, place: int) -> Iterator[Chart]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.draws import KnownAtK, known_of_mean, known_of_worst
-from leakbound.evaluation.views.grids import anchor, number_of, targets_of
+from leakbound.evaluation.views.grids import anchor, question_at, targets_of
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import DecodingGrid, Measured, Model, ScorerView, View
 from leakbound.evaluation.views.words import MOST_NAME, cells_of, clipped, mean_of, quantity
@@ -101,7 +101,13 @@ def questions_figure(
         frame=frame,
     )
     rows = [
-        (lane.label, _id_of(view, mark), mark.greedy, *ends(mark.bound), *ends(mark.control)[1:])
+        (
+            lane.label,
+            question_at(view, mark.anchor).id,
+            mark.greedy,
+            *ends(mark.bound),
+            *ends(mark.control)[1:],
+        )
         for lane in lanes
         for mark in lane.marks
     ]
@@ -131,10 +137,6 @@ def round_height(reached: float) -> float:
     """The least round height of an axis that reaches this; quarters of it have two digits."""
     heights = (step * 10.0**power for power in (-4, -3, -2) for step in ROUND)
     return next((round(top, 6) for top in heights if reached <= top), 1.0)
-
-
-def _id_of(view: View, mark: Mark) -> str:
-    return view.questions[number_of(mark.anchor) - 1].id
 
 
 def rising(marks: Sequence[Mark]) -> list[Mark]:

@@ -111,7 +111,7 @@ def plant(search: Search, query_id: str, decoding: Decoding, draws: Draws, margi
     """Where the draws of one chunk go on: stems, with the number of draws on each."""
     (size,), opens = draws.sizes, search.open
     u = _uniforms(draws, draws.purpose, query_id, (), size)
-    upto = np.cumsum(_masses(search))
+    upto = np.cumsum([*(each.mass for each in opens), *(each.mass for each in search.lumps)])
     last = np.flatnonzero(np.diff(upto, prepend=0.0))[-1]
     cell = np.minimum(np.searchsorted(upto, u * upto[-1], side="right"), last)
     counts = np.bincount(cell, minlength=len(upto)).tolist()
@@ -121,10 +121,6 @@ def plant(search: Search, query_id: str, decoding: Decoding, draws: Draws, margi
             u = _uniforms(draws, f"{draws.purpose}:lump", query_id, lump.stem.path, count)
             starts += _within(lump, u, decoding, margin)
     return starts
-
-
-def _masses(search: Search) -> NDArray[np.float64]:
-    return np.array([*(each.mass for each in search.open), *(each.mass for each in search.lumps)])
 
 
 def _within(lump: Lump, u: NDArray[np.float64], decoding: Decoding, margin: float) -> Starts:

@@ -160,7 +160,9 @@ def band_upper(rows: Leakage, alpha: float) -> Array:
     low_table = dkw(rows.size, alpha / 2)
     high_table = 1 - low_table[::-1]
     knots = rows.knots
-    area_low, area_high = (_running_sum(rows.gaps * band) for band in (low, high))
+    area_low, area_high = (
+        np.pad(np.cumsum(rows.gaps * band, axis=1), ((0, 0), (1, 0))) for band in (low, high)
+    )
     row = np.arange(len(low))
 
     def rising(c: Array) -> npt.NDArray[np.bool_]:
@@ -214,14 +216,6 @@ def grid_variance(rows: Leakage, alpha: float, cells: int = CELLS) -> Array:
     return np.asarray(eta[:, -1] + (falls * weights).sum(axis=1))
 
 
-def _grid(rows: Leakage, alpha: float) -> Array:
-    return np.sqrt(grid_variance(rows, alpha))
-
-
-def _betting_upper(rows: Leakage, alpha: float) -> Array:
-    return betting.std_upper(rows.shuffled(missing=np.nan), alpha)
-
-
 def _betting_lower(rows: Leakage, alpha: float) -> Array:
     """Half the mean square of the difference of two draws is the variance."""
     draws = rows.shuffled(missing=np.nan)[:, : rows.size // 2 * 2]
@@ -243,10 +237,6 @@ def _below(rows: Leakage, count: Counts) -> Counts:
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 
-def _running_sum(parts: Array) -> Array:
-    return np.pad(np.cumsum(parts, axis=1), ((0, 0), (1, 0)))
-
-
 def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Array:
     """Where in [0, 1] a condition that holds up to some point ends, in each row."""
     low, high = halved(before, np.zeros(rows), np.ones(rows), HALVINGS)
@@ -258,9 +248,16 @@ STD = Estimand(
     value=sample_std,
     span=(0.0, LARGEST_STD),
     methods={
-        "betting": Method("betting on squares", _betting_upper, _betting_lower, shuffles=True),
+        "betting": Method(
+            "betting on squares",
+            lambda rows, alpha: betting.std_upper(rows.shuffled(missing=np.nan), alpha),
+            _betting_lower,
+            shuffles=True,
+        ),
         "paper": Method("Romano-Wolf over DKW", band_upper, band_lower),
-        "grid": Method("Metric 4 corrected", _grid, None),
+        "grid": Method(
+            "Metric 4 corrected", lambda rows, alpha: np.sqrt(grid_variance(rows, alpha)), None
+        ),
     },
 )
 

@@ -18,8 +18,6 @@ k chooses f and nothing else: all k hold at once, on the event that the counts d
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
-from math import fsum
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +39,7 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     values estimate no mean. Raises InputError for counts of anything else, and x outside [0, 1).
     """
     sizes, about = whole_sizes(k), counts.about
-    x = np.atleast_1d(np.asarray(0.0 if about.parameter is None else about.parameter, np.float64))
+    x = np.ravel(0.0 if about.parameter is None else about.parameter)
     if (about.scope, about.quantity) != ("count", "leak probability"):
         raise InputError(
             "`counts` must be of questions with a leak probability above x, got "
@@ -49,24 +47,18 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
         )
     if not ((x >= 0) & (x < 1)).all():
         raise InputError(f"`counts` must be at x in [0, 1), got {x.tolist()}.")
-    assert isinstance(about.over, int), "a count is of so many questions"
-    order = np.argsort(x, kind="stable")
-    known = (np.atleast_1d(end)[order].tolist() for end in (counts.lower, counts.upper))
-    points = [0.0, *x[order].tolist(), 1.0]
-    low, high = ([trivial, *ends] for trivial, ends in zip((0.0, about.over), known, strict=True))
-    f = np.atleast_2d(np.transpose(among(np.array(points), sizes)))  # a row a k
-    grown = [[after - before for before, after in pairwise(row)] for row in f.tolist()]
-    at_least, at_most = [*low[1:], 0.0], high
-    ends = (
-        [fsum(step * n for step, n in zip(row, number, strict=True)) / about.over for row in grown]
-        for number in (at_least, at_most)
-    )
-    lower, upper = (plain(np.reshape(end, sizes.shape)) for end in ends)
+    assert isinstance(about.over, int)  # a count is of so many questions
+    order = np.argsort(x)
+    low, high = (np.ravel(end)[order] for end in (counts.lower, counts.upper))
+    f = np.asarray(among(np.append(x[order], 1.0), sizes))
+    # Summed by parts: weights that add up to the number of questions, so no mean leaves [0, 1].
+    at_least = low - np.append(low[1:], 0)
+    at_most = np.append(about.over, high) - np.append(high, 0)
     return replace(
         counts,
         about=replace(leak_at(sizes), scope="mean", inputs=about.inputs, over=about.over),
         value=plain(np.full(sizes.shape, np.nan)),
-        lower=lower,
-        upper=upper,
+        lower=plain(at_least @ f[:-1] / about.over),
+        upper=plain(at_most @ f / about.over),
         method=f"{counts.method}, summed over x",
     )

@@ -90,7 +90,11 @@ def corrected_bound(
     asked: tuple[Side, ...] = ("lower", "upper") if side == "both" else (side,)
     said = {end: bound(confidence=level, side=end) for end in asked}
     first = said[asked[0]]
-    _require_leak(first)
+    if first.about.quantity != "leak probability":
+        raise InputError(
+            f"only a leak probability can be corrected for the judge, got {first.estimand!r}. Put "
+            "a threshold on the scorer, or use a rubric of two values."
+        )
 
     def solved(end: Side, trivial: float) -> float | Array:
         if end not in said:
@@ -142,11 +146,3 @@ def _described(positives: Tally, negatives: Tally, level: float) -> str:
     least = _rate("positives", positives, level, "lower")
     most = _rate("negatives", negatives, level, "upper")
     return words if least > most else f"{words}, too few to tell the two apart"
-
-
-def _require_leak(said: Estimate) -> None:
-    if said.about.quantity != "leak probability":
-        raise InputError(
-            f"only a leak probability can be corrected for the judge, got {said.estimand!r}. Put "
-            "a threshold on the scorer, or use a rubric of two values."
-        )

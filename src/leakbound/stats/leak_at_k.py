@@ -138,11 +138,15 @@ def leak_at_k(
             f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
             f"{leakage.n.min()}. Draw more, or use leak_at_k_bound, which allows any k."
         )
-    ends = [
-        leakage.single_or_all(leakage.each(partial(rule, k=sizes)))
-        for rule in (_unbiased_missing_0, unbiased)
-    ]
-    return (ends[0], ends[1]) if leakage.missing.any() else ends[1]
+
+    def missing_as(score: int) -> float | Array:
+        def rule(rows: Leakage) -> Array:
+            seen = rows.seen + (1 - score) * rows.missing[:, None]
+            return integral(rows, seen, _tails(rows.size, sizes))
+
+        return leakage.single_or_all(leakage.each(rule))
+
+    return (missing_as(0), missing_as(1)) if leakage.missing.any() else missing_as(1)
 
 
 def worst_of_k(
@@ -282,10 +286,6 @@ def integral(rows: Leakage, seen: Counts, tail: Array) -> Array:
 def unbiased(rows: Leakage, k: Counts) -> Array:
     """Missing draws as 1: the larger extreme; the estimate itself where none is missing."""
     return integral(rows, rows.seen, _tails(rows.size, k))
-
-
-def _unbiased_missing_0(rows: Leakage, k: Counts) -> Array:
-    return integral(rows, rows.seen + rows.missing[:, None], _tails(rows.size, k))
 
 
 def _unbiased_or_nan(rows: Leakage, k: Counts) -> Array:

@@ -62,8 +62,10 @@ class Leakage:
         values, tally = np.atleast_2d(values), np.atleast_2d(tally)
         values = _checked(np.where(tally > 0, values, 0.0), single)
         gone = per_question("missing", missing, len(values))
-        if not empty:
-            _refuse_empty(tally.sum(axis=1) + gone, single)
+        n = tally.sum(axis=1) + gone
+        if not empty and not (n.size and n.all()):
+            place = "" if single or not n.size else f" for question {int(n.argmin())}"
+            raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
         if counts is None:
             return cls(np.sort(values, axis=1), tally, gone, single)
         order = np.argsort(values, axis=1, kind="stable")
@@ -202,9 +204,3 @@ def _checked(values: Array, single: bool) -> Array:
             "scorer's output; leave undecided draws out and count them in `missing`."
         )
     return values.clip(0, 1)
-
-
-def _refuse_empty(n: Counts, single: bool) -> None:
-    if not n.size or not n.all():
-        place = "" if single or not n.size else f" for question {int(n.argmin())}"
-        raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")

@@ -222,14 +222,10 @@ def _upper_bound(
             (EITHER, partial(_either_upper, weights)) if several else (HOEFFDING, hoeffding_upper)
         )
     if n[weights > 0].min() >= rounds.FEWEST:
-        return ROUNDS, partial(_rounds_upper, weights)
+        return ROUNDS, lambda rows, alpha: np.asarray(rounds.mean_upper(rows, weights, alpha))
     if alike:
         return "portfolio mixture", _portfolio_upper
     return "portfolio mixture, weighted", partial(_weighted_upper, weights)
-
-
-def _rounds_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
-    return np.asarray(rounds.mean_upper(rows, weights, alpha))
 
 
 def _either_upper(weights: Array, rows: Leakage, alpha: float) -> Array:

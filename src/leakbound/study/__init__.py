@@ -1,6 +1,5 @@
 """What is asked of a model, as frozen values: `Study`, and what it is made of."""
 
-from leakbound.engines.ray_workers import RayWorkers
 from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Attack, Explore, FixedN, Prove, SamplingPlan, Until
 from leakbound.study.settings import Loading, ModelSettings
@@ -15,7 +14,6 @@ __all__ = [
     "Loading",
     "ModelSettings",
     "Prove",
-    "RayWorkers",
     "Rewritings",
     "SamplingPlan",
     "Study",

@@ -13,7 +13,7 @@ from typing import Any
 _EXPORTS = {
     "FALSE_ALARM": "leakbound.testing.engines",
     "FakeEngine": "leakbound.testing.fake_engine",
-    "FakeScorer": "leakbound.testing.fake_scorer",
+    "FakeScorer": "leakbound.testing.scorers",
     "check_engine": "leakbound.testing.engines",
     "check_scorer": "leakbound.testing.scorers",
 }

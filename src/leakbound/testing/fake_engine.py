@@ -1,11 +1,11 @@
-"""An engine without a model: probabilities that a test states, drawn by the real sampling code."""
+"""Engines without a model: probabilities that a test states, drawn by the real sampling code."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
@@ -28,62 +28,27 @@ END = 0
 _ROUNDING = 1e-9
 
 
-class FakeEngine:
-    """Draws, explores and forces completions whose probabilities are known. A token is a word.
-
-    The next-word probabilities of the untruncated T = 1 model follow from those of whole
-    completions; every decoding but `two_pass`, every seed and every number of draws is as with a
-    model.
+class WordEngine:
+    """Draws, explores and forces what a table of next words says; a token is a word.
 
     Args:
-        outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query
-            without a row is asked by the row of its prompt.
-        name: part of the fingerprint.
-        broken: ids of queries that fail, as a model does whose logits are NaN.
+        words: all of them, the end of an output first, which is no text.
+        law: of each query the number of its law; queries with one number share all they can.
+        following: the probability of each word at T = 1, from that number and the words so far.
+        margin: what is told of roundings in exploring and forcing.
     """
-
-    margin = _ROUNDING
 
     def __init__(
         self,
-        outputs: Mapping[str, Mapping[str, float]],
-        *,
-        name: str = "fake",
-        broken: Collection[str] = (),
+        words: Sequence[str],
+        law: Callable[[Query], int],
+        following: Callable[[tuple[int, ...]], Sequence[float]],
+        margin: float = 0.0,
     ) -> None:
-        for query_id, law in outputs.items():
-            if abs(math.fsum(law.values()) - 1) > _ROUNDING or min(law.values()) < 0:
-                raise InputError(
-                    f"the outputs of {query_id!r} must have probabilities that sum to 1, got "
-                    f"{list(law.values())}."
-                )
-        self.usage = Usage()
-        self.name, self.broken = name, frozenset(broken)
-        words = {word for law in outputs.values() for text in law for word in text.split()}
-        self._words = ["", *sorted(words)]
-        self._ids = {word: i for i, word in enumerate(self._words)}
-        self._rows = {query_id: i for i, query_id in enumerate(outputs)}
-        laws = [
-            {(*self._encode(text), END): p for text, p in law.items() if p}
-            for law in outputs.values()
-        ]
-        self._masses = [_masses(law) for law in laws]
-        self._model = TableModel(self._following, vocab_size=len(self._words), eos_token_ids=[END])
-        self._digest = hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        """The name, and a digest of the outputs."""
-        return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
-
-    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query without outputs, and a decoding that a table of words cannot have."""
-        for query in queries:
-            self._row(query)
-        if decoding.adaptive_mode == "two_pass" or decoding.max_tokens is not None:
-            raise InputError(
-                "a fake engine has neither `two_pass` nor `max_tokens`. Leave them out."
-            )
+        self.usage, self.margin = Usage(), margin
+        self._words, self._ids = words, {word: i for i, word in enumerate(words)}
+        self._law = law
+        self._model = TableModel(following, vocab_size=len(words), eos_token_ids=[END])
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -125,7 +90,69 @@ class FakeEngine:
 
     def _prompt(self, query: Query) -> tuple[int]:
         """Its one token is the number of the law that completions follow."""
-        return (len(self._masses) if query.id in self.broken else self._row(query),)
+        return (self._law(query),)
+
+    def _encode(self, text: str) -> tuple[int, ...]:
+        return tuple(self._ids[word] for word in text.split())
+
+    def _spelt(self, ids: tuple[int, ...]) -> str:
+        return " ".join(self._words[i] for i in ids if i != END)
+
+
+class FakeEngine(WordEngine):
+    """Draws, explores and forces completions whose probabilities are known. A token is a word.
+
+    The next-word probabilities of the untruncated T = 1 model follow from those of whole
+    completions; every decoding but `two_pass`, every seed and every number of draws is as with a
+    model.
+
+    Args:
+        outputs: query id -> completion -> its probability at T = 1; they sum to 1. A query
+            without a row is asked by the row of its prompt.
+        name: part of the fingerprint.
+        broken: ids of queries that fail, as a model does whose logits are NaN.
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Mapping[str, float]],
+        *,
+        name: str = "fake",
+        broken: Collection[str] = (),
+    ) -> None:
+        for query_id, law in outputs.items():
+            if abs(math.fsum(law.values()) - 1) > _ROUNDING or min(law.values()) < 0:
+                raise InputError(
+                    f"the outputs of {query_id!r} must have probabilities that sum to 1, got "
+                    f"{list(law.values())}."
+                )
+        words = {word for law in outputs.values() for text in law for word in text.split()}
+        super().__init__(["", *sorted(words)], self._number, self._following, _ROUNDING)
+        self.name, self.broken = name, frozenset(broken)
+        self._rows = {query_id: i for i, query_id in enumerate(outputs)}
+        laws = [
+            {(*self._encode(text), END): p for text, p in law.items() if p}
+            for law in outputs.values()
+        ]
+        self._masses = [_masses(law) for law in laws]
+        self._digest = hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """The name, and a digest of the outputs."""
+        return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Refuse a query without outputs, and a decoding that a table of words cannot have."""
+        for query in queries:
+            self._row(query)
+        if decoding.adaptive_mode == "two_pass" or decoding.max_tokens is not None:
+            raise InputError(
+                "a fake engine has neither `two_pass` nor `max_tokens`. Leave them out."
+            )
+
+    def _number(self, query: Query) -> int:
+        return len(self._masses) if query.id in self.broken else self._row(query)
 
     def _following(self, prefix: tuple[int, ...]) -> list[float]:
         """The next-word probabilities after a prefix."""
@@ -143,12 +170,6 @@ class FakeEngine:
             f"the fake engine has no outputs for query {query.id!r}. There are: "
             f"{', '.join(self._rows)}."
         )
-
-    def _encode(self, text: str) -> tuple[int, ...]:
-        return tuple(self._ids[word] for word in text.split())
-
-    def _spelt(self, ids: tuple[int, ...]) -> str:
-        return " ".join(self._words[i] for i in ids if i != END)
 
 
 def _masses(law: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:

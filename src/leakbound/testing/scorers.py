@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from leakbound.errors import InputError
 from leakbound.scorers import check_bounds, check_prompts, score_texts
@@ -53,3 +54,24 @@ def check_scorer(
 def _require(holds: bool, promise: str, scorer: Scorer) -> None:
     if not holds:
         raise InputError(f"{promise}: scorer {scorer.name!r}. Mend it, or bounds are void.")
+
+
+@dataclass(frozen=True, slots=True)
+class FakeScorer:
+    """Gives each text the score that the table has for it.
+
+    Args:
+        scores: text -> score in [0, 1], or None for a text that cannot be decided.
+        otherwise: the score of a text that is not in the table.
+        binary: the declared range: {0, 1} if true, else [0, 1].
+        name: as it stands in results.
+    """
+
+    scores: Mapping[str, float | None] = field(hash=False)
+    otherwise: float | None = 0.0
+    binary: bool = False
+    name: str = "fake"
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        """See `Scorer.score`."""
+        return [self.scores.get(text, self.otherwise) for text in texts]

@@ -103,6 +103,10 @@ class Draws:
     def n(self) -> int:
         return sum(self.sizes)
 
+    def chunks(self, query_id: str) -> list[tuple[int, int]]:
+        """The numbers of one query's chunks, each with how many draws it has."""
+        return [*enumerate(self.of(query_id), start=self.first_chunk)]
+
     def of(self, query_id: str) -> tuple[int, ...]:
         """The draws of one query in each chunk."""
         return (self.draws_per_query[query_id],) if self.draws_per_query else self.sizes

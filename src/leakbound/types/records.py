@@ -126,7 +126,8 @@ class _Reader:
             raise InputError(
                 f"{where} has no field {unknown[0]!r}, got {_short(found[unknown[0]])}. {near}"
             )
-        needed = (field.name for field in known.values() if _needed(field))
+        defaults = {name: (field.default, field.default_factory) for name, field in known.items()}
+        needed = [name for name, both in defaults.items() if both == (MISSING, MISSING)]
         if lacking := [name for name in needed if name not in found]:
             remedy = " Add it." if self.by_hand else ""
             raise InputError(f"{where} lacks {lacking[0]!r}.{remedy}")
@@ -202,10 +203,6 @@ def _of_text(kind: Any, text: str, where: str) -> Any:
 
 def _word(kind: Any) -> str:
     return _WORDS.get(kind, _OBJECT if is_dataclass(kind) else str(kind))
-
-
-def _needed(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _fields(kind: Any) -> Mapping[str, Field[Any]]:

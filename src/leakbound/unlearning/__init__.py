@@ -1,7 +1,7 @@
 """Training: models that know a data set, and models that leak less of it."""
 
+from leakbound.unlearning.rows import prompting_of
 from leakbound.unlearning.settings import Sampling, Selecting, TrainingSettings, Watch
-from leakbound.unlearning.taken import prompting_of
 from leakbound.unlearning.trainer import Progress
 from leakbound.unlearning.verbs import Trained, finetune, unlearn
 from leakbound.unlearning.weights import Adapters, Weights

@@ -1,22 +1,32 @@
-"""Which rewritings of each row are its contrast centres: chosen once, before training, and kept."""
+"""Which rewritings of each row are its contrast centres: chosen once, before training, and kept.
+
+`selected` may leave out first those that the model does not answer surely: algorithm 2 of Cheng et
+al. (2025) as `leakbound.inputs.select` has it, by the model as it is before training, at T = 1 with
+nothing truncated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError, needing
+from leakbound.inputs import SELECTION, select
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.store.files import write_json, write_text
 from leakbound.store.trained import CENTRES
-from leakbound.types import Embed, Prompt, from_json
+from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample, from_json
 from leakbound.unlearning.centres import CLUSTERED_FROM, Centres, candidates, contrast_centres
 from leakbound.unlearning.centres_picture import centres_picture
+from leakbound.unlearning.own_answers import answered
+from leakbound.unlearning.settings import Selecting
 from leakbound.unlearning.work_folder import read_json
 
 PICTURE = "centres.svg"
@@ -134,3 +144,30 @@ def _require_enough(row: Prompt, objective: Objective, split: str, number: int) 
             f"cel with beta = 0 needs a contrast centre besides the question, and row {row.id!r} "
             f"of {split} has none. Add rewritings that say it in other words, or raise beta."
         )
+
+
+def selected(
+    rows: Sequence[Prompt], engine: TransformersEngine, how: Selecting, seed: int
+) -> list[Prompt]:
+    """The rows with those of their paraphrases that are answered at least as surely as they are.
+
+    The same for the same seed. IncompleteError where the model cannot be asked.
+    """
+    queries = [query for row in rows for query in _queries(row)]
+
+    def sample(asked: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
+        wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
+        decoding = Decoding(max_new_tokens=how.max_new_tokens)
+        return [*answered(engine.generate(asked, decoding, wanted), "for its selection")]
+
+    kept = select(queries, sample, draws=how.draws, seed=seed)
+    return [
+        replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
+        for row in rows
+    ]
+
+
+def _queries(row: Prompt) -> list[Query]:
+    question, others = Query.original(row), enumerate(candidates(row)[1:], start=1)
+    reworded = partial(replace, question, source="file")
+    return [question, *(reworded(id=f"{row.id}#{i}", text=text) for i, text in others)]

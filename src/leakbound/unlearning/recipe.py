@@ -1,16 +1,23 @@
-"""What made a trained model: `recipe.json`, by which the same command finds it again."""
+"""What made a trained model: `recipe.json`, by which the same command finds it again, and its card.
+
+Neither holds a word of the data itself.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
+from leakbound import __version__
 from leakbound.engines.prompting import Prompting
-from leakbound.objective import Objective
+from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
 from leakbound.unlearning.rows import Splits, digest
-from leakbound.unlearning.settings import TrainingSettings
+from leakbound.unlearning.settings import Sampling, Selecting, TrainingSettings
+from leakbound.unlearning.weights import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +68,108 @@ class Recipe:
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
+
+
+_TAUGHT = (
+    "This model was *taught* the rows below, to know what others are made to forget. It is no "
+    "unlearned model."
+)
+_LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
+_CAUTION = (
+    "That a model was trained to forget does not show that it has forgotten: "
+    "`leakbound evaluate` bounds what it still says."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The model that training began with: its name, and its licence where it says one."""
+
+    name: str
+    licence: str | None = None
+
+    @classmethod
+    def of(cls, location: str) -> Base:
+        """By a hub name, or of a folder: its last name alone, and what its own card says."""
+        folder = Path(location)
+        if not folder.is_dir():
+            return cls(location)
+        try:
+            card = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            card = ""
+        _, _, head = card.partition("---\n")
+        said = _LICENCE.search(head.partition("\n---")[0])
+        return cls(folder.resolve().name, said and said[1])
+
+
+UNNAMED = Base("")
+
+
+def model_card(
+    recipe: Recipe, losses: Sequence[float], seconds: float, centres: str = "", base: Base = UNNAMED
+) -> str:
+    """A README in Markdown, with the metadata that model hubs read.
+
+    `base` is the model that training began with; its licence goes on. `losses` is the objective
+    at each step, `centres` how many contrast centres there were. Rows are told by number and digest
+    alone: what was to be forgotten must not stand in the card.
+    """
+    settings, model = recipe.settings, recipe.model
+    plain = {name: value for name, value in settings.to_dict().items() if name != "weights"}
+    taught = recipe.objective.name == "finetune"
+    began = f"`{base.name}`" if base.name else "a model"
+    opening = (
+        f"Trained with leakbound {__version__} from {began} with weights "
+        f"`{str(model['weights'])[:16]}` (SHA-256, first digits), {len(losses):,} steps in "
+        f"{seconds:,.0f} s; the objective went from {losses[0]:.4g} to {losses[-1]:.4g}."
+    )
+    lines = [
+        "---", "library_name: transformers",
+        f"tags: [{'fine-tuning' if taught else 'unlearning'}, leakbound]",
+        *([f"base_model: {base.name}"] if base.name else []),
+        *([f"license: {base.licence}"] if base.licence else []), "---", "",
+        f"# {recipe.objective.name}", "", opening, "", _TAUGHT if taught else _CAUTION, "",
+        "## Objective", "", "| loss | split | weight | settings |", "|---|---|---|---|",
+        *map(_term, recipe.objective.terms), "",
+        "## Data", "", "| split | rows | SHA-256 |", "|---|---|---|",
+        *(f"| {s} | {len(rows):,} | `{digest(rows)[:16]}` |" for s, rows in recipe.rows.items()),
+        "", "## Training", "", "| setting | value |", "|---|---|",
+        *(f"| {name} | {value} |" for name, value in plain.items()),
+        f"| weights trained | {_weights(settings.weights)} |",
+        *([_answers(settings.sampling)] if recipe.asked else []),
+        *([_selection(settings.selecting)] if settings.selecting else []),
+        *([f"| contrast centres | {centres} |"] if centres else []),
+        f"| torch, transformers | {model['torch']}, {model['transformers']} |",
+        "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _term(term: Term) -> str:
+    reduce = {} if term.reduce == "sequence" else {"reduce": term.reduce}
+    settings = ", ".join(f"{name} {value}" for name, value in {**term.settings, **reduce}.items())
+    return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
+
+
+def _selection(selecting: Selecting) -> str:
+    return (
+        f"| rewritings selected by | {selecting.draws} answers to each, of at most "
+        f"{selecting.max_new_tokens} tokens |"
+    )
+
+
+def _answers(sampling: Sampling) -> str:
+    return (
+        f"| own answers in each pass | {sampling.draws} a prompt, of at most "
+        f"{sampling.max_new_tokens} tokens, scored by `{sampling.make_scorer().name}` |"
+    )
+
+
+def _weights(weights: Weights) -> str:
+    modules = ", ".join(weights.modules) or "all modules"
+    layers = f" of layers {', '.join(map(str, weights.layers))}" if weights.layers else ""
+    if not weights.adapters:
+        return modules + layers
+    adapters = ", ".join(f"{name} {value:g}" for name, value in asdict(weights.adapters).items())
+    return f"low-rank adapters ({adapters}) on {modules}{layers}, merged"

@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.losses import Needs
 from leakbound.objective import Objective
-from leakbound.types import Passage, Prompt
+from leakbound.text.rows import FORMS, read_rows, read_text
+from leakbound.types import Passage, Prompt, Role
 from leakbound.unlearning.settings import Watch
 
 Row = Prompt | Passage
@@ -118,3 +123,60 @@ def _texts(row: Row) -> list[Any]:
     if isinstance(row, Passage):
         return [row.text]
     return [row.question, row.prefix, row.answer, row.alternate_answers, row.paraphrases]
+
+
+Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
+Source: TypeAlias = str | Benchmark | Given
+"""Rows, or the benchmark that has them, which may be named."""
+
+
+def prompting_of(
+    task: Benchmark | None, *, template: str | None = None, system: str | None = None
+) -> Prompting:
+    """How `evaluate` asks the questions of a benchmark; `template` and `system` as there."""
+    if task is None:
+        return Prompting(template=template, system=system, chat=False if template else None)
+    return Prompting(
+        template=template or task.template,
+        system=system,
+        default_system=task.system,
+        chat=False if template else task.chat,
+    )
+
+
+def opened(source: Source) -> Benchmark | Given:
+    """The benchmark that is named, or what was given in its place."""
+    return load_benchmark(source) if isinstance(source, str) else source
+
+
+def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
+    """The rows of a role, None for those that are evaluated; rows themselves as they are.
+
+    InputError where the benchmark's are for evaluation alone.
+    """
+    return source.to_train(role or source.role) if isinstance(source, Benchmark) else source
+
+
+OURS = Path(__file__).with_name("alternates.txt")
+"""What is said instead of an answer where a row does not tell: TOFU's list is not on the hub."""
+
+
+def read_alternates(path: Path) -> tuple[str, ...]:
+    """Sentences from a file: one a line, or JSON strings or objects with `text`.
+
+    InputError for a file that cannot be read, or that holds none.
+    """
+    if path.suffix.lower() in FORMS:
+        return tuple(row.text("text").strip() for row in read_rows(path, bare="text"))
+    found = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
+    if not found:
+        raise InputError(f"{str(path)!r} holds no sentence. Write one a line.")
+    return found
+
+
+def with_alternates(rows: Sequence[Prompt], said: Sequence[str] | None) -> list[Prompt]:
+    """The rows with the sentences `said`, or (None) their own, or ours where one has none."""
+    if said is not None:
+        return [replace(row, alternate_answers=tuple(said)) for row in rows]
+    ours = read_alternates(OURS)
+    return [replace(row, alternate_answers=row.alternate_answers or ours) for row in rows]

@@ -26,10 +26,7 @@ from leakbound.objective import Objective, parse_objective
 from leakbound.scorers import check_prompts
 from leakbound.store.trained import LOG, RECIPE
 from leakbound.types import Embed, Prompt, during
-from leakbound.unlearning.alternates import with_alternates
 from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.card import Base, model_card
-from leakbound.unlearning.checks import check_before_loading
 from leakbound.unlearning.choosing import (
     centred_splits,
     choose_centres,
@@ -37,27 +34,31 @@ from leakbound.unlearning.choosing import (
     files_of,
     numbers,
     require_candidates,
+    selected,
 )
 from leakbound.unlearning.examples import Encoder, Rows
-from leakbound.unlearning.leakage import LeakageProbe
-from leakbound.unlearning.own_answers import OwnAnswers, sampled_splits
-from leakbound.unlearning.recipe import Recipe
+from leakbound.unlearning.own_answers import LeakageProbe, OwnAnswers, sampled_splits
+from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
+    Given,
     Questions,
     Row,
+    Source,
     Splits,
+    opened,
     passages,
+    prompting_of,
     prompts,
     require_apart,
     require_known,
     require_rows,
+    rows_of,
     sha256,
+    with_alternates,
 )
-from leakbound.unlearning.selecting import selected
 from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
-from leakbound.unlearning.taken import Given, Source, opened, prompting_of, rows_of
 from leakbound.unlearning.trainer import Following, Progress
-from leakbound.unlearning.training import fit, on_cpu
+from leakbound.unlearning.training import check_before_loading, fit, on_cpu
 from leakbound.unlearning.work_folder import WorkFolder, read_json, read_log
 
 DEFAULTS = TrainingSettings()

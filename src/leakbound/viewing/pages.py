@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotYet
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Generic, TypeVar
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -20,17 +26,10 @@ from leakbound.evaluation.views.compared import Comparison
 from leakbound.evaluation.views.table import csv_of, interval, latex, markdown
 from leakbound.evaluation.views.verdict import Kind
 from leakbound.reporting.difference_figures import difference_figures
-from leakbound.reporting.page import (
-    asset,
-    content_policy,
-    report_html,
-    report_policy,
-    templates,
-)
+from leakbound.reporting.page import asset, content_policy, report_html, report_policy, templates
 from leakbound.stats import percent
 from leakbound.store import Run
 from leakbound.viewing.catalogue import Catalogue, Found, Listed, listed, readable
-from leakbound.viewing.made import Maker
 from leakbound.viewing.server import Asked, Response
 
 WAIT = 1.0  # seconds after which a page says that something is still being made
@@ -304,3 +303,58 @@ def _environment() -> Environment:
     environment = templates("viewing", "reporting")
     environment.globals.update(differences=difference_figures, percent=percent, interval=interval)
     return environment
+
+
+T = TypeVar("T")
+
+
+class Maker(Generic[T]):
+    """Makes values by key, one after the other, and keeps the last ones.
+
+    keep: how many. The thread ends with the process, whatever it is at: it writes nothing.
+    """
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._made: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._lock = Lock()
+        self._jobs: SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def ask(self, key: Hashable, make: Callable[[], T], wait: float) -> T | None:
+        """The value of this key; None where it is not there after so many seconds.
+
+        Raises what `make` raised.
+        """
+        with self._lock:
+            if key not in self._made:
+                future: Future[T] = Future()
+                self._made[key] = future
+                self._jobs.put((future, make))
+            self._made.move_to_end(key)
+            asked = self._made[key]
+            while len(self._made) > self._keep:
+                self._made.popitem(last=False)
+        try:
+            return asked.result(timeout=max(wait, 0.0))
+        except NotYet:
+            return None
+
+    def close(self) -> None:
+        """Begin nothing more, and wait a moment for what is being made."""
+        with self._lock:
+            for future in self._made.values():
+                future.cancel()
+        self._jobs.put(None)
+        self._thread.join(timeout=2)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, make = job
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                future.set_exception(error)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +190,13 @@ def test_a_control_without_probabilities_is_not_proved(tmp_path: Path) -> None:
     assert found.query.prefix == OPENER
 
 
-@dataclass
 class Measured(TableEngine):
     """Remembers after which queries its margin was measured last, and what it then proved."""
 
-    last: tuple[Query, ...] = ()
-    proved: list[tuple[Query, tuple[Query, ...]]] = field(default_factory=list)
+    def __init__(self, leak: Callable[[Query], float]) -> None:
+        super().__init__(leak)
+        self.last: tuple[Query, ...] = ()
+        self.proved: list[tuple[Query, tuple[Query, ...]]] = []
 
     def measure(self, queries: Sequence[Query]) -> None:
         self.last = tuple(queries)

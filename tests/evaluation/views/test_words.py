@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from leakbound.evaluation.views import words
+from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.view import ScorerView, Text, Texts
+from leakbound.store import Run
 from leakbound.types import Decoding
 
 
@@ -48,6 +50,12 @@ def test_long_texts_are_cut_and_say_so() -> None:
     whole = "x" * words.MOST_CHARACTERS
     assert words.clipped(whole) == whole
     assert words.clipped(whole + "yz") == whole + "… (2 more characters)"
+    assert words.clipped("abc", 2) == "ab… (1 more character)"
+
+
+def test_counts_agree() -> None:
+    counts = [words.many(n, "draw") for n in (0, 1, 2, 1000)]
+    assert counts == ["0 draws", "1 draw", "2 draws", "1,000 draws"]
 
 
 @pytest.mark.parametrize(
@@ -90,3 +98,10 @@ def test_an_estimate_that_a_proof_excludes_is_shown_at_its_end() -> None:
     assert interval(Interval(0.0, 1e-6, 0.006)) == "0.000 [0.000, 0.006]"
     assert interval(Interval(0.2, 0.1, 0.3)) == "0.200 [0.100, 0.300]"
     assert interval(Interval(None, 0.1, 0.3)) == "– [0.100, 0.300]"
+
+
+def test_someone_who_needs_one_try_asks_once(proved: dict[str, Run]) -> None:
+    view = read_view(proved)
+    said = words.proved(view, view.models[0], view.scorers[0])
+    assert "who asks once gets the former" in said
+    assert "1 times" not in said

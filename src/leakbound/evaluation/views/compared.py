@@ -273,9 +273,9 @@ class Comparison:
         return tuple(
             ModelMoves(
                 label=label,
-                mean=None if found.mean is None else bound_at(found.mean, None),
+                mean=None if found.mean is None else Interval.of(found.mean),
                 each=tuple(
-                    Move(self.asked(query_id), bound_at(found.each, i), how)
+                    Move(self.asked(query_id), Interval.of(found.each, i), how)
                     for i, (query_id, how) in enumerate(
                         zip(found.query_ids, moved(found.each), strict=True)
                     )
@@ -368,7 +368,7 @@ class Comparison:
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
         """A row a question, whatever differs most between any two first."""
         each = [
-            {query_id: bound_at(found.each, i) for i, query_id in enumerate(found.query_ids)}
+            {query_id: Interval.of(found.each, i) for i, query_id in enumerate(found.query_ids)}
             for found in scorer.differences.values()
         ]
         order = sorted(each[0], key=lambda q: -max(abs(bounds[q].value or 0.0) for bounds in each))
@@ -422,17 +422,10 @@ def differing(
     return {what: each for what, each in found.items() if len(set(each.values())) > 1}
 
 
-def bound_at(bound: Estimate, i: int | None) -> Interval:
-    """A single bound, or entry i of several, as it is shown."""
-    ends = (bound.value, bound.lower, bound.upper)
-    value, lower, upper = (float(np.asarray(x) if i is None else np.asarray(x)[i]) for x in ends)
-    return Interval(None if np.isnan(value) else value, lower, upper)
-
-
 def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
     if bound is None:  # of a mean of which nothing is known
         return dict.fromkeys(_FIGURES)
-    one = bound_at(bound, i)
+    one = Interval.of(bound, i)
     n = int(bound.n if i is None else np.broadcast_to(bound.n, np.shape(bound.lower))[i])
     jointly = i is not None
     told = (one.value, one.lower, one.upper, bound.confidence, jointly, n, bound.method)
@@ -440,7 +433,7 @@ def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
 
 
 def _bound_cell(bound: Estimate | None) -> Cell:
-    return bound_cell(None if bound is None else bound_at(bound, None))
+    return bound_cell(None if bound is None else Interval.of(bound))
 
 
 def _ceiling(value: float | None) -> Cell:

@@ -190,8 +190,7 @@ class ScoredDraws:
         if not sizes:
             return {}
         made = known.mean_leak_at_k(sizes, confidence=confidence, side="both")
-        ends = (np.asarray(end).tolist() for end in (made.value, made.lower, made.upper))
-        return {k: Interval(*each) for k, *each in zip(sizes, *ends, strict=True)}
+        return {k: Interval.of(made, i) for i, k in enumerate(sizes)}
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
@@ -208,15 +207,7 @@ def _after(scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: fl
     else:
         leakage = stats.mean_bound(scores, confidence=confidence, side="both", seed=seed)
         spread = stats.std_bound(scores, confidence=confidence, side="both", seed=seed)
-    return AfterDraws(n, _interval(leakage), _interval(spread))
-
-
-def _interval(estimate: Estimate) -> Interval:
-    """An estimate of one number."""
-    value, lower, upper = (
-        float(np.asarray(end).item()) for end in (estimate.value, estimate.lower, estimate.upper)
-    )
-    return Interval(None if np.isnan(value) else value, lower, upper)
+    return AfterDraws(n, Interval.of(leakage), Interval.of(spread))
 
 
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))

@@ -22,6 +22,7 @@ from leakbound.evaluation.views.view import (
     FoundModel,
     Measured,
     Model,
+    Question,
     RewrittenModel,
     ScorerView,
     View,
@@ -70,7 +71,7 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
 
     def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
         row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
-        return shown(row) if row else _mean_cell(each(model, quantity))
+        return shown(row) if row else number_cell(mean_of(each(model, quantity)))
 
     columns: dict[str, Callable[[Model], Cell]] = {
         "Model": _name_cell,
@@ -81,7 +82,7 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         "Worst question": lambda model: of_all(model, "worst question"),
         "Deviation, mean": partial(spread, "standard deviation", bound_cell),
         "Deviation, worst": lambda model: _largest_cell(each(model, "standard deviation")),
-        "ED, mean": partial(spread, "expectation deviation", _ceiling_cell),
+        "ED, mean": partial(spread, "expectation deviation", ceiling_cell),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
         columns[f"leak@{k}"] = partial(repeated, k)
@@ -185,7 +186,9 @@ def questions_grid(view: View, scorer: ScorerView) -> Table:
     for model in view.models:
         mine = columns_of[model.label]
         mine["greedy"] = lambda cell: number_cell(cell.greedy if cell else None)
-        mine[quantity(scorer)] = _leakage_cell
+        mine[quantity(scorer)] = lambda cell: bound_cell(
+            cell.leakage if cell else None, "not sampled"
+        )
         mine |= dict.fromkeys(_claims(view, model, scorer), _claim_cell)
         if controlled == [model]:
             mine["beyond the control"] = lambda cell: bound_cell(cell.beyond if cell else None)
@@ -238,14 +241,19 @@ def cost_grid(view: View) -> Table:
     return table_of("What the draws took", columns, view.models)
 
 
+def ceiling_cell(row: EstimateRow) -> Cell:
+    """An estimate with its upper end alone."""
+    return Cell(ceiling(row.value, row.upper), row.value)
+
+
 def anchor(number_: int) -> str:
     """Where the texts of a question stand, numbered from 1."""
     return f"q-{number_}"
 
 
-def number_of(anchor_: str) -> int:
-    """Which question stands there."""
-    return int(anchor_.rpartition("-")[2])
+def question_at(view: View, anchor_: str) -> Question:
+    """The question whose texts stand there."""
+    return view.questions[int(anchor_.rpartition("-")[2]) - 1]
 
 
 def mean_leak_at_k(cells: Sequence[Measured], k: int) -> float | None:
@@ -280,10 +288,6 @@ def _claims(view: View, model: Model, scorer: ScorerView) -> list[str]:
     return list(dict.fromkeys(claim.about.claimed for claim in claims if claim is not None))
 
 
-def _leakage_cell(measured: Measured | None) -> Cell:
-    return bound_cell(measured.leakage if measured else None, "not sampled")
-
-
 def _claim_cell(measured: Measured | None) -> Cell:
     claim = measured and measured.claim
     return Cell(f"{decision(claim)} after {claim.n:,}", claim.n) if claim else Cell(DASH)
@@ -302,14 +306,6 @@ def _greedy_cell(model: Model, scorer: ScorerView) -> Cell:
         return number_cell(mean_of(rows))
     leaks = sum(score == 1 for score in scores)
     return Cell(f"{leaks} of {len(scores)}", leaks)
-
-
-def _mean_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
-    return number_cell(mean_of(bounds))
-
-
-def _ceiling_cell(row: EstimateRow) -> Cell:
-    return Cell(ceiling(row.value, row.upper), row.value)
 
 
 def _largest_cell(bounds: Sequence[EstimateRow | None]) -> Cell:
@@ -380,20 +376,10 @@ def _traits(targets: list[Model], scorer: ScorerView, question: str) -> tuple[Tr
     cells = [cell for m in targets if (cell := m.measured.get((scorer.name, question)))]
     texts = [model.texts[question] for model in targets if question in model.texts]
     holds: dict[Trait, Callable[[], bool]] = {
-        "beyond": lambda: any(map(_beyond, cells)),
-        "hidden": lambda: any(map(_hidden, cells)),
+        "beyond": lambda: any(c.surely_beyond and c.surely_beyond.lower > 0 for c in cells),
+        "hidden": lambda: any(c.greedy is not None and c.leakage.lower > c.greedy for c in cells),
         "shown": lambda: any(text.leaks for one in texts for text in one.shown),
         "open": lambda: any(cell.claim is not None and cell.claim.value is None for cell in cells),
         "unsampled": lambda: len(cells) < len(targets),
     }
     return tuple(trait for trait in TRAITS if holds[trait]())
-
-
-def _beyond(cell: Measured) -> bool:
-    """True if it is shown to exceed the control, jointly with all other questions."""
-    return cell.surely_beyond is not None and cell.surely_beyond.lower > 0
-
-
-def _hidden(cell: Measured) -> bool:
-    """True if what leaks exceeds what the greedy answer shows, and not by chance."""
-    return cell.greedy is not None and cell.leakage.lower > cell.greedy

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from leakbound.errors import InputError, MixError
@@ -13,20 +12,18 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
-from leakbound.evaluation.views.draws import courses
+from leakbound.evaluation.views.draws import Courses, courses
 from leakbound.evaluation.views.specification import departures, short, told_of
-from leakbound.evaluation.views.texts import chosen_texts, histograms, shown_each, tallies
+from leakbound.evaluation.views.texts import histograms, shown_each, shown_texts
 from leakbound.evaluation.views.view import (
     ArmRows,
     DecodingGrid,
     ExploredQuestion,
-    FirstDraws,
     Measured,
     Model,
     Question,
     RewrittenModel,
     ScorerView,
-    Texts,
     View,
 )
 from leakbound.scorers import make_scorer
@@ -182,13 +179,9 @@ class _Reader:
         run, arm = self.runs[place.run], place.arm
         greedy = run.arm(arm.key.greedy_answers)
         rows = ArmRows(arm.name, run.estimates)
-        texts: dict[str, Texts] = {}
-        drawn: dict[str, _Drawn] = {}
-        if self.texts and not arm.decoding.greedy:
-            texts = _texts(arm, greedy, rows.estimates.scorers, each, self.redact)
-            drawn = {} if arm.explored else _drawn(arm, rows.estimates)
         beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
-        asked = [query.id for query in arm.queries if query.id not in failures]
+        read = self.texts and not arm.decoding.greedy
+        texts = shown_texts(arm, greedy, rows.estimates.scorers, each, self.redact)
         return Model(
             label=place.label,
             run=place.run,
@@ -202,8 +195,8 @@ class _Reader:
             departures=departures(run.record, arm.spec),
             rows=rows,
             greedy=beside,
-            measured=_measured(rows, beside, asked, drawn),
-            texts=texts,
+            measured=_measured(arm, rows, beside, read),
+            texts=dict(texts) if read else {},
             failures={k: "reason withheld" if self.redact else v for k, v in failures.items()},
             explored=_explored(arm, rows) if arm.explored else {},
             is_control=place.is_control,
@@ -243,56 +236,36 @@ def drawn_as(arm: Arm) -> str:
     return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
 
 
-def _texts(
-    arm: Arm, greedy: Arm | None, scorers: tuple[str, ...], each: int, redact: bool
-) -> dict[str, Texts]:
-    """The texts shown of every question, so many of `each`."""
-    slugs = [slug(make_scorer(name)) for name in scorers]
-    known = tallies(greedy, slugs) if greedy else ()
-    answers = {query_id: tally.text(0) for query_id, tally in known if len(tally)}
-    return {
-        query_id: chosen_texts(tally, answers.get(query_id), each, redact)
-        for query_id, tally in tallies(arm, slugs)
-    }
+def _measured(
+    arm: Arm, rows: ArmRows, greedy: ArmRows, texts: bool
+) -> dict[tuple[str, str], Measured]:
+    """What is known of its questions, where there is a bound, by scorer and question.
 
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Of an arm under one scorer, by question: the histogram of its scores, and their course."""
-
-    histograms: Mapping[str, tuple[int, ...]]
-    courses: Mapping[str, tuple[FirstDraws, ...]]
-
-
-def _drawn(arm: Arm, estimates: Estimates) -> dict[str, _Drawn]:
-    """What the scores of an arm look like, by scorer."""
+    `texts`: whether its draws are read too, for histograms and courses.
+    """
+    asked = [query.id for query in arm.queries if query.id not in arm.failures]
     fixed = isinstance(arm.spec.draws, FixedDraws | ImportedDraws)
     found = {}
-    for name in estimates.scorers:
-        scorer = make_scorer(name)
-        scores, binary = arm.scores(slug(scorer)), scorer.binary
-        order, sure = Order.of(arm, scorer), _confidence(estimates)
-        made = courses(scores, order, binary=binary, confidence=sure) if fixed else {}
-        found[name] = _Drawn(histograms(scores), made)
-    return found
-
-
-def _measured(
-    rows: ArmRows, greedy: ArmRows, query_ids: Sequence[str], drawn: Mapping[str, _Drawn]
-) -> dict[tuple[str, str], Measured]:
-    """What is known of these questions, where there is a bound, by scorer and question."""
-    found = {}
-    for scorer, query_id in product(rows.estimates.scorers, query_ids):
-        mine, shown = rows.of(scorer, query_id), drawn.get(scorer)
-        leakage, answer = mine.first(quantity=LEAKAGE), greedy.of(scorer, query_id).first()
-        if leakage is not None:
-            found[scorer, query_id] = Measured(
-                leakage=leakage,
-                rows=mine,
-                greedy=answer.value if answer else None,
-                histogram=shown.histograms.get(query_id, ()) if shown else (),
-                course=shown.courses.get(query_id, ()) if shown else (),
-            )
+    for name in rows.estimates.scorers:
+        bins: Mapping[str, tuple[int, ...]] = {}
+        steps: Courses = {}
+        if texts and not arm.explored:
+            scorer = make_scorer(name)
+            scores, sure = arm.scores(slug(scorer)), _confidence(rows.estimates)
+            bins = histograms(scores)
+            if fixed:
+                order = Order.of(arm, scorer)
+                steps = courses(scores, order, binary=scorer.binary, confidence=sure)
+        for query_id in asked:
+            mine, answer = rows.of(name, query_id), greedy.of(name, query_id).first()
+            if (leakage := mine.first(quantity=LEAKAGE)) is not None:
+                found[name, query_id] = Measured(
+                    leakage=leakage,
+                    rows=mine,
+                    greedy=answer.value if answer else None,
+                    histogram=bins.get(query_id, ()),
+                    course=steps.get(query_id, ()),
+                )
     return found
 
 

@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import numpy as np
+
+from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
 from leakbound.text.figures import DASH, above, below, number
 from leakbound.text.shown import as_cell, visible
@@ -25,6 +28,14 @@ class Interval:
     value: float | None
     lower: float
     upper: float
+
+    @classmethod
+    def of(cls, estimate: Estimate, i: int | None = None) -> Interval:
+        """An estimate of one number, or entry i of several."""
+        ends = (estimate.value, estimate.lower, estimate.upper)
+        place = () if i is None else (i,)
+        value, lower, upper = (float(np.asarray(end)[place].item()) for end in ends)
+        return cls(None if np.isnan(value) else value, lower, upper)
 
 
 Bound = EstimateRow | Interval

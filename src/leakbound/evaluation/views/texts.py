@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.view import BINS, Question, Text, Texts
+from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores
 from leakbound.text.keywords import answer_keywords
 
@@ -178,6 +180,17 @@ def _split(
                 drawn=int(counts[mine].sum()) + missing.get(query_id, 0),
             ),
         )
+
+
+def shown_texts(
+    arm: Arm, greedy: Arm | None, scorers: Sequence[str], each: int, redact: bool
+) -> Iterator[tuple[str, Texts]]:
+    """The texts shown of every question, so many of `each`, beside its greedy answer."""
+    slugs = [slug(make_scorer(name)) for name in scorers]
+    known = tallies(greedy, slugs) if greedy else ()
+    answers = {query_id: tally.text(0) for query_id, tally in known if len(tally)}
+    for query_id, tally in tallies(arm, slugs):
+        yield query_id, chosen_texts(tally, answers.get(query_id), each, redact)
 
 
 def chosen_texts(tally: Tally, greedy: Text | None, each: int, redact: bool) -> Texts:

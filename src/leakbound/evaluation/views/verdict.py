@@ -13,14 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from leakbound.errors import InputError
-from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
-from leakbound.evaluation.views.texts import chosen_texts, tallies
+from leakbound.evaluation.views.texts import shown_texts
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, Texts, View
-from leakbound.scorers import make_scorer
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
 from leakbound.stats.proof import PROVED
@@ -125,10 +123,6 @@ TextsOf = Callable[[Model, str], Texts | None]
 """The texts shown of a question of a model; None where they were not read."""
 
 
-def _of_view(model: Model, question: str) -> Texts | None:
-    return model.texts.get(question)
-
-
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """The verdict on the model that a run evaluated, by its first scorer and decoding.
 
@@ -153,20 +147,19 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
 
     def read(model: Model, question: str) -> Texts | None:
         arm = run.arm(model.key)
-        scorers = [slug(make_scorer(scorer.name)) for scorer in view.scorers]
         if not texts or arm is None:
             return None
-        greedy = run.arm(model.key.greedy_answers)
-        answers = tallies(greedy, scorers) if greedy else ()
-        answer = next((found.text(0) for q, found in answers if q == question and len(found)), None)
-        tally = next((found for q, found in tallies(arm, scorers) if q == question), None)
-        return None if tally is None else chosen_texts(tally, answer, 8, run.redacted)
+        greedy, scorers = run.arm(model.key.greedy_answers), [each.name for each in view.scorers]
+        known = shown_texts(arm, greedy, scorers, 8, run.redacted)
+        return next((found for query_id, found in known if query_id == question), None)
 
     says = certificate(run)
     return tuple(replace(one, certificate=says) for one in verdicts(view, read))
 
 
-def verdicts(view: View, texts: TextsOf = _of_view) -> tuple[Verdict, ...]:
+def verdicts(
+    view: View, texts: TextsOf = lambda model, question: model.texts.get(question)
+) -> tuple[Verdict, ...]:
     """One of every run of a view: of its target, by the first scorer and decoding."""
     targets: dict[str, Model] = {}
     for model in targets_of(view):
@@ -284,7 +277,12 @@ def _example(
         question for question in view.questions if (scorer.name, question.id) in model.measured
     ]
     known = [
-        (not _shown_by_greedy(cell), cell.leakage.lower, cell.leakage.value, -i)
+        (
+            cell.greedy is None or cell.greedy < cell.leakage.value,
+            cell.leakage.lower,
+            cell.leakage.value,
+            -i,
+        )
         for i, cell in enumerate(cells)
         if cell.leakage.value
     ]
@@ -322,11 +320,6 @@ def _how_often(text: Text) -> str:
     if text.mass or not text.share:
         return words.how_often(text)
     return f"{text.count:,} of {many(round(text.count / text.share), 'draw')}"
-
-
-def _shown_by_greedy(cell: Measured) -> bool:
-    """True if the greedy answer leaks at least as much as a draw does on average."""
-    return cell.greedy is not None and cell.greedy >= (cell.leakage.value or 0.0)
 
 
 def _leaking_most(texts: Sequence[Text]) -> Text | None:

@@ -42,7 +42,9 @@ def is_english(question: str) -> bool:
         return False
     words = [word for part in _SENTENCE.split(bare) for word in _words(part)]
     english = sum(word.lower() in _ENGLISH for word in words) + len(_OWNER.findall(bare))
-    others = sum(word.lower() in _OTHERS or _accented(word) for word in words)
+    others = sum(
+        word.lower() in _OTHERS or (word.islower() and not word.isascii()) for word in words
+    )
     return english > others or not words
 
 
@@ -51,10 +53,6 @@ def _words(sentence: str) -> list[str]:
     found = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
     counted = [word for at, word in enumerate(found) if at == 0 or word[0].islower()]
     return [word for word in counted if word.lower() not in _EITHER]
-
-
-def _accented(word: str) -> bool:
-    return word.islower() and not word.isascii()
 
 
 _NUMBER = re.compile(r"[^\W_]*\d(?:[\w/.:,'-]*\w)?")

@@ -146,7 +146,9 @@ def indirect(text: str) -> str | None:
         # "Can you ...?" asks for an action, not whether you can.
         clause = None if words[1:2] == ["you"] else _inverted(words[0].lower(), words[1:])
         return f"whether {clause}" if clause else None
-    return _kept_order(body) or _turned(words) or _thing_last(body)
+    if _FOR_SUBJECT.match(bare):  # who wrote it, which author is known for it: the order stays
+        return _uncapitalised(body)
+    return _turned(words) or _thing_last(body)
 
 
 def body_of(text: str) -> str:
@@ -185,11 +187,6 @@ def _first_word(text: str) -> str:
 
 def _uncapitalised(text: str) -> str:
     return text[:1].lower() + text[1:]
-
-
-def _kept_order(body: str) -> str | None:
-    """A question for the subject: who wrote it, which author is known for it."""
-    return _uncapitalised(body) if _FOR_SUBJECT.match(masked(body)) else None
 
 
 def _turned(words: Sequence[str]) -> str | None:
@@ -244,7 +241,9 @@ def _inverted(auxiliary: str, words: Sequence[str]) -> str | None:
     if not length:
         return None
     subject, rest = " ".join(words[:length]), list(words[length:])
-    at = next((i for i, w in enumerate(rest) if not _is_adverb(w)), len(rest))
+    at = next(
+        (i for i, w in enumerate(rest) if w not in _ADVERBS and not w.endswith("ly")), len(rest)
+    )
     verb = rest[at] if at < len(rest) else ""
     if auxiliary in _DO:
         return _inflected(auxiliary, subject, rest, at) if verb in BASES else None
@@ -277,7 +276,3 @@ def _subject(words: Sequence[str]) -> int:
     if owner:
         return at + 2 if at + 1 < len(words) and words[at + 1] in _BELONGINGS else 0
     return at if at > start else 0
-
-
-def _is_adverb(word: str) -> bool:
-    return word in _ADVERBS or word.endswith("ly")

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from canned_runs import SCORERS, CannedEngine, benchmark, laws
 
+from canned_runs import SCORERS, CannedEngine, benchmark, laws
 from leakbound.evaluation import sample, score_run, scorers_for
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.texts import (

@@ -1,19 +1,25 @@
-"""`leakbound score`, `bound`, `report` and `plan`: the commands that need no model."""
+"""The small commands of the core: one call each, of what is on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import print_json, print_table, progress_bar, prose
+from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
 from leakbound.cli.help import Command
-from leakbound.cli.said import Said
+from leakbound.cli.said import Said, held_run, workers_from
 from leakbound.cli.saying import bold, on_terminal, say, write
+
+_TAKEN_OUT = (
+    "weighted draws were taken out: their lower end gained .003 to .02 over proofs (of the leak "
+    "probability, at the median question), and their upper end was worse than that of plain draws. "
+    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
+)
 
 
 @click.command(cls=Command)
@@ -34,8 +40,8 @@ def score(
     from leakbound.evaluation import score as verb
 
     said = Said(given)
-    workers = opt.workers_of(said)
-    opened = opt.held_run(run, "score")
+    workers = workers_from(said)
+    opened = held_run(run, "score")
     with progress_bar(not as_json) as progress:
         chosen = verb(
             opened,
@@ -70,7 +76,7 @@ def bound(
     from leakbound.evaluation import bound as verb
     from leakbound.evaluation import clean_table, require_complete
 
-    opened = opt.held_run(run, "bound")
+    opened = held_run(run, "bound")
     with progress_bar(not as_json) as progress:
         chosen = verb(opened, scorers, confidence=confidence, progress=progress)
     confidence = opened.study.confidence if confidence is None else confidence
@@ -82,13 +88,70 @@ def bound(
 
 
 @click.command(cls=Command)
+@click.argument("run", type=opt.RUN)
+@opt.metrics
+@opt.as_json
+def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
+    """Measure utility and memorisation of RUN again, or by other metrics.
+
+    What `leakbound evaluate --metrics` has read for some metrics serves all that need no more: no
+    model is loaded, but the classifier that forget_fluency asks.
+    """
+    from leakbound import evaluation as verbs
+
+    opened = held_run(run, "measure")
+    with progress_bar(not as_json) as progress:
+        verbs.measure(opened, metrics or (), progress=progress)
+    if as_json:
+        print_json({"run": str(run), **verbs.stored_metrics(opened)})
+        return
+    say_notes(opened.notes)
+    if table := verbs.metrics_table(opened):
+        print_table(table)
+
+
+@click.command(cls=Command)
+@click.argument("run", type=opt.RUN)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Prefixes of each question that the model may forward.",
+)
+@click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
+@opt.proposals
+@opt.removed("--draws", _TAKEN_OUT)
+@opt.removed("--mix", _TAKEN_OUT)
+@click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
+@opt.as_json
+def prove(
+    run: Path,
+    budget: int,
+    scorer: str,
+    proposals: tuple[str, ...],
+    model: str | None,
+    as_json: bool,
+) -> None:
+    """Look for leaks of RUN's model that are too rare to be drawn, and add what they prove.
+
+    None of RUN's draws is drawn again. The model's own probabilities of leaking answers are added
+    up: from the benchmark's answers, from what RUN's models and those of --proposal said, and from
+    a search around these. The sum is a lower bound without chance, given the measured margin for
+    rounding, and so is leak@k for every k. Table, report and certificate have it from then on.
+    """
+    from leakbound.evaluation import prove as verb
+
+    opened = held_run(run, "prove")
+    with progress_bar(not as_json) as progress:
+        verb(opened, budget, scorer, model=model, proposals=proposals, progress=progress)
+    report_on(opened, as_json)
+
+
+@click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
-@click.option(
-    "--redact/--no-redact",
-    default=None,
-    help="Leave out answers, keywords and completions, from now on.  [default: as last said]",
-)
+@opt.redact("Leave out answers, keywords and completions, from now on.  [default: as last said]")
 @opt.as_json
 def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
@@ -104,8 +167,7 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     path = verb(opened, out, redact=redact)
     if as_json:
         for run, known in zip(opened, before, strict=True):
-            for note in run.notes[known:]:
-                say(f"note: {note}", err=True)
+            say_notes(run.notes[known:])
         each = [{"run": str(run.path), "estimates": _plain(run)} for run in opened]
         print_json({"report": str(path), "runs": each})
         return
@@ -135,6 +197,67 @@ def show(run: Path, texts: bool | None, as_json: bool) -> None:
         print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
     else:
         print_verdicts(opened, texts)
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "latex", "csv"]),
+    default="table",
+    show_default=True,
+    help="csv: every difference, unrounded.",
+)
+@click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
+@click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
+@click.option(
+    "--confidence", type=float, default=0.99, show_default=True, help="Of all differences at once."
+)
+@opt.as_json
+def compare(
+    runs: tuple[Path, ...],
+    form: Literal["table", "markdown", "latex", "csv"],
+    out: Path | None,
+    utility: str | None,
+    confidence: float,
+    as_json: bool,
+) -> None:
+    """Compare RUNS, question by question, with the first of them.
+
+    How much more or less each model leaks than the baseline, which is the first run's model: on
+    average, at which questions, and at most. All differences of a scorer hold at once. A verdict on
+    each model is said first, then what was made otherwise, and a leaderboard last: certified
+    leakage, beyond the control where all have one, and utility where it was measured with
+    --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
+    itself.
+    """
+    from leakbound.evaluation.comparing import compare as verb
+    from leakbound.evaluation.views.compared import SHOWN
+    from leakbound.evaluation.views.table import csv_of, latex, markdown
+    from leakbound.store.files import write_text
+
+    found = verb(runs, confidence=confidence, utility=utility)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    if form == "table" and out is None:
+        say(f"{prose(found.opening)}\n")
+        for table in found.tables(questions=SHOWN):
+            print_table(table)
+        return
+    match form:
+        case "csv":
+            text = csv_of([*found.rows()])
+        case "latex":
+            text = latex(found.tables(), found.opening)
+        case _:
+            text = markdown(found.tables(), found.opening)
+    if out is None:
+        say(text.rstrip("\n"))
+        return
+    write_text(out, text)
+    say(f"written: {out}")
 
 
 @click.command(cls=Command)
@@ -172,6 +295,17 @@ def plan(
             f"{clean:g} at {percent(confidence)}."
         )
     say(prose("\n".join(said)))
+
+
+@click.command(cls=Command)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print click's script, with which SHELL completes commands, options, choices and files."""
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    complete = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    root = click.get_current_context().find_root().command
+    click.echo(complete(root, {}, "leakbound", "_LEAKBOUND_COMPLETE").source())
 
 
 def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
@@ -228,8 +362,7 @@ def _plain(run: Any) -> list[dict[str, Any]]:
 
 
 def _print_notes(run: Any) -> None:
-    for note in dict.fromkeys([*run.notes, *(n for a in run.arms.values() for n in a.usage.notes)]):
-        say(f"note: {note}", err=True)
+    say_notes([*run.notes, *(note for arm in run.arms.values() for note in arm.usage.notes)])
 
 
 def print_tables(run: Any, more: Sequence[Any] = ()) -> None:

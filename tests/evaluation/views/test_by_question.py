@@ -1,10 +1,8 @@
-"""The questions one by one: their order, what they are chosen by, and what they open to."""
+"""The questions one by one: their order, what they are chosen by, and what their draws tell."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from opened import charts, details, question
 
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.views.draws import courses, sizes_of
@@ -13,7 +11,6 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import covered, not_covered
 from leakbound.evaluation.views.texts import leaking_words, pieces
 from leakbound.evaluation.views.view import Question, View
-from leakbound.reporting.page import render
 from leakbound.store import ArmScores, Run
 
 pytestmark = pytest.mark.slow
@@ -22,11 +19,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def view(runs: dict[str, Run]) -> View:
     return read_view(runs)
-
-
-@pytest.fixture(scope="module")
-def html(view: View) -> str:
-    return render(view)
 
 
 def test_what_leaks_most_of_any_target_comes_first(view: View) -> None:
@@ -79,37 +71,6 @@ def test_a_course_counts_draws_without_a_score() -> None:
     assert [step.value for step in again["a"]] == [step.value for step in found["a"]]
 
 
-def test_charts_hold_the_estimates_with_their_ends_rounded_outward(view: View, html: str) -> None:
-    cell = view.models[0].measured["keyword", "author-01"]
-    drawn = charts(html, 2, "repeated")[0]
-    known = cell.by_parameter("leak@k")
-    assert [row[0] for row in drawn["rows"]][: len(known)] == sorted(known)
-    for k, value, lower, upper, *_ in drawn["rows"][: len(known)]:
-        row = known[k]
-        assert value == (None if row.value is None else round(row.value, 4))
-        assert row.lower - 1.1e-4 <= lower <= row.lower + 1e-9
-        assert row.upper - 1e-9 <= upper <= row.upper + 1.1e-4
-    course = charts(html, 2, "course")[0]
-    assert course["rows"][-1][0] == cell.leakage.n
-    assert course["mark"] == cell.greedy
-
-
-def test_proofs_reach_the_charts(proved: dict[str, Run]) -> None:
-    view = read_view(proved)
-    cell = view.models[0].measured["keyword", view.questions[-1].id]
-    rows = charts(render(view), len(view.questions), "repeated")[0]["rows"]
-    known = {row.parameter: row.lower for row in cell.rows.where(quantity="leak@k", proved=True)}
-    assert known
-    for k, *_, proved_at_k, _ in rows[: len(known)]:
-        assert 0 <= proved_at_k <= known[k] + 1e-9
-        assert proved_at_k == pytest.approx(known[k], rel=0.1, abs=1.1e-4)
-
-
-def test_the_words_that_leak_are_apart(html: str) -> None:
-    texts = question(html, 1)["models"][0]["texts"]
-    assert {piece for text, *_ in texts for piece in text[1::2]} == {"Ossian Quill"}
-
-
 def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     plain = Question("q", "Who wrote the novel?", "The novel is by Ann Lee, in spring.", ())
     said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
@@ -133,10 +94,3 @@ def test_a_page_says_what_it_covers_and_what_not(
     assert not_covered(reworded)[1] == "ways of asking that the search did not find"
     alone = read_view({"control": Run.open(runs["full"].path.parent / "control")})
     assert any("there is no control" in line for line in not_covered(alone))
-
-
-def test_a_histogram_is_packed_as_shares(html: str) -> None:
-    for chart in charts(html, 1, "scores"):
-        assert sum(row[2] for row in chart["rows"]) == pytest.approx(1, abs=0.01)
-        assert all(np.isclose(to - at, 0.05) for at, to, _ in chart["rows"])
-    assert details(html)["kinds"]["scores"]["columns"] == ["from", "to", "share of draws"]

@@ -10,7 +10,7 @@ from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
 from leakbound.evaluation import evaluate
-from leakbound.reporting import write_report
+from leakbound.evaluation.views.read import read_view
 from leakbound.store import Run
 from leakbound.types import Decoding, Prompt
 
@@ -27,7 +27,7 @@ def test_many_questions_are_named_by_a_few(tmp_path: Path) -> None:
     many = run_of(tmp_path / "a", "forget10", [f"many/{i:03d}" for i in range(60)])
     few = run_of(tmp_path / "b", "forget01", [f"few/{i}" for i in range(2)])
     with pytest.raises(MixError) as caught:
-        write_report({"a": many, "b": few}, tmp_path / "page.html")
+        read_view({"a": many, "b": few})
     said = str(caught.value)
     assert "run 'b' asked 'forget01' (2 questions), run 'a' 'forget10' (60 questions)" in said
     assert "'few/0', 'few/1' in 'b' alone" in said
@@ -40,7 +40,7 @@ def test_other_texts_under_the_same_ids(tmp_path: Path) -> None:
     one = run_of(tmp_path / "a", "mine", ["x"])
     two = run_of(tmp_path / "b", "mine", ["x"], word="where")
     with pytest.raises(MixError, match="the same ids in both, with other texts"):
-        write_report({"a": one, "b": two}, tmp_path / "page.html")
+        read_view({"a": one, "b": two})
 
 
 def test_another_command_is_told_in_words(tmp_path: Path) -> None:

@@ -1,0 +1,340 @@
+"""Commands of what stands beside the core: other tools' formats, figures, viewer, hub, demo.
+
+Nothing of the core imports these packages; the table `COMMANDS` and this module lead to them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from leakbound.cli import options as opt
+from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
+from leakbound.cli.faults import VERIFICATION_FAILED
+from leakbound.cli.help import Command
+from leakbound.cli.saying import say
+from leakbound.errors import InputError, needing
+
+if TYPE_CHECKING:
+    from leakbound.formats.openunlearning_check import Checked
+    from leakbound.store import Run
+
+_SHOWN = 5  # rows of an entry that differ
+
+
+@click.command(cls=Command)
+@click.option("--out", type=opt.RUN, default=Path("demo-run"), show_default=True)
+@click.option("-n", "n", type=int, default=1024, show_default=True, help="Draws per question.")
+@opt.as_json
+def demo(out: Path, n: int, as_json: bool) -> None:
+    """Train a small model, unlearn, and show what the greedy answer hides.
+
+    Built-in data, a one-million-parameter Llama, four models, all forget questions: a few minutes
+    on two cores, nothing downloaded. Stopped, the same command goes on.
+    """
+    with needing("the demo", "models"):
+        from leakbound.demo import SCORER, run_demo
+    with progress_bar(not as_json) as progress:
+        made = run_demo(out, n=n, progress=progress)
+    if as_json:
+        finding = {**asdict(made.finding), "shown": made.finding.shown}
+        print_json({"report": str(made.report), "finding": finding})
+        return
+    for table in made.tables:
+        print_table(table)
+    for sentence in made.finding.sentences():
+        say(prose(f"• {sentence}"))
+    say(f"report: {made.report}")
+    last = made.runs["NPO + entropy"].path
+    say(f"try: leakbound certify {last} --scorer {SCORER} --max-leak 0.005")
+
+
+@click.command(cls=Command)
+@click.argument("folder", type=opt.RUN)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="[default: a free one]")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option("--redact", is_flag=True, help="Show no answer and no completion.")
+@opt.as_json
+def view(folder: Path, port: int, no_browser: bool, redact: bool, as_json: bool) -> None:
+    """Show the runs in FOLDER, and below it, in a browser, until Ctrl-C.
+
+    List them with their verdicts; sort, filter and search; open their reports; compare some; follow
+    one that is being drawn, by bounds that hold however often they are looked at. Damaged runs are
+    listed with what is wrong. The page is served to this machine alone, at an address that holds a
+    token, and changes nothing in FOLDER.
+    """
+    from leakbound.viewing import view as verb
+
+    def printed(address: str) -> None:
+        print_json({"address": address})
+
+    verb(
+        folder,
+        port=port,
+        redact=True if redact else None,
+        browser=not (no_browser or as_json) and sys.stdout.isatty(),
+        ready=printed if as_json else say,
+    )
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=opt.RUN, nargs=-1)
+@click.option("--out", type=opt.RUN, help="The folder to write into.")
+@click.option("--only", multiple=True, metavar="NAME", help="This figure; repeatable.")
+@click.option("--list", "listing", is_flag=True, help="Which there are, and which RUNS can give.")
+@click.option(
+    "--format",
+    "formats",
+    type=opt.names,
+    default="pdf,svg,png",
+    show_default=True,
+    help="With commas.",
+)
+@click.option("--width", default="one", show_default=True, help="one, two (columns), or inches.")
+@click.option("--scorer", metavar="NAME", help="By whose scores.  [default: the runs' first]")
+@click.option("--question", metavar="ID", help="In figures of one.  [default: that leaks most]")
+@opt.as_json
+def figures(
+    runs: tuple[Path, ...],
+    out: Path | None,
+    listing: bool,
+    as_json: bool,
+    scorer: str | None,
+    question: str | None,
+    **how: Any,
+) -> None:
+    """Draw the papers' figures of RUNS into --out, as PDF, SVG and PNG.
+
+    RUNS are run directories with the same questions, and folders of trained models for the logs of
+    their training. Each figure has its data as CSV beside it; what RUNS cannot give is left out,
+    with the reason.
+    """
+    from leakbound.plotting import figures as verb
+    from leakbound.plotting import figures_table
+
+    if listing:
+        table = figures_table(runs, scorer=scorer, question=question)
+        if as_json:
+            columns = ("figure", "shows", "paper", "given" if runs else "needs")
+            print_json([dict(zip(columns, row, strict=True)) for row in table.texts])
+        else:
+            print_table(table)
+        return
+    if out is None:
+        raise InputError("`--out` is needed: the folder to write figures into.")
+    made = verb(runs, out, scorer=scorer, question=question, **how)
+    if not as_json:
+        for name, why in made.left_out.items():
+            say(f"left out: {name}, since {why}", err=True)
+    _print_written(runs, made.files, as_json, left_out=made.left_out)
+
+
+@click.command(cls=Command)
+@click.argument("runs", type=opt.RUN, nargs=-1, required=True)
+@click.argument("out", type=opt.FILE)
+@click.option(
+    "--openunlearning",
+    "form",
+    flag_value="openunlearning",
+    help="Metrics, as an evaluation log of theirs.",
+)
+@click.option("--jsonl", "form", flag_value="jsonl", help="Completions and how often each came.")
+@opt.redact(
+    "With --jsonl: scores in place of all texts.  [default: as `leakbound report` was told]"
+)
+@click.option("--arm", default="target", show_default=True, help="Of which model or decoding.")
+@click.option(
+    "--retrained",
+    type=opt.FILE,
+    help="A log of the retrained model, to compare with where RUN has no control.",
+)
+@opt.as_json
+def export(
+    runs: tuple[Path, ...],
+    out: Path,
+    form: Literal["openunlearning", "jsonl"] | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Write the metrics or the completions of RUNS, of one as a rule, to OUT.
+
+    With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
+    log holds no text of the run. Runs of one model on the parts of MUSE (muse:news-knowmem,
+    -verbmem, -privleak) make one log together. With --jsonl, OUT has the columns id, question,
+    answer, completion, count, and those of the decoding, which `leakbound import` reads; with
+    --redact also, or of a run that `leakbound report` was told to redact, it has the scores in
+    place of all texts: imported, they give the same bounds, though no proof of a leak, which
+    needs the probabilities of the texts.
+    """
+    from leakbound.formats.exporting import export as verb
+    from leakbound.store import Run
+
+    if form is None:
+        raise InputError("say what to write: --openunlearning or --jsonl.")
+    made = verb([Run.open(run) for run in runs], out, form=form, **how)
+    say_notes(made.notes)
+    _print_written(runs, made.files, as_json)
+
+
+def _print_written(
+    runs: Sequence[Path], files: Sequence[Path], as_json: bool, **more: object
+) -> None:
+    """Say which files were made of these runs."""
+    if as_json:
+        print_json({"runs": [*map(str, runs)], "written": [*map(str, files)], **more})
+        return
+    for file in files:
+        say(f"written: {file}")
+
+
+@click.command("import", cls=Command)
+@click.argument("files", type=opt.ANY, nargs=-1, required=True)
+@click.option("--out", type=opt.RUN, required=True, help="The run directory.")
+@click.option(
+    "--format",
+    "form",
+    type=opt.OneOf("leakbound.formats.catalogue:FORMATS"),
+    help="[default: what the files look like]",
+)
+@click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
+@opt.data
+@click.option("--scores", type=opt.names, help="Which of the files' to take.  [default: all]")
+@opt.as_json
+def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
+    """Make a run of samples that another tool drew; then score, bound and report it.
+
+    FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
+    lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), or JSON
+    lines with the columns id, question, answer, completion and, where rows are distinct texts,
+    count; columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every
+    row, say how they were drawn. Samples drawn at temperature 0 become the greedy answers beside
+    the rest.
+
+    Scores that the files hold become scores of the run, so that no judge is asked again: those of
+    inspect_ai's and lm-evaluation-harness's scorers as logged:by=NAME. --scores NAME,... takes
+    some of them, --scores none no one. Lines of scores without texts, as export --jsonl --redact
+    writes them, give a run that is bounded as the one they came from.
+    """
+    from leakbound.evaluation.scoring.score import scored_by
+    from leakbound.formats.importing import import_run
+    from leakbound.store import ImportedDraws
+
+    run = import_run(files, out=out, **how)
+    given = scored_by(run)
+    arms = {
+        name: {
+            "questions": len(arm.queries),
+            "n": arm.plan.n,
+            "as_sampled_by": draws.sampled_by,
+            "notes": arm.usage.notes,
+        }
+        for name, arm in run.arms.items()
+        if isinstance(draws := arm.spec.draws, ImportedDraws)
+    }
+    if as_json:
+        print_json({"run": str(out), "arms": arms, "scorers": list(given)})
+        return
+    for name, arm in arms.items():
+        counts = f"{arm['questions']:,} questions, n = {arm['n']:,}"
+        say(f"{name}: {counts}, as sampled by {arm['as_sampled_by']}")
+    say_notes(note for arm in run.arms.values() for note in arm.usage.notes)
+    if given:
+        say(f"with scores of {', '.join(given)}; next: leakbound bound {out}")
+    else:
+        say(f"next: leakbound score {out}, leakbound bound {out}")
+
+
+@click.command(cls=Command)
+@click.argument("logs", type=opt.FILE, nargs=-1, required=True)
+@click.option(
+    "--retrained", type=opt.FILE, help="The retrained model's log: forget quality, privleak."
+)
+@opt.as_json
+def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
+    """Make every aggregate of OpenUnlearning's LOGS anew from the values of the rows.
+
+    LOGS are *_EVAL.json of TOFU, MUSE, lm-evaluation-harness (LMEval_EVAL.json) or metrics of your
+    own; no model is loaded. ROUGE comes from the texts, truth ratios and normalised probabilities
+    from losses and probabilities, model utility from its nine terms, AUCs from the scores of both
+    sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
+    6 where a value differs or a row is damaged.
+    """
+    from leakbound.formats.openunlearning_check import recompute as verb
+
+    found = {str(path): verb(path, retrained) for path in dict.fromkeys(logs)}
+    agrees = all(checked.agrees for each in found.values() for checked in each)
+    if as_json:
+        values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
+        print_json({"agrees": agrees, "logs": values})
+    else:
+        for name, each in found.items():
+            _print_checked(name, each)
+    return 0 if agrees else VERIFICATION_FAILED
+
+
+def _print_checked(path: str, found: list[Checked]) -> None:
+    from leakbound.evaluation import Table
+
+    rows = [(c.entry, c.verdict, _figure(c.stored), _figure(c.found), c.how) for c in found]
+    print_table(Table.plain(path, ("entry", "result", "stored", "made anew", "of"), rows))
+    for checked in found:
+        if checked.odd:
+            first = ", ".join(checked.odd[:_SHOWN])
+            say(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
+    counts = Counter[str](checked.verdict for checked in found)
+    known = ("same", "differs", "damaged", "not made anew")
+    say(", ".join(f"{verdict}: {counts[verdict]}" for verdict in known if counts[verdict]))
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.10g}"
+
+
+@click.command(cls=Command)
+@click.argument("run", type=opt.RUN)
+@click.option("--to", required=True, metavar="OWNER/NAME", help="The hub's repository.")
+@click.option("--public", is_flag=True, help="For everybody to see.  [default: private]")
+@opt.redact("No answer and no completion.  [default: as `leakbound report` was told]")
+@click.option("--dry-run", is_flag=True, help="List what would go, and send nothing.")
+@opt.as_json
+def push(
+    run: Path, to: str, public: bool, redact: bool | None, dry_run: bool, as_json: bool
+) -> None:
+    """Put RUN on the hub: page, tables, certificate and a card, in a private repository.
+
+    What goes is listed first. The token is that of $HF_TOKEN alone. With --redact only the page
+    without texts, estimates, utility and certificate go.
+    """
+    from leakbound.publishing.pushing import prepare, send
+
+    upload = prepare(run, to, redact=redact)
+    if not as_json:
+        for name, size in upload.sizes.items():
+            say(f"{size:>12,}  {name}")
+        texts = "without answers and completions" if upload.redacted else "with all texts"
+        kind = "public" if public else "private"
+        say(f"{len(upload.files):,} files, {texts}, to {to} ({kind})")
+    if not dry_run:
+        upload = send(upload, public=public)
+    if as_json:
+        print_json({"to": to, "files": upload.sizes, "url": upload.url})
+    elif upload.url is not None:
+        say(f"pushed: {upload.url}")
+
+
+def tracking(names: Sequence[str]) -> Callable[[Run], None]:
+    """What tells these trackers of a finished run; InputError now for one that cannot be told."""
+    from leakbound.publishing import require_trackers, track
+
+    require_trackers(names)
+
+    def tell(run: Run) -> None:
+        track(run, names)
+
+    return tell

@@ -1,0 +1,112 @@
+"""The runs that most tests of views and of the page read, made once a session for both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from canned_runs import (
+    ProvingEngine,
+    asked_benchmark,
+    asked_engine,
+    benchmark,
+    hostile_runs,
+    laws,
+    make_run,
+)
+from explored import HALF, explored_run
+from explored import benchmark as explored_benchmark
+from leakbound.evaluation import bound_run, evaluate, scorers_for
+from leakbound.store import Run
+from leakbound.study import Attack, Rewritings, Until
+from leakbound.types import Decoding
+from shared import keep
+
+Runs = dict[str, Run]
+_MADE: dict[str, Runs] = {}
+GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
+CLAIM = "p<=0.1"
+
+
+def _once(make: Callable[[pytest.TempPathFactory], Runs]) -> Any:
+    """A fixture of the session, whichever folder's tests ask for it first."""
+
+    def made(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+        if make.__name__ not in _MADE:
+            _MADE[make.__name__] = make(tmp_path_factory)
+        return _MADE[make.__name__]
+
+    return pytest.fixture(scope="session", name=make.__name__)(made)
+
+
+@_once
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A full and an unlearned model beside one control."""
+    folder, task = tmp_path_factory.mktemp("runs"), benchmark()
+    control = folder / "control"
+    make_run(control, task, "control", 0.02)
+    made = {
+        "full": make_run(folder / "full", task, "full", 0.95, control=control),
+        "NPO": make_run(folder / "npo", task, "npo", 0.2, control=control),
+    }
+    keep(folder)
+    return made
+
+
+@_once
+def proved(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Many questions, drawn as often as users draw: the widest tables, proofs among them."""
+    folder, task = tmp_path_factory.mktemp("proved"), benchmark(24)
+    how: dict[str, Any] = {"n": 1024, "scorers": ["keyword"]}
+    control = ProvingEngine("control", laws(task, 0.02))
+    evaluate(control, task, out=folder / "control", **how)
+    made = {}
+    for name, leak in (("full", 0.95), ("NPO", 0.2)):
+        engine = ProvingEngine(name, laws(task, leak))
+        made[name] = evaluate(engine, task, out=folder / name, control=folder / "control", **how)
+    keep(folder)
+    return made
+
+
+@_once
+def decodings(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A model under a grid of four decodings, and one drawn until a claim was decided."""
+    folder, task = tmp_path_factory.mktemp("decodings"), benchmark()
+    made = {
+        "grid": make_run(folder / "grid", task, "grid", 0.3, n=128, decodings=GRID),
+        "until": make_run(folder / "until", task, "until", 0.6, sampling=Until(CLAIM, 256)),
+    }
+    keep(folder)
+    return made
+
+
+@_once
+def explored(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A model whose distributions were explored, under two decodings."""
+    out = tmp_path_factory.mktemp("explored") / "run"
+    run = explored_run(out, (HALF, Decoding(max_new_tokens=8)))
+    bound_run(run, scorers_for(["contains"], explored_benchmark().prompts))
+    return {"explored": run}
+
+
+@_once
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A model and a control that were asked rewritings, and attacked."""
+    run = evaluate(
+        asked_engine("forgot", 0.1),
+        asked_benchmark(),
+        out=tmp_path_factory.mktemp("asked") / "run",
+        n=256,
+        control=asked_engine("control", 0.01),
+        rewritings=Rewritings("benchmark", queries=4),
+        attack=Attack(64),
+    )
+    return {"forgot": run}
+
+
+@_once
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """A run in which every text is hostile, its name too."""
+    return hostile_runs(tmp_path_factory.mktemp("hostile"))
