@@ -11,12 +11,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from leakbound.evaluation.statements.quantities import LEAKAGE
 from opened import details, question, shown
 
 from canned_runs import HOSTILE, SCORERS, SECRET, CannedEngine, benchmark, laws, make_run
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
+from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from leakbound.evaluation.statements.quantities import CLAIMS
 
 from estimates import rows
 from explored import LEAKS
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.rows import CLAIMS
 from leakbound.evaluation.views.grids import (
     PROVED_TO_LEAK,
     questions_grid,
