@@ -1,6 +1,6 @@
-"""`LeakClaim`: what a certificate is about, in numbers.
+"""`LeakClaim`: what a certificate is about, in numbers, and which way it is decided.
 
-Which way a claim is decided: two one-sided bounds, each at alpha, as one alone can be wrong.
+By two one-sided bounds, each at alpha, as one alone can be wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Deciding a claim about a run, and writing down all that the decision rests on.
 
-What is proved of a claim's probability without chance, given the measured margin.
-
-What a certificate rests on: fingerprints of what was run, digests of files, and the code.
+That are fingerprints of what was run, digests of files and the code, and what is proved of the
+claim's probability without chance, given the measured margin.
 """
 
 from __future__ import annotations

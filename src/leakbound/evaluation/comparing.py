@@ -7,7 +7,7 @@ from pathlib import Path
 
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.planning.metrics import stored_metrics
-from leakbound.evaluation.statements.compared import differences, standing
+from leakbound.evaluation.statements.comparisons import differences, standing
 from leakbound.evaluation.views.compared import (
     UTILITY,
     Comparison,

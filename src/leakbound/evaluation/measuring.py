@@ -1,11 +1,4 @@
-"""Metrics of a run, from what was read and drawn: no model is loaded.
-
-How fluent greedy answers are: what a classifier of gibberish makes of them.
-
-As OpenUnlearning measures it (its `forget_Q_A_gibberish` and MUSE's `forget_gibberish`, where 1 is
-clean): the probability of the label "clean", of so many first tokens as its configuration has. A
-model that unlearned by breaking answers nothing, and loses little ROUGE by it; this tells.
-"""
+"""Metrics of a run, from what was read and drawn: no model is loaded."""
 
 from __future__ import annotations
 
@@ -13,13 +6,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError, MixError
+from leakbound.errors import MixError
 from leakbound.evaluation.planning.metrics import (
     GREEDY_KIND,
     METRICS_FILE,
@@ -30,11 +21,11 @@ from leakbound.evaluation.planning.metrics import (
     require_known,
     stored_metrics,
 )
+from leakbound.evaluation.planning.models import Fluency
 from leakbound.metrics import TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
 from leakbound.store.arm_key import Model
-from leakbound.study import Loading
-from leakbound.types import Classify, Progress, Prompt, Query, Truncates, counted, silent
+from leakbound.types import Progress, Prompt, Query, counted, silent
 
 Texts = Mapping[str, Counter[str]]
 """How often each text was drawn, by query id."""
@@ -163,52 +154,3 @@ def _fingerprint(prompts: Prompts) -> dict[str, str | int]:
     text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return {"prompts": len(prompts), "sha256": digest}
-
-
-CLASSIFIER = "madhurjindal/autonlp-Gibberish-Detector-492513457"
-CLEAN = "clean"
-_TOKENS, _TOKENS_OF = 32, {"muse": 512}  # looked at, by the family of a benchmark
-
-
-@dataclass(frozen=True, slots=True)
-class Fluency:
-    """A classifier, which of its labels is the clean one, and how many tokens it looks at."""
-
-    classifier: Classify
-    clean: int
-    tokens: int
-
-    @classmethod
-    def open(cls, wanted: Wanted, task: Benchmark, loading: Loading) -> Fluency | None:
-        """The one that the metrics want; None where they want none. Its weights load when asked.
-
-        InputError for a classifier without a label "clean", or one that cannot look at the first
-        tokens of a text alone. `loading`: see `OpenModels`.
-        """
-        if not wanted.classifiers:
-            return None
-        (named,) = wanted.classifiers.values()
-        classifier = OpenModels(**loading).classify(named or CLASSIFIER)
-        if not isinstance(classifier, Truncates):
-            raise InputError(
-                f"{classifier.name!r} does not cut texts, and fluency is that of their beginnings. "
-                "Name a sequence classifier."
-            )
-        labels = [label.casefold() for label in classifier.labels]
-        if labels.count(CLEAN) != 1:
-            raise InputError(
-                f"one label of {classifier.name!r} must be {CLEAN!r}, got "
-                f"{', '.join(classifier.labels)}. Name a classifier of gibberish."
-            )
-        tokens = _TOKENS_OF.get(task.name.partition(":")[0], _TOKENS)
-        return cls(classifier.truncated(tokens), labels.index(CLEAN), tokens)
-
-    def of(self, texts: Sequence[str]) -> list[float]:
-        """How likely each text is clean, in [0, 1]; blanks at its ends do not count."""
-        found = self.classifier.classify([(text.strip(), None) for text in texts])
-        return [float(row[self.clean]) for row in found]
-
-    def to_dict(self) -> dict[str, Any]:
-        """What makes the numbers, for the record."""
-        fingerprint = getattr(self.classifier, "fingerprint", {})
-        return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cache, partial
 from pathlib import Path
 from typing import Unpack
 
 from leakbound.benchmarks import Benchmark
-from leakbound.engines.addresses import require_named, servers_of
+from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.checks import (
-    require_attack_fits,
-    require_inputs_fit,
-    require_possible,
-)
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
-from leakbound.evaluation.drawing.prove import (
-    arms_to_prove,
-    is_proved,
-    prove_arms,
-    why_unproved,
-)
-from leakbound.evaluation.drawing.queries import QueryPlan, begin, selecting
-from leakbound.evaluation.drawing.readings import copy_readings, read_models
-from leakbound.evaluation.drawing.sample import (
-    draw_arm,
-    finished_control,
-    finished_run,
-    import_control,
-    plan_arm,
-    with_inputs,
-)
-from leakbound.evaluation.drawing.search import AttackSearch, attack_questions
-from leakbound.evaluation.measuring import Fluency, measure_run
-from leakbound.evaluation.planning.metrics import choose, require_known
-from leakbound.evaluation.planning.models import ModelArm, model_arms, require_there
+from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
+from leakbound.evaluation.drawing.study import AskedStudy, draw_study
+from leakbound.evaluation.measuring import measure_run
 from leakbound.evaluation.planning.plan import (
     Prepared,
     ScoringCrew,
     SteeredPlan,
-    arm_keys,
     require_confidence,
 )
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
 from leakbound.evaluation.scoring.score import (
     bounded_by,
-    require_same_model,
     score_run,
     scorers_for,
     scorers_of,
@@ -58,7 +33,7 @@ from leakbound.evaluation.scoring.score import (
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
-from leakbound.store import CONTROL_GREEDY, GREEDY, ArmKey, QueryShares, Run, holding
+from leakbound.store import Run, holding
 from leakbound.store.arm_key import Model
 from leakbound.study import (
     Explore,
@@ -70,7 +45,7 @@ from leakbound.study import (
     Until,
     study_of,
 )
-from leakbound.types import Crew, Decoding, Generate, Progress, Scorer, Workers, silent
+from leakbound.types import Crew, Generate, Progress, Scorer, Workers, silent
 
 
 @holding("evaluate")
@@ -108,7 +83,7 @@ def evaluate(
     asked = prepared(study_of(study, fields))
     with _at_work(asked.study.workers) as crew:
         asked = asked.by(crew)
-        run, engine = draw_study(model, asked, control, Path(out), progress)
+        run, engine = draw_study(AskedStudy(asked, model, control, Path(out), progress))
         score_run(run, asked.scorers, progress, asked.drawing.at)
         if asked.study.prove is not None:
             scorer = min(asked.scorers, key=lambda one: not one.binary)
@@ -141,7 +116,7 @@ def sample(
     """
     asked = prepared(study_of(study, fields), scores=False)
     with _at_work(asked.study.workers) as crew:
-        run, _ = draw_study(model, asked.by(crew), control, Path(out), progress)
+        run, _ = draw_study(AskedStudy(asked.by(crew), model, control, Path(out), progress))
     return run
 
 
@@ -327,119 +302,9 @@ def _require_unsteered(study: Study) -> None:
         )
 
 
-def draw_study(
-    model: str | Path | Generate,
-    asked: Prepared,
-    control: str | Path | Generate | None,
-    out: Path,
-    progress: Progress,
-) -> tuple[Run, Generate]:
-    """Draw every arm of a study. Returns its run, and the model under evaluation, open.
-
-    Model and control are both loaded, and every arm planned, before anything is sampled: what
-    cannot be done is said at once. Where they do not fit into memory together, evaluate the
-    control first and name its run. Only the draws that select rewritings, where they are asked
-    for, come before that; what metrics need is read right after it.
-    """
-    study, task, drawing = asked.study, asked.benchmark, asked.drawing
-    arms = _arms(study.decodings)
-    source = finished_run(control)
-    sampled = not drawing.explores and not all(how.greedy for how in arms.values())
-    wanted = choose(
-        study.metrics, task, control=control is not None, draws=drawing.n if sampled else 0
-    )
-    Fluency.open(wanted, task, study.settings.loading)  # refuses a classifier before reading
-    _require_fit(asked, arms, source)
-    for named in (model, control) if drawing.explores else ():
-        require_explorable(named)
-    if source is None:
-        require_there(control)
-    if drawing.prove is not None:
-        require_explorable(model, PROVING)
-    opens = partial(model_arms, benchmark=task, settings=study.settings, crew=asked.crew)
-    opened = cache(partial(opens, model, arms, progress=progress))
-    query_plan = _query_plan(asked, opened, progress)
-    record = {**study.to_dict(), "control": _named(control)}
-    run = begin(out, task, record, query_plan, notes=study.departures(task))
-    for scorer in asked.scorers:  # a night of draws is not made for scores that would be refused
-        require_same_model(run.arms.values(), scorer)
-    shares = None if query_plan is None else query_plan.shares(run.queries)
-    finished = {} if source is None else finished_control(run, source, _beside(arms, shares))
-    if finished and wanted.metrics:
-        require_known(finished[CONTROL_GREEDY], wanted)
-    jobs = with_inputs(opened(), shares)
-    if control is not None and source is None:
-        beside = {key.control: how for key, how in arms.items()}
-        jobs += with_inputs(opens(control, beside, progress=progress), shares)
-    require_possible(jobs, run, drawing, wanted)
-    planned = [plan_arm(run, job, drawing, study.seed) for job in jobs]
-    run.remember_study(record)
-    import_control(run, finished)
-    if finished and wanted.metrics:
-        copy_readings(finished[CONTROL_GREEDY], run.arms[str(CONTROL_GREEDY)])
-    read_models(zip(planned, jobs, strict=True), wanted, progress)
-    search = _attack_search(run, asked, opened, progress)
-    for arm, job in zip(planned, jobs, strict=True):
-        draw_arm(arm, job, drawing, progress)
-    if search is not None:
-        asked_too = next((job for job in jobs if job.key.is_control), None)
-        attack_questions(run, search, asked_too, drawing)
-    return run, jobs[0].engine
-
-
 def _at_work(workers: Workers | None) -> AbstractContextManager[Crew | None]:
     """The workers, called for a while; None where this process does all."""
     return nullcontext() if workers is None else workers.open()
-
-
-def _named(control: str | Path | Generate | None) -> object:
-    """A control as run.json holds it: a name, found from any folder, or what kind of object."""
-    if control is None:
-        return None
-    if isinstance(control, str | Path):
-        return str(Path(control).resolve() if Path(control).exists() else control)
-    return {"python": type(control).__name__}
-
-
-def _require_fit(asked: Prepared, arms: Mapping[ArmKey, Decoding], source: Path | None) -> None:
-    """Refuse rewritings, an attack and proofs that do not fit the rest of the study."""
-    study, drawing = asked.study, asked.drawing
-    if study.rewritings is not None:
-        require_inputs_fit(study.rewritings, arms, source)
-        for rewriter in study.rewritings.models:
-            require_named(rewriter, study.trusted)
-    if drawing.attack is not None:
-        require_attack_fits(drawing.attack, asked.benchmark, arms, source)
-    if drawing.prove is not None and not any(is_proved(key, how) for key, how in arms.items()):
-        raise InputError(
-            "`prove` looks for rare leaks among what is drawn, and greedy decoding draws nothing. "
-            "Add a temperature above 0."
-        )
-
-
-def _query_plan(
-    asked: Prepared, opened: Callable[[], list[ModelArm]], progress: Progress
-) -> QueryPlan | None:
-    """What makes the queries beside the questions; None where there are none."""
-    if (rewritings := asked.study.rewritings) is None:
-        return None
-    return QueryPlan(rewritings, asked, lambda: selecting(opened()[0]), progress)
-
-
-def _attack_search(
-    run: Run, asked: Prepared, opened: Callable[[], list[ModelArm]], progress: Progress
-) -> AttackSearch | None:
-    """The search for the worst input, recorded with the run; None where there is none."""
-    if (attack := asked.drawing.attack) is None:
-        return None
-    decodings = attack.decodings([*_arms(asked.study.decodings).values()])
-    job = opened()[0]
-    why = why_unproved(job.engine, decodings, asked.drawing.steering)
-    if why:
-        run.notes.append(f"the attack searches by draws alone, which tell no rare leaks: {why}")
-    found = AttackSearch(attack.budget, asked, job, decodings, not why, progress)
-    run.settle_attack(found.record(run.record.inputs))
-    return found
 
 
 def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
@@ -451,14 +316,3 @@ def default_scorers(benchmark: Benchmark) -> tuple[str, ...]:
             "for example `keyword`, `contains` or `refusal`."
         )
     return benchmark.scorers
-
-
-def _arms(decodings: Sequence[Decoding]) -> dict[ArmKey, Decoding]:
-    """The decodings asked for by their arms, the greedy one first."""
-    return {GREEDY: decodings[0].greediest, **arm_keys(decodings)}
-
-
-def _beside(arms: Mapping[ArmKey, Decoding], shares: QueryShares | None) -> dict[ArmKey, Decoding]:
-    """Those arms, and the ones that ask rewritings too."""
-    also = {key.with_rewritings: how for key, how in arms.items() if shares and not how.greedy}
-    return {**arms, **also}

@@ -24,7 +24,7 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnMasses, DrawnPart, Masses, QueryMasses
+from leakbound.store.masses import DrawnPart, Masses, QueryMasses
 from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
 from leakbound.store.proofs import Searched
 from leakbound.store.readings import Place, Read, Readings
@@ -79,7 +79,6 @@ __all__ = [
     "AttackRecord",
     "CopiedFrom",
     "DamagedError",
-    "DrawnMasses",
     "DrawnPart",
     "EstimateRow",
     "Estimates",

@@ -1,7 +1,4 @@
-"""The completions and the scores of a run as tables of typed rows, read arm by arm when asked.
-
-What an arm has scores of, and what each of its completions was given.
-"""
+"""The completions and the scores of a run as tables of typed rows, read arm by arm when asked."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """What was found out about a run's inputs before they were asked, in files of its folder.
 
 `inputs.json` has what a source gave for each prompt and what the filters removed, `ids.json` what
-input selection found. A source runs once: what it gave is stored whole, and read again.
-
-The queries that a search for worst-case inputs found, as the run keeps them.
+input selection found, `found.json` the queries that a search for worst-case inputs found. A source
+runs once: what it gave is stored whole, and read again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What was drawn of a part, as it is stored: whoever drew it may be another process.
+"""What exploration found of an arm, and what is drawn of a part, as whoever draws it hands it over.
 
-What exploration found of an arm's distributions: masses of events, and their scores' ranges.
+Masses of events lie beside the completions, and beside scores the ranges of the events' scores.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
 """The draws of an arm, cut into parts: the unit of work, of storage and of resuming.
 
-How large the parts are (see `cut`) changes no draw. Which queries advance together changes the
-shapes of the model's batches, and with them the last bits of its probabilities: so a part, once
-it is cut, stays as it is.
+A part takes about a minute, whatever the model costs. The first one is small. Each one after it is
+as large as the time that the one before it took suggests; that is decided once, before it is drawn,
+and recorded with the arm. So a run that is gone on with has the parts it was begun with, and speed
+decides only how many are lost when it is stopped, never what is drawn: draws are keyed by query and
+chunk, whatever part they are in. Which queries advance together changes the shapes of the model's
+batches, and with them the last bits of its probabilities: so a part, once cut, stays as it is.
 
-How large parts are: so that each takes about a minute, whatever the model costs.
-
-The first part is small. Each one after it is as large as the time that the one before it took
-suggests; that is decided once, before it is drawn, and recorded with the arm. So a run that is
-gone on with has the parts it was begun with, and speed decides only how many are lost when it is
-stopped, never what is drawn: draws are keyed by query and chunk, whatever part they are in.
-
-The looks of an arm that is sampled until a claim is decided, and the rounds they lead to.
+In an arm that is sampled until a claim is decided, each look leads to another round of parts.
 """
 
 from __future__ import annotations

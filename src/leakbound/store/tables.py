@@ -176,11 +176,6 @@ def says(meta: JsonObject, wanted: JsonObject) -> bool:
     return all(meta.get(key) == value for key, value in wanted.items())
 
 
-def count_rows(path: Path) -> int:
-    """Rows of the table at `path`, which is not read; DamagedError as `read_meta`."""
-    return int(str(read_meta(path)[_ROWS]))
-
-
 def is_made_from(file: Path, made_from: JsonObject) -> bool:
     """True if a table of the run is there, whole, and was made from just this."""
     try:

@@ -1,9 +1,4 @@
-"""How the distribution of each question is looked at: one of three ways of drawing.
-
-The settings of a search for the input that makes a model leak most.
-
-The settings of a search for leaks that are too rare to be drawn.
-"""
+"""How each question's distribution is looked at: one of three ways of drawing, and searches."""
 
 from __future__ import annotations
 

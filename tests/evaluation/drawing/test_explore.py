@@ -16,18 +16,18 @@ from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngi
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
+from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.verbs import draw_study
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.store import Arm, ExploredDraws, Run
 from leakbound.store import files as store_files
 from leakbound.study import Explore, Study
-from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer, silent
+from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
 
 
 def contents(run: Run) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def exploring(mode: ExploreMode, scorer: Scorer) -> SteeredPlan:
 def explored_as(task: Benchmark, drawing: SteeredPlan, out: Path) -> Run:
     """The completions of a study that is drawn in this way."""
     asked = Prepared(Study(task).resolved(task), task, (), drawing)
-    run, _ = draw_study(ExploringEngine(), asked, None, out, silent)
+    run, _ = draw_study(AskedStudy(asked, ExploringEngine(), None, out))
     return run
 
 

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.rows import Stated
+from leakbound.evaluation.statements.rows import StatedBound
 from leakbound.store import ArmScores, QueryMasses
 
 Known = tuple[QueryMasses, Mapping[float | None, int]]
@@ -96,9 +96,9 @@ def test_tails_and_leak_at_k_of_each_question() -> None:
         tally = (known[1].get(1.0, 0), sum(known[1].values()))
         hits.append(stats.mass_leak_at_k_proportion_bound(mass, K, *tally, missing=gone, **how))
     how["side"] = "both"
-    same(explored(*RANGED).made(Stated("mass tail", at={"x": X}), **how), tails)
-    same(explored(*RANGED).made(Stated("mass leak@k", at={"k": K}), **how), largest)
-    at_k = Stated("mass leak@k proportion", at={"k": K})
+    same(explored(*RANGED).made(StatedBound("mass tail", at={"x": X}), **how), tails)
+    same(explored(*RANGED).made(StatedBound("mass leak@k", at={"k": K}), **how), largest)
+    at_k = StatedBound("mass leak@k proportion", at={"k": K})
     same(explored(*BINARY, binary=True).made(at_k, **how), hits)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leakbound.evaluation.statements.compared import ArmDifference
+from leakbound.evaluation.statements.comparisons import ArmDifference
 from leakbound.evaluation.views.compared import (
     Comparison,
     ScorerComparison,

@@ -1,6 +1,6 @@
 """The parts of an arm, drawn one after the other here, or several at a time by workers.
 
-What is done of an arm, told while its parts are drawn.
+How much of an arm is done is told meanwhile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rare leaks of a finished run: what a search finds beyond its draws, by probabilities alone.
 
-What models said to a question, in whatever run: texts from which a search for leaks begins.
+It begins with texts that leak, of all that models said to a question, in whatever run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""How many of a question's outputs each of its queries gets, in each of the three designs.
+"""From inputs to the queries of a run: what a source gives, filters leave, and IDS selects.
 
-From inputs to the queries of a run: what a source gives, filters leave, and IDS selects.
-
-The run of a study, begun or found as an earlier command left it.
+How many of a question's outputs each of its queries gets follows from one of three designs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one pass over what metrics need: each text is read once, each question answered once.
 
-What a model still knows of what it should: the other side of forgetting.
+And what a model still knows of what it should: the other side of forgetting.
 """
 
 from __future__ import annotations

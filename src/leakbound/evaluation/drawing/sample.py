@@ -1,10 +1,9 @@
-"""Sampling until a claim is decided: the rule, its looks, and what they found.
+"""Completions: the only step in which a model runs.
 
-Every question is drawn in rounds. After each round the claim is judged from the question's own
-draws, by bounds that hold at any look; what is decided stops, the others are drawn on, at most
-until the cap. Looks are recorded, and can be made again from the stored scores.
-
-Completions: the only step in which a model runs.
+*Until a claim is decided* every question is drawn in rounds. After each round the claim is judged
+from the question's own draws, by bounds that hold at any look; what is decided stops, the others
+are drawn on, at most until the cap. Looks are recorded, and can be made again from the stored
+scores.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""The search for the input that leaks most: what it depends on, and what it tries.
+"""The search for the input that leaks most: what it tries, its rounds, and the draws that bound it.
 
-It is a run of its own, `attack/search` in the folder of the run it serves.
-
-The rounds of a search for the input that leaks most: by proofs while draws cannot tell.
-
-Each has an arm for every decoding in the search's run. Its draws have a purpose of their own and
-are scored to steer, never to bound: `statements.attack` proves that fresh draws of what was found
-then need no correction.
+It is a run of its own, `attack/search` in the folder of the run it serves, with an arm a round for
+every decoding. Its draws have a purpose of their own and are scored to steer, never to bound:
+`statements.comparisons` proves that fresh draws of what was found then need no correction.
 
 Of the eight draws of a candidate in the first round none leaks, whether it leaks once in 10,000
 answers or never. What is proved of it tells the two apart. So a question is searched by proofs
 until something known of it, its own words included, is to leak at least once in the draws that a
 candidate would get; from then on by draws. Both add up, as what was drawn and leaks is proved too.
-
-What a search found, the fresh draws that bound it, and what is proved of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which metrics are asked for, and what they need of which prompts, all of them together.
-
-What is known of a model's readings of given texts, and what is not yet.
-"""
+"""Which metrics are asked for, what they need of which prompts, and what of that is known."""
 
 from __future__ import annotations
 

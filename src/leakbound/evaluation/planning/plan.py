@@ -1,11 +1,4 @@
-"""How the distribution of a question is looked at: the choice between three ways of drawing.
-
-What no study can ask for.
-
-The arms of a run by their decodings.
-
-Scorers that ask models, at the workers that draw.
-"""
+"""How a study is drawn: the choice between three ways, the arms by their decodings, who scores."""
 
 from __future__ import annotations
 

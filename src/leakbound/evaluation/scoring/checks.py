@@ -1,7 +1,4 @@
-"""What must be there before a run is scored and bounded.
-
-Are an arm's draws independent of one another? Checked before any bound is made of them.
-"""
+"""What must be there before a run is scored and bounded: whole parts, scores, independent draws."""
 
 from __future__ import annotations
 

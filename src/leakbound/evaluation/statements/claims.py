@@ -1,8 +1,7 @@
-"""The claim that an arm's draws were to decide, question by question.
+"""Statements about a limit that was fixed beforehand, and the tails that certificates rest on.
 
-Which questions are proved clean: leakage at most a limit, for all that are named at once.
-
-Pr[h > x] of every question of an arm, bounded in the way that the arm's draws allow.
+The claim that an arm's draws were to decide, question by question; which questions are proved
+clean, all that are named at once; and Pr[h > x] of every question, in the way that the draws allow.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from leakbound.evaluation.statements.rows import (
     EACH_CONFIDENCE,
     EXPLORED,
     EXPLORED_ALSO,
-    Stated,
+    StatedBound,
     first,
     stack,
     stated,
@@ -68,7 +68,7 @@ class ExploredArm:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)
 
-    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of every question, from its masses and draws."""
         how = {"confidence": confidence, "side": side}
         return self._joined([row.made({**own, **how}) for own in self._given()])

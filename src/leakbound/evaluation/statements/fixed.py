@@ -37,7 +37,7 @@ from leakbound.evaluation.statements.rows import (
     STOPPED,
     STOPPED_ALSO,
     TOGETHER_K,
-    Stated,
+    StatedBound,
     first,
     stated,
     together,
@@ -79,7 +79,7 @@ class Fixed:
         self, k: ArrayLike, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
-        row = Stated("leak@k over questions", at={"k": k})
+        row = StatedBound("leak@k over questions", at={"k": k})
         return self.made(row, confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
@@ -108,7 +108,7 @@ class Fixed:
         """How many blocks of k draws there are, over all questions."""
         return int((self.scores.n // k).sum())
 
-    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of these draws, saying how the questions were put."""
         how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
         return self._put(row.made({**self.scores.given, **how}))
@@ -204,7 +204,7 @@ class Stopped:
         """The worst question, the mean, and how many leak more than x."""
         return together(self, confidence, EACH_CONFIDENCE)
 
-    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of these draws."""
         keys = self.order.keys(self.scores.query_ids)
         how = {"seed": keys, "cap": self.cap, "confidence": confidence, "side": side}

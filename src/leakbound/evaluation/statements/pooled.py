@@ -29,7 +29,7 @@ from leakbound.evaluation.statements.rows import (
     MEAN,
     UNLIKE,
     UNLIKE_ALSO,
-    Stated,
+    StatedBound,
     first,
     stack,
     stated,
@@ -143,7 +143,7 @@ class Pooled:
         """
         return stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
-    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of every question, from its pool of unlike queries."""
         keys = self.order.keys(tuple(self.members)).tolist()
         how = {"binary": self.binary, "confidence": confidence, "side": side}

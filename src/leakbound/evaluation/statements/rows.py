@@ -1,6 +1,6 @@
 """Which quantities an evaluation states, at which x and k, and its estimates as rows of the table.
 
-A bound of `stats.BOUNDS` is stated by one row of `Stated`, for every kind of evidence that it fits.
+A bound of `stats.BOUNDS` is stated by one `StatedBound`, for every kind of evidence that it fits.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ EACH_CONFIDENCE = 0.999  # of bounds of which some may fail, where n gives no de
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedBound:
     """A bound that is stated wherever there is evidence for it.
 
     bound: its key in `stats.BOUNDS`.
@@ -123,31 +123,31 @@ def _taken(bound: Callable[..., object]) -> frozenset[str]:
 
 AT_X, AT_K, AT_RHO = {"x": CURVE_X}, {"k": ALL_K}, {"rho": RHO}
 OF_QUESTION = (
-    Stated("leak@k proportion", True, at=AT_K),
-    Stated("tail", False, at=AT_X),
-    Stated("leak@k", False, at=AT_K),
+    StatedBound("leak@k proportion", True, at=AT_K),
+    StatedBound("tail", False, at=AT_X),
+    StatedBound("leak@k", False, at=AT_K),
 )
 SPREAD = (
-    Stated("std proportion", True),
-    Stated("mean + sd proportion", True, "upper", AT_RHO),
-    Stated("std", False),
-    Stated("mean + sd", False, "upper", AT_RHO),
+    StatedBound("std proportion", True),
+    StatedBound("mean + sd proportion", True, "upper", AT_RHO),
+    StatedBound("std", False),
+    StatedBound("mean + sd", False, "upper", AT_RHO),
 )
-MEAN = (Stated("proportion over questions", True), Stated("mean over questions", False))
+MEAN = (StatedBound("proportion over questions", True), StatedBound("mean over questions", False))
 MEAN_SPREAD = (
-    Stated("std over questions", False),
-    Stated("mean + sd over questions", False, "upper", AT_RHO),
+    StatedBound("std over questions", False),
+    StatedBound("mean + sd over questions", False, "upper", AT_RHO),
 )
-STOPPED = (Stated("stopped proportion", True), Stated("stopped mean, betting", False))
-STOPPED_ALSO = (Stated("stopped leak@k proportion", True, at=AT_K),)
-EXPLORED = (Stated("mass proportion", True), Stated("mass mean", False))
+STOPPED = (StatedBound("stopped proportion", True), StatedBound("stopped mean, betting", False))
+STOPPED_ALSO = (StatedBound("stopped leak@k proportion", True, at=AT_K),)
+EXPLORED = (StatedBound("mass proportion", True), StatedBound("mass mean", False))
 EXPLORED_ALSO = (
-    Stated("mass tail", False, at=AT_X),
-    Stated("mass leak@k proportion", True, at=AT_K),
-    Stated("mass leak@k", False, at=AT_K),
+    StatedBound("mass tail", False, at=AT_X),
+    StatedBound("mass leak@k proportion", True, at=AT_K),
+    StatedBound("mass leak@k", False, at=AT_K),
 )
-UNLIKE = (Stated("pool proportion", True), Stated("pool mean", False))
-UNLIKE_ALSO = (Stated("pool leak@k", True, at=AT_K),)
+UNLIKE = (StatedBound("pool proportion", True), StatedBound("pool mean", False))
+UNLIKE_ALSO = (StatedBound("pool leak@k", True, at=AT_K),)
 """What is stated of one question by draws of fixed n, of all of them, and by the other evidence."""
 
 
@@ -176,19 +176,21 @@ class Evidence(Protocol):
         """The mean over these questions."""
         ...
 
-    def made(self, row: Stated, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states, one entry a question or one in all."""
         ...
 
 
-def stated(known: Evidence, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
+def stated(
+    known: Evidence, rows: Iterable[StatedBound], confidence: float
+) -> Iterator[stats.Estimate]:
     """What those of the rows say that are about scores of this kind."""
     for row in rows:
         if row.binary in (None, known.binary):
             yield known.made(row, confidence=confidence, side=row.side)
 
 
-def first(rows: Iterable[Stated], binary: bool) -> Stated:
+def first(rows: Iterable[StatedBound], binary: bool) -> StatedBound:
     """The row about scores of this kind."""
     return next(row for row in rows if row.binary in (None, binary))
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from leakbound.evaluation.statements.compared import ArmBounds, ArmDifference
+from leakbound.evaluation.statements.comparisons import ArmBounds, ArmDifference
 from leakbound.evaluation.views.table import (
     Cell,
     Interval,
