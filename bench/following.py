@@ -3,9 +3,10 @@
     python bench/following.py [--runs N]
 
 Runs of four questions, 1,024 draws of each planned, are looked at after every 32 of these, under
-each law: what `leakbound view` shows then (`evaluation.following.watched`), and beside it bounds
-for a fixed n, each question's at alpha/4, as if each look were the only one. A cell is the share of
-runs in which any interval of any question failed at any look; alpha is .01. One core, two minutes.
+each law: what `leakbound view` shows then, bounds that hold at all n at once, each question's at
+alpha/4 as `stats.watched_questions` has it, and beside it bounds for a fixed n at as much, as if
+each look were the only one. A cell is the share of runs in which any interval of any question
+failed at any look; alpha is .01. One core, two minutes.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from leakbound import stats
-from leakbound.evaluation.following import watched
 from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.store import ArmScores
 from runner import markdown, options
 
 ALPHA, QUESTIONS, PLANNED, STEP = 0.01, 4, 1024, 32
+EACH = 1 - ALPHA / QUESTIONS  # of the questions of a run
 LAWS: Mapping[str, Mapping[float, float]] = {
     "leaks with 0.001": {0.0: 0.999, 1.0: 0.001},
     "leaks with 0.02": {0.0: 0.98, 1.0: 0.02},
@@ -46,11 +47,10 @@ def looks(law: Mapping[float, float], runs: int) -> Iterator[ArmScores]:
 
 def at_fixed_n(scores: ArmScores, binary: bool) -> stats.Estimate:
     """As if this look were the only one; means by the portfolio, which needs no order."""
-    each = 1 - ALPHA / QUESTIONS
     if binary:
-        return stats.proportion_bound(scores.hits, scores.n, confidence=each, side="both")
+        return stats.proportion_bound(scores.hits, scores.n, confidence=EACH, side="both")
     given = scores.scores, scores.counts
-    return stats.mean_bound(*given, confidence=each, side="both", method="portfolio")
+    return stats.mean_bound(*given, confidence=EACH, side="both", method="portfolio")
 
 
 def failed(law: Mapping[float, float], runs: int) -> tuple[float, float]:
@@ -60,7 +60,7 @@ def failed(law: Mapping[float, float], runs: int) -> tuple[float, float]:
     for scores in looks(law, runs):
         # means at the cap are bet on in an order, which is slow: they are looked at until then
         known = Stopped(scores, binary, PLANNED if binary else PLANNED + 1)
-        found = (watched(known, QUESTIONS, confidence=1 - ALPHA), at_fixed_n(scores, binary))
+        found = (known.leakage(confidence=EACH, side="both"), at_fixed_n(scores, binary))
         for i, each in enumerate(found):
             misses = (np.asarray(each.lower) > truth) | (np.asarray(each.upper) < truth)
             wrong[i] |= misses.reshape(runs, QUESTIONS).any(axis=1)
