@@ -33,8 +33,8 @@ from leakbound.engines.branching import prefix_model
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.tokens import Detokenizer
 from leakbound.sampling import PrefixModel, Settle
-from leakbound.sampling.forest import Root, Stem, forward, laws_after
 from leakbound.sampling.model import Ended, Ending
+from leakbound.sampling.stems import Root, Stem, forward, laws_after
 from leakbound.scorers import score_ranges, score_texts
 from leakbound.types import (
     Decoding,

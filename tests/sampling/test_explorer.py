@@ -25,10 +25,10 @@ from scipy import stats
 from leakbound.errors import InputError
 from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
 from leakbound.sampling import search as search_module
-from leakbound.sampling.forest import Stem
 from leakbound.sampling.model import Ending
 from leakbound.sampling.remainder import certain_mass, plant
 from leakbound.sampling.search import Open, Search, SearchTree, split_rows
+from leakbound.sampling.stems import Stem
 from leakbound.types import Decoding, Draws, Effort
 
 PLAIN = Decoding(max_new_tokens=4)

@@ -24,9 +24,9 @@ from scipy import stats
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root, TableModel, Tree
-from leakbound.sampling.forest import Stem
+from leakbound.sampling.forest import Lengths
 from leakbound.sampling.law import certain_law
-from leakbound.sampling.lengths import Lengths
+from leakbound.sampling.stems import Stem
 from leakbound.types import Decoding, Draws
 
 

@@ -6,8 +6,8 @@ from leakbound.sampling.explore import ExploredTree as ExploredTree
 from leakbound.sampling.explore import Explorer as Explorer
 from leakbound.sampling.forced import force as force
 from leakbound.sampling.forest import Forest as Forest
-from leakbound.sampling.forest import Root as Root
-from leakbound.sampling.forest import Tree as Tree
 from leakbound.sampling.model import PrefixModel as PrefixModel
 from leakbound.sampling.model import TableModel as TableModel
 from leakbound.sampling.search import Settle as Settle
+from leakbound.sampling.stems import Root as Root
+from leakbound.sampling.stems import Tree as Tree

@@ -16,10 +16,11 @@ from itertools import groupby
 
 import numpy as np
 
-from leakbound.sampling.forest import Forest, Leaf, Root, Stem
+from leakbound.sampling.forest import Forest
 from leakbound.sampling.model import Ids
 from leakbound.sampling.remainder import Survey, certain_mass, forwarded, plant, survey
 from leakbound.sampling.search import Node, Open, Search, SearchTree, split_rows
+from leakbound.sampling.stems import Leaf, Root, Stem
 from leakbound.types import Draws, Effort
 
 _STORE = 1 << 30  # bytes of logits kept for draws from lumps

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from leakbound.errors import InputError
-from leakbound.sampling.forest import Leaf, Root, Stem, forward, laws_after
 from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
+from leakbound.sampling.stems import Leaf, Root, Stem, forward, laws_after
 from leakbound.types import Decoding, FinishReason
 
 Key = tuple[int, Ids]

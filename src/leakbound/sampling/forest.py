@@ -17,6 +17,7 @@ So at most `rows` prefixes are held, plus the widest single query.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,129 +28,23 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
-from leakbound.sampling.lengths import Lengths
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
 from leakbound.sampling.next_token import Picks, pick
-from leakbound.types import Decoding, Draws, FinishReason, Tell, Usage, untold
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from leakbound.sampling.stems import (
+    Floats,
+    Ints,
+    Leaf,
+    Root,
+    Starts,
+    Stem,
+    Tree,
+    confidence_of,
+    forward,
+)
+from leakbound.types import Decoding, Draws, Tell, Usage, untold
 
 _OF_ROWS, _OF_DRAWS = ("query", "stem", "lent", "digest"), ("chunk", "count")  # of `Frontier`
-
-
-@dataclass(frozen=True, slots=True)
-class Stem:
-    """Generated ids from which draws can go on, with their sums.
-
-    `parent` is the handle of the prefix without the last token of `path`.
-    """
-
-    parent: int
-    path: Ids
-    logprob: float
-    floor: float
-    model_logprob: float
-    p_max_sum: float
-
-    @classmethod
-    def prompt(cls) -> Stem:
-        """Nothing generated yet."""
-        return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
-
-    def child(self, handle: int, token: int, step: Step) -> Stem:
-        """One token more, where `handle` is this prefix's own."""
-        return Stem(
-            parent=handle,
-            path=(*self.path, token),
-            logprob=self.logprob + step.logprob,
-            floor=self.floor + step.floor,
-            model_logprob=self.model_logprob + step.model_logprob,
-            p_max_sum=self.p_max_sum + step.p_max,
-        )
-
-    def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
-        """The same as a completed sequence."""
-        return Leaf(
-            token_ids=self.path,
-            counts=counts,
-            logprob=self.logprob,
-            floor=self.floor,
-            model_logprob=self.model_logprob,
-            confidence=self.p_max_sum / len(self.path),
-            finish_reason=reason,
-        )
-
-
-def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
-    """Of each stem the sum of p_max so far, and how many tokens there will be with the next."""
-    return np.array([x.p_max_sum for x in stems]), np.array([len(x.path) + 1 for x in stems])
-
-
-def laws_after(
-    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
-) -> Iterator[tuple[slice, Law]]:
-    """The next-token law after each stem, one row of logits each, for a few stems at a time."""
-    height = rows_at_once(logits)
-    for start in range(0, len(stems), height):
-        part = slice(start, start + height)
-        confidence = confidence_of(stems[part])
-        yield part, certain_law(logits[part], decoding, *confidence, margin)
-
-
-def forward(
-    model: PrefixModel, stems: Sequence[Stem], takes_over: NDArray[np.bool_] | None = None
-) -> tuple[Handles, torch.Tensor]:
-    """Handles of these prefixes and the logits after them, by a forward of their last tokens."""
-    parents = np.array([stem.parent for stem in stems], dtype=np.int64)
-    tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
-    lasting = np.zeros(len(stems), dtype=bool)
-    return model.extend(parents, tokens, lasting if takes_over is None else takes_over)
-
-
-Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
-"""Stems, each with how many draws of each chunk go on from it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """A prompt to sample from: its query's id, which keys the draws, and its token ids.
-
-    With `starts`, draws begin there instead of at the prompt: on each stem, so many of each
-    chunk. The handles of stems stay the caller's: they are neither taken over nor released.
-    """
-
-    query_id: str
-    token_ids: Ids
-    starts: Starts = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """A completed sequence: how often each chunk drew it, and how likely it was.
-
-    `counts[c]` belongs to the c-th chunk of the draws. `floor` is what `logprob` is at least for
-    any logits within the margin (see `law`). `confidence` is the mean over its tokens of the
-    largest T = 1 next-token probability.
-    """
-
-    token_ids: Ids
-    counts: tuple[int, ...]
-    logprob: float
-    floor: float
-    model_logprob: float
-    confidence: float
-    finish_reason: FinishReason
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """All leaves of one root; or, where logits were unusable, the prefix at which it broke."""
-
-    root: int
-    leaves: tuple[Leaf, ...]
-    broken_at: Ids | None = None
+_ENDED, _WAY = 0.1, 0.125  # of the draws, of the longest output: after either is something known
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +91,42 @@ class Frontier:
         whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in columns}
         rows = [p.row + shift for p, shift in zip(parts, shifts, strict=True)]
         return Frontier(**whole, row=np.concatenate(rows))
+
+
+class Lengths:
+    """By how many tokens they had: draws, those that ended with the next one, and the prefixes
+    that the others went on as.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._draws, self._ended, self._prefixes = np.zeros((3, longest))
+
+    def add(self, tokens: Ints, draws: Ints, ended: Ints, prefixes: Ints) -> None:
+        """Rows of so many tokens: the draws on each, how many ended, as what the others go on."""
+        np.add.at(self._draws, tokens, draws)
+        np.add.at(self._ended, tokens, ended)
+        np.add.at(self._prefixes, tokens, prefixes)
+
+    def forwards(self) -> float:
+        """How many prefixes behind the prompt are forwarded for a draw, until it ends.
+
+        The product-limit estimate, which counts draws that go on for as far as they are; further
+        on, draws end as often as in the later half of that, and share as few prefixes as now.
+        Infinite where little is known yet: few ended, and none has come far.
+        """
+        seen = np.flatnonzero(self._draws)
+        if not len(seen):
+            return math.inf
+        last, shape = int(seen[-1]), len(self._draws)
+        late, going = slice((last + 1) // 2, None), self._draws - self._ended
+        ends = np.full(shape, self._ended[late].sum() / self._draws[late].sum())
+        np.divide(self._ended, self._draws, out=ends, where=self._draws > 0)
+        width = self._prefixes / np.maximum(going, 1)
+        width[last + 1 :] = width[last]
+        goes_on = np.cumprod(1 - ends)
+        if goes_on[last] > 1 - _ENDED and last < _WAY * shape:
+            return math.inf
+        return float(goes_on[:-1] @ width[:-1])
 
 
 class Forest:

@@ -11,11 +11,12 @@ from typing import Protocol, TypeVar
 
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import Key, force
-from leakbound.sampling.forest import Forest, Leaf, Root
+from leakbound.sampling.forest import Forest
 from leakbound.sampling.model import Ids, PrefixModel
 from leakbound.sampling.prove import Prover
 from leakbound.sampling.retrace import Retracer, StoredOutputs
 from leakbound.sampling.search import Node, SearchTree
+from leakbound.sampling.stems import Leaf, Root
 from leakbound.types import (
     Completion,
     Decoding,

@@ -24,10 +24,10 @@ from operator import itemgetter
 import numpy as np
 import torch
 
-from leakbound.sampling.forest import Root, Stem, laws_after
 from leakbound.sampling.law import Step
 from leakbound.sampling.model import Ending, Ids
 from leakbound.sampling.search import Node, SearchTree, Settle
+from leakbound.sampling.stems import Root, Stem, laws_after
 from leakbound.types import FinishReason
 
 _CHILDREN = 64  # of a prefix, beside those on leads

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.sampling import philox
-from leakbound.sampling.forest import Leaf, Starts, confidence_of
 from leakbound.sampling.law import certain_law
 from leakbound.sampling.model import Ids
 from leakbound.sampling.next_token import pick
 from leakbound.sampling.search import Lump, Search
+from leakbound.sampling.stems import Leaf, Starts, confidence_of
 from leakbound.types import Decoding, Draws
 
 _LEAST_GROWTH = 0.5

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from leakbound.sampling.forced import require_one_law
-from leakbound.sampling.forest import Root, Stem, forward, laws_after
 from leakbound.sampling.law import Step
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
+from leakbound.sampling.stems import Root, Stem, forward, laws_after
 from leakbound.types import Decoding, FinishReason, Tell, Usage, untold
 
 Settle = Callable[[int, Sequence[tuple[Ids, bool]]], list[tuple[float, float]]]

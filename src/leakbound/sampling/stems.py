@@ -1,0 +1,130 @@
+"""Generated ids: what they are drawn from, and what they are once complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
+from leakbound.sampling.model import Handles, Ids, PrefixModel
+from leakbound.types import Decoding, FinishReason
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Stem:
+    """Generated ids from which draws can go on, with their sums.
+
+    `parent` is the handle of the prefix without the last token of `path`.
+    """
+
+    parent: int
+    path: Ids
+    logprob: float
+    floor: float
+    model_logprob: float
+    p_max_sum: float
+
+    @classmethod
+    def prompt(cls) -> Stem:
+        """Nothing generated yet."""
+        return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
+
+    def child(self, handle: int, token: int, step: Step) -> Stem:
+        """One token more, where `handle` is this prefix's own."""
+        return Stem(
+            parent=handle,
+            path=(*self.path, token),
+            logprob=self.logprob + step.logprob,
+            floor=self.floor + step.floor,
+            model_logprob=self.model_logprob + step.model_logprob,
+            p_max_sum=self.p_max_sum + step.p_max,
+        )
+
+    def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
+        """The same as a completed sequence."""
+        return Leaf(
+            token_ids=self.path,
+            counts=counts,
+            logprob=self.logprob,
+            floor=self.floor,
+            model_logprob=self.model_logprob,
+            confidence=self.p_max_sum / len(self.path),
+            finish_reason=reason,
+        )
+
+
+def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
+    """Of each stem the sum of p_max so far, and how many tokens there will be with the next."""
+    return np.array([x.p_max_sum for x in stems]), np.array([len(x.path) + 1 for x in stems])
+
+
+def laws_after(
+    logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
+) -> Iterator[tuple[slice, Law]]:
+    """The next-token law after each stem, one row of logits each, for a few stems at a time."""
+    height = rows_at_once(logits)
+    for start in range(0, len(stems), height):
+        part = slice(start, start + height)
+        confidence = confidence_of(stems[part])
+        yield part, certain_law(logits[part], decoding, *confidence, margin)
+
+
+def forward(
+    model: PrefixModel, stems: Sequence[Stem], takes_over: NDArray[np.bool_] | None = None
+) -> tuple[Handles, torch.Tensor]:
+    """Handles of these prefixes and the logits after them, by a forward of their last tokens."""
+    parents = np.array([stem.parent for stem in stems], dtype=np.int64)
+    tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
+    lasting = np.zeros(len(stems), dtype=bool)
+    return model.extend(parents, tokens, lasting if takes_over is None else takes_over)
+
+
+Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
+"""Stems, each with how many draws of each chunk go on from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A prompt to sample from: its query's id, which keys the draws, and its token ids.
+
+    With `starts`, draws begin there instead of at the prompt: on each stem, so many of each
+    chunk. The handles of stems stay the caller's: they are neither taken over nor released.
+    """
+
+    query_id: str
+    token_ids: Ids
+    starts: Starts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A completed sequence: how often each chunk drew it, and how likely it was.
+
+    `counts[c]` belongs to the c-th chunk of the draws. `floor` is what `logprob` is at least for
+    any logits within the margin (see `law`). `confidence` is the mean over its tokens of the
+    largest T = 1 next-token probability.
+    """
+
+    token_ids: Ids
+    counts: tuple[int, ...]
+    logprob: float
+    floor: float
+    model_logprob: float
+    confidence: float
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """All leaves of one root; or, where logits were unusable, the prefix at which it broke."""
+
+    root: int
+    leaves: tuple[Leaf, ...]
+    broken_at: Ids | None = None
