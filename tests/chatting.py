@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.engines.models import Conversations
 from leakbound.types import Message, Query, Request
-from tiny import WORDS, tiny_llama, tiny_tokenizer
+from tiny import WORDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 TEMPLATE = (
     "{% for m in messages %}{{ '<s> ' + m['role'] + ' ' + m['content'] + ' <e> ' }}{% endfor %}"
@@ -27,8 +26,7 @@ def chat_engine(**config: Any) -> TransformersEngine:
     """An engine that holds conversations, with a context of 128 tokens."""
     tokenizer = chat_tokenizer()
     model = tiny_llama(len(tokenizer), initializer_range=0.2, **config)
-    loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
-    return TransformersEngine(loaded, Conversations())
+    return TransformersEngine(tiny_loaded(model, tokenizer), Conversations())
 
 
 def request(name: str, text: str) -> Request:

@@ -15,6 +15,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from leakbound.engines.loading import LoadedModel
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -84,6 +86,20 @@ def tiny_llama(vocab: int, seed: int = 0, **config: Any) -> LlamaForCausalLM:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, **{**settings, **config})).eval()
+
+
+def tiny_loaded(
+    model: Any = None,
+    tokenizer: Any = None,
+    *,
+    ends: Iterable[int] = (2,),
+    context: int | None = 128,
+    weights: str = "tiny",
+) -> LoadedModel:
+    """A model as it is loaded, by default a tiny one of the default words."""
+    tokenizer = tokenizer or tiny_tokenizer()
+    model = model or tiny_llama(len(tokenizer))
+    return LoadedModel(model, tokenizer, frozenset(ends), context, {"weights": weights})
 
 
 def tiny_bert_config(vocab: int, **config: Any) -> BertConfig:

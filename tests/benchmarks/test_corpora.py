@@ -14,11 +14,6 @@ from leakbound.benchmarks import load_benchmark, load_corpus
 from leakbound.errors import InputError
 
 
-@pytest.fixture(autouse=True)
-def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
-
-
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """A hub that has every file, with one text of its name; what it was asked for."""

@@ -21,11 +21,6 @@ from leakbound.text.rows import read_rows
 from leakbound.types import Prompt
 
 
-@pytest.fixture(autouse=True)
-def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
-
-
 def write(folder: Path, name: str, text: str) -> str:
     path = folder / name
     path.write_text(text, encoding="utf-8")

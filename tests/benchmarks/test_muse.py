@@ -18,11 +18,6 @@ DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / ".
 real_data = pytest.mark.skipif(not (DATA / "muse").is_dir(), reason="no LEAKBOUND_TEST_DATA")
 
 
-@pytest.fixture(autouse=True)
-def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
-
-
 def pairs(name: str, count: int) -> list[dict[str, str]]:
     return [{"question": f"{name} {i}?", "answer": f"{name}, {i}."} for i in range(count)]
 

@@ -31,11 +31,6 @@ def perturbed(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(autouse=True)
-def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A TOFU of six rows: two to forget, four to retain; arrays and JSON lines mixed."""

@@ -21,11 +21,6 @@ PROMPT = (
 )
 
 
-@pytest.fixture(autouse=True)
-def no_data_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
-
-
 def write(folder: Path, rows: list[dict[str, Any]], name: str = "wmdp-bio.json") -> Path:
     (folder / name).write_text(json.dumps(rows))
     return folder

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from leakbound.cli import group, run
 from leakbound.store import LOCK
 
@@ -62,3 +64,16 @@ def tree(folder: Path) -> dict[str, str]:
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in files
     }
+
+
+def asked_of(monkeypatch: pytest.MonkeyPatch, verb: str, *command: object) -> dict[str, Any]:
+    """What `leakbound VERB` asks of the training verb of that name, which is not begun."""
+    told: dict[str, Any] = {}
+
+    def spy(*given: Any, **rest: Any) -> None:
+        told.update(rest, given=given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"leakbound.unlearning.{verb}", spy)
+    assert leakbound(verb, *command).status == 3
+    return told

@@ -19,23 +19,39 @@ from leaky import benchmark, engine
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "named"),
+    ("arguments", "status", "holds", "named"),
     [
-        (["--max-leak", 0.2], 0, ["Pr[leak] <= 0.2: pass", "is met."]),
-        (["--max-leak", 0.05], 4, ["Pr[leak] <= 0.05: refuted", "is refuted."]),
-        (["--max-leak", 0.1], 5, ["neither met nor refuted", "A forecast", "draws of every"]),
-        (["--max-leak", 0.5, "--every-question"], 0, ["the 3 highest of 3 questions", "q2"]),
-        (["--max-leak", 0.1, "--every-question"], 4, ["for the worst of these 3 questions"]),
+        (["--max-leak", 0.2], 0, ["yes", "no"], ["Pr[leak] <= 0.2: pass", "is met."]),
+        (["--max-leak", 0.05], 4, ["no", "yes"], ["Pr[leak] <= 0.05: refuted", "is refuted."]),
+        (
+            ["--max-leak", 0.1],
+            5,
+            ["no", "no"],
+            ["neither met nor refuted", "A forecast", "draws of every"],
+        ),
+        (
+            ["--max-leak", 0.5, "--every-question"],
+            0,
+            ["yes", "no"],
+            ["the 3 highest of 3 questions", "q2"],
+        ),
+        (
+            ["--max-leak", 0.1, "--every-question"],
+            4,
+            ["no", "yes"],
+            ["for the worst of these 3 questions"],
+        ),
         (
             ["--max-leak", 0.3, "--every-question", "--confidence", 0.999],
             5,
+            ["no", "no"],
             ["99.8 % confidence for both ends"],
         ),
     ],
     ids=str,
 )
-def test_a_verdict_is_an_exit_status(
-    leaky: Path, arguments: list[object], status: int, named: list[str]
+def test_a_verdict_is_an_exit_status_and_each_condition_says_whether_it_holds(
+    leaky: Path, arguments: list[object], status: int, holds: list[str], named: list[str]
 ) -> None:
     result = leakbound("certify", leaky, *arguments)
     assert result.status == status, result.err
@@ -43,6 +59,12 @@ def test_a_verdict_is_an_exit_status(
         assert text in result.out
     assert f"SHA-256 of the certificate: {sha256(leaky / CERTIFICATE)}" in result.out
     assert "Publish it apart" in result.out
+    assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
+    rows = re.findall(r"^the .* bounds? .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
+    assert [row[:2] for row in rows] == [(holds[0], "pass"), (holds[1], "refuted")]
+    each = "0.001" if "--confidence" in arguments else "0.01"
+    shared = f"{each} / 3" if "--every-question" in arguments else each
+    assert [row[2] for row in rows] == [each, shared]
     assert leakbound("verify", leaky / CERTIFICATE, leaky).status == 0
 
 
@@ -53,28 +75,6 @@ def test_claim_evidence_and_what_to_hand_on_in_that_order(leaky: Path) -> None:
     check = f"checked by: leakbound verify {leaky / CERTIFICATE} {leaky}\n"
     assert check in out
     assert leakbound(*check.split()[3:]).status == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "holds"),
-    [
-        (["--max-leak", 0.2], 0, ["yes", "no"]),
-        (["--max-leak", 0.05], 4, ["no", "yes"]),
-        (["--max-leak", 0.1], 5, ["no", "no"]),
-        (["--max-leak", 0.1, "--every-question"], 4, ["no", "yes"]),
-    ],
-    ids=str,
-)
-def test_each_condition_says_whether_it_holds(
-    leaky: Path, arguments: list[object], status: int, holds: list[str]
-) -> None:
-    result = leakbound("certify", leaky, *arguments)
-    assert result.status == status
-    assert re.search(r"^condition +it is +holds +decides +alpha$", result.out, re.M)
-    rows = re.findall(r"^the .* bounds? .* +(yes|no) +(pass|refuted) +(\S.*)$", result.out, re.M)
-    assert [row[:2] for row in rows] == [(holds[0], "pass"), (holds[1], "refuted")]
-    alpha = "0.01 / 3" if "--every-question" in arguments else "0.01"
-    assert [row[2] for row in rows] == ["0.01", alpha]
 
 
 def test_one_json_document(leaky: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import done, leakbound
+from commands import asked_of, done, leakbound
 
 from leakbound.unlearning import TrainingSettings
 
@@ -135,12 +135,7 @@ def test_rewritings_are_selected_from_a_shell(model: Path, tmp_path: Path) -> No
 def test_the_defaults_of_training_are_those_of_unlearning(
     model: Path, mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[TrainingSettings] = []
-
-    def spy(model: str, rows: object, **rest: object) -> None:
-        told.append(replace(rest["settings"], prompting=None))
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("leakbound.unlearning.finetune", spy)
-    leakbound("finetune", model, "--benchmark", mine, "--out", tmp_path / "m", "--seed", 3)
-    assert told == [TrainingSettings(seed=3, device="auto")]
+    how = ("--benchmark", mine, "--out", tmp_path / "m", "--seed", 3)
+    told = asked_of(monkeypatch, "finetune", model, *how)
+    found = replace(told["settings"], prompting=None)
+    assert found == TrainingSettings(seed=3, device="auto")

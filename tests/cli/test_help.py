@@ -9,6 +9,7 @@ import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -16,11 +17,18 @@ from commands import done, leakbound
 
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
+from leakbound.cli.options import OneOf
 from leakbound.engines.classify import CLASSIFIERS
-from leakbound.engines.loading import Checkpoint, load_model
+from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
+from leakbound.formats.catalogue import FORMATS
+from leakbound.inputs.ids import Criterion
+from leakbound.stats import Design
 from leakbound.study import ModelSettings
+from leakbound.types import ExploreMode
+from leakbound.types.decoding import AdaptiveMode
 from leakbound.unlearning import TrainingSettings
+from leakbound.unlearning.settings import Schedule
 
 LONG = ("evaluate", "sample", "unlearn", "finetune")
 
@@ -190,6 +198,7 @@ def test_a_shell_is_told_commands_options_choices_and_paths() -> None:
     assert completed("ev") == ["plain,evaluate"]
     assert completed("evaluate", "--benchm") == ["plain,--benchmark"]
     assert completed("evaluate", "m", "--explore", "h") == ["plain,hybrid"]
+    assert completed("evaluate", "m", "--design", "fr") == ["plain,fresh"]
     assert completed("report", "") == ["dir,"]
 
 
@@ -232,3 +241,25 @@ def test_no_command_says_otherwise(name: str) -> None:
     assert command is not None
     options = (option for option in command.params if option.name == "device")
     assert not {option.get_default(context) for option in options} & {"cpu", "cuda"}
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "family"),
+    [
+        ("evaluate", "explore", get_args(ExploreMode)),
+        ("evaluate", "adaptive_mode", get_args(AdaptiveMode)),
+        ("evaluate", "design", get_args(Design)),
+        ("evaluate", "ids_criterion", get_args(Criterion)),
+        ("evaluate", "dtype", DTYPES),
+        ("unlearn", "schedule", get_args(Schedule)),
+        ("import", "form", FORMATS),
+    ],
+)
+def test_names_of_a_family_are_those_of_its_own_table(
+    command: str, option: str, family: tuple[str, ...]
+) -> None:
+    found = group.get_command(click.Context(group), command)
+    assert found is not None
+    (param,) = (param for param in found.params if param.name == option)
+    names = param.type.choice if isinstance(param.type, OneOf) else param.type
+    assert set(names.choices) == set(family)

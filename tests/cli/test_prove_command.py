@@ -94,16 +94,6 @@ def test_a_certificate_rests_on_the_proofs_too(proved: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_run_of_the_model_before_unlearning_gives_leads(
-    run: Path, control: Path, questions: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / "other"
-    done("evaluate", control, "--benchmark", questions, "--out", other, *SMALL)
-    done("prove", run, "--budget", 60, "--proposal", other)
-    assert all(row.lower > 0 for row in proofs(run).values())
-
-
-@pytest.mark.slow
 def test_bad_input_is_refused_before_a_model_is_opened(
     run: Path, control: Path, model: Path, questions: Path, tmp_path: Path
 ) -> None:

@@ -69,14 +69,6 @@ def test_an_unfinished_run_says_what_is_missing(name: str, run: Path, tmp_path: 
     assert tree(run) == before
 
 
-def test_a_run_that_was_only_sampled_is_told_the_next_steps(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "drawn"
-    done("sample", model, "--benchmark", questions, "--out", out, *SMALL)
-    refused(leakbound("report", out), "has no estimates", "`leakbound bound`", "`leakbound score`")
-
-
 def other_scores(run: Path, other: Path) -> None:
     """Scores of other completions, as a command that came between would leave them."""
     for arm in ("target", "greedy"):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands import done, leakbound
+from commands import asked_of, done, leakbound
 
 from leakbound.engines import loading
 from leakbound.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
@@ -62,28 +61,17 @@ def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path
 def test_every_option_arrives(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, Any] = {}
-
-    class CalledError(Exception):
-        pass
-
-    def spy(model: str, objective: Any, **rest: Any) -> None:
-        told.update(rest, model=model, objective=objective)
-        raise CalledError
-
-    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
-    with pytest.raises(CalledError):
-        leakbound(
-            "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
-            "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
-            "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
-            "--weight-decay", 0.125, "--max-grad-norm", 2, "--max-length", 99, "--bf16",
-            "--checkpointing", "--dtype", "bfloat16", "--device", "cpu", "--seed", 5,
-            "--trust-remote-code", "--modules", "down_proj, q_proj", "--layers", "0-2,5",
-            "--lora", 4, "--lora-alpha", 8, "--lora-dropout", 0.5, "--evaluate-every", 9,
-            "--checkpoint-minutes", 3, "--report-to", "wandb,mlflow", "--limit", 1,
-            "--system", "be", "--prompt-template", "Q {question}",
-        )  # fmt: skip
+    told = asked_of(
+        monkeypatch, "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
+        "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
+        "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
+        "--weight-decay", 0.125, "--max-grad-norm", 2, "--max-length", 99, "--bf16",
+        "--checkpointing", "--dtype", "bfloat16", "--device", "cpu", "--seed", 5,
+        "--trust-remote-code", "--modules", "down_proj, q_proj", "--layers", "0-2,5",
+        "--lora", 4, "--lora-alpha", 8, "--lora-dropout", 0.5, "--evaluate-every", 9,
+        "--checkpoint-minutes", 3, "--report-to", "wandb,mlflow", "--limit", 1,
+        "--system", "be", "--prompt-template", "Q {question}",
+    )  # fmt: skip
     assert replace(told["settings"], prompting=None) == TrainingSettings(
         epochs=3, learning_rate=0.5, batch_size=7, accumulation=2, schedule="linear",
         warmup_ratio=0.25, weight_decay=0.125, max_grad_norm=2.0, max_length=99, bf16=True,
@@ -100,25 +88,12 @@ def test_every_option_arrives(
         report_to=("wandb", "mlflow"),
         max_new_tokens=told["watch"].max_new_tokens,
     )
-    assert told["model"] == str(model)
-    assert told["objective"].name == "npo:beta=0.5"
+    assert told["given"][0] == str(model)
+    assert told["given"][1].name == "npo:beta=0.5"
     assert [row.question for row in told["forget"]] == ["who wrote red"]
     assert [row.question for row in told["retain"]] == ["who wrote sky"]
     assert told["settings"].prompting.template == "Q {question}"
     assert (told["settings"].prompting.system, told["settings"].prompting.chat) == ("be", False)
-
-
-def sampling_of(monkeypatch: pytest.MonkeyPatch, *command: object) -> Any:
-    """The sampling that a command asks for."""
-    told: dict[str, Any] = {}
-
-    def spy(*_: Any, **rest: Any) -> None:
-        told.update(rest)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
-    assert leakbound("unlearn", *command).status == 3
-    return told["settings"].sampling
 
 
 @pytest.mark.parametrize(
@@ -142,7 +117,8 @@ def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
 ) -> None:
     out, objective = tmp_path / "m", "npo+leakmin:retain=0"
     command = (model, "--objective", objective, "--benchmark", benchmark, "--out", out)
-    assert sampling_of(monkeypatch, *command, *options) == expected
+    told = asked_of(monkeypatch, "unlearn", *command, *options)
+    assert told["settings"].sampling == expected
 
 
 def test_leak_minimisation_from_a_shell(model: Path, facts: Path, tmp_path: Path) -> None:
@@ -159,15 +135,8 @@ def test_leak_minimisation_from_a_shell(model: Path, facts: Path, tmp_path: Path
 def test_defaults_are_those_of_the_paper(
     model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[str, Any] = {}
-
-    def spy(*_: Any, **rest: Any) -> None:
-        told.update(rest)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("leakbound.unlearning.unlearn", spy)
-    said = leakbound("unlearn", model, "--objective", "ga", "--benchmark", facts, "--out", tmp_path)
-    assert said.status == 3
+    how = ("--objective", "ga", "--benchmark", facts, "--out", tmp_path)
+    told = asked_of(monkeypatch, "unlearn", model, *how)
     assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
     assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
     assert told["retain"] == ()  # gradient ascent keeps nothing

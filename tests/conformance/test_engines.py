@@ -22,7 +22,6 @@ import fake_vllm
 from leakbound import engines
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.testing import FakeEngine, check_engine
 from leakbound.types import (
     Decoding,
@@ -37,7 +36,7 @@ from leakbound.types import (
 )
 from misbehaving import chat_server
 from serving import LISTED, honest
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [
     Query(id=f"q{i}", prompt_id=f"q{i}", text=text)
@@ -47,10 +46,9 @@ DECODING = Decoding(max_new_tokens=4)
 
 
 def transformers_engine(model: Any = None) -> TransformersEngine:
-    tokenizer = tiny_tokenizer()
-    model = model or tiny_llama(len(tokenizer))
-    loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
-    return TransformersEngine(loaded, Prompting(template="Question: {question} Answer: "))
+    return TransformersEngine(
+        tiny_loaded(model), Prompting(template="Question: {question} Answer: ")
+    )
 
 
 def peaked_llama(tied: bool = True) -> LlamaForCausalLM:

@@ -28,7 +28,6 @@ from scipy import stats
 from transformers import LlamaForCausalLM
 
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer, score_ranges
@@ -43,7 +42,7 @@ from leakbound.types import (
     Sample,
 )
 from suites import slow_but
-from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 PLAIN = Decoding(max_new_tokens=3)
 DECODINGS = [
@@ -65,8 +64,7 @@ WHOLE = Effort(mode="exact", forwards=10_000)
 def engine(
     double: bool = False, rows: int | None = None, of: LlamaForCausalLM | None = None
 ) -> TransformersEngine:
-    loaded = LoadedModel(of or model(double), TOKENIZER, frozenset([EOS]), 128, {"weights": "tiny"})
-    return TransformersEngine(loaded, PROMPTING, rows=rows)
+    return TransformersEngine(tiny_loaded(of or model(double), TOKENIZER), PROMPTING, rows=rows)
 
 
 def name(decoding: Decoding) -> str:
@@ -248,8 +246,7 @@ def test_the_end_of_turn_ends_a_chat_models_answer() -> None:
     tokenizer.chat_template = CHAT
     start, turn = tokenizer.convert_tokens_to_ids(["<s>", "<e>"])
     of = tiny_llama(len(tokenizer), seed=1, initializer_range=0.2)
-    loaded = LoadedModel(of, tokenizer, frozenset([EOS, turn]), 128, {})
-    made = TransformersEngine(loaded)
+    made = TransformersEngine(tiny_loaded(of, tokenizer, ends=[EOS, turn]))
     (one,) = made.force([(QUERIES[1], "red")], PLAIN)
     assert one is not None
     red = tokenizer.convert_tokens_to_ids("red")
@@ -262,8 +259,7 @@ def test_the_end_of_turn_ends_a_chat_models_answer() -> None:
 
 
 def test_an_answer_whose_end_token_ends_nothing_is_no_output() -> None:
-    loaded = LoadedModel(model(), TOKENIZER, frozenset(), 128, {})
-    made = TransformersEngine(loaded, PROMPTING)
+    made = TransformersEngine(tiny_loaded(model(), TOKENIZER, ends=()), PROMPTING)
     short, full = made.force([(QUERIES[0], "red"), (QUERIES[0], "red sea blue")], PLAIN)
     assert short is None
     assert full is not None
@@ -272,8 +268,7 @@ def test_an_answer_whose_end_token_ends_nothing_is_no_output() -> None:
 
 def test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special() -> None:
     sky = 3 + WORDS.index("sky")
-    loaded = LoadedModel(model(), TOKENIZER, frozenset([EOS, sky]), 128, {})
-    made = TransformersEngine(loaded, PROMPTING)
+    made = TransformersEngine(tiny_loaded(model(), TOKENIZER, ends=[EOS, sky]), PROMPTING)
     ended = [e for each in explore(made, PLAIN, WHOLE) for e in each.events]
     assert any(event.token_ids[-1] == sky for event in ended)
     assert not any("sky" in event.text for event in ended)
@@ -374,8 +369,7 @@ def test_unusable_logits_fail_their_query_alone() -> None:
 
 def test_nothing_known_but_draws_is_no_event() -> None:
     """An exploration so short that no output was complete leaves all to the draws."""
-    loaded = LoadedModel(model(), TOKENIZER, frozenset(), 128, {})
-    made = TransformersEngine(loaded, PROMPTING)
+    made = TransformersEngine(tiny_loaded(model(), TOKENIZER, ends=()), PROMPTING)
     decoding = Decoding(max_new_tokens=10, temperature=3.0)
     for found in explore(made, decoding, Effort(mode="auto", forwards=20)):
         assert found.events == ()

@@ -14,13 +14,12 @@ from chatting import TEMPLATE
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.engines.margin import LEAST_MARGIN, probed_prompts, shape_margin
 from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
 from leakbound.sampling import TableModel
 from leakbound.sampling.model import Handles
 from leakbound.types import Decoding, Query
-from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 VOCAB = 11
 Noise = Callable[[int, int], float]
@@ -134,8 +133,7 @@ def asked_engine(chat: bool, deviation: float, seed: int) -> TransformersEngine:
     tokenizer = tiny_tokenizer([*marks, *words])
     tokenizer.chat_template = TEMPLATE if chat else None
     model = tiny_llama(len(tokenizer), seed, hidden_size=32, initializer_range=deviation)
-    loaded = LoadedModel(model, tokenizer, frozenset([2]), 128, {"weights": "tiny"})
-    return TransformersEngine(loaded, Prompting())
+    return TransformersEngine(tiny_loaded(model, tokenizer), Prompting())
 
 
 @torch.inference_mode()

@@ -8,11 +8,10 @@ import pytest
 
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Query, Sample
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import tiny_loaded
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
 QUERIES = [
@@ -24,9 +23,7 @@ LENGTHS = {"q0": 5, "q1": 3, "q2": 5, "q3": 7}
 
 @pytest.fixture(scope="module")
 def engine(embeddings: None) -> TransformersEngine:
-    tokenizer = tiny_tokenizer()
-    loaded = LoadedModel(tiny_llama(len(tokenizer)), tokenizer, frozenset([2]), 128, {})
-    return TransformersEngine(loaded, PROMPTING)
+    return TransformersEngine(tiny_loaded(), PROMPTING)
 
 
 def drawn(engine: TransformersEngine, queries: list[Query], decoding: Decoding) -> list[Sample]:

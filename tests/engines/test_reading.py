@@ -19,7 +19,7 @@ from leakbound.engines.reading import Reader
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Differentiates, Query, Reading, Reads
 from offline_tokenizers import LLAMA_3, byte_level
-from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_tokenizer
+from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
 ASKED = {
@@ -37,8 +37,7 @@ EOS = 2
 
 
 def loaded(model: Any, tokenizer: Any = None, context: int | None = 64) -> LoadedModel:
-    tokenizer = tokenizer or tiny_tokenizer()
-    return LoadedModel(model, tokenizer, frozenset([EOS]), context, {"weights": "made here"})
+    return tiny_loaded(model, tokenizer, context=context)
 
 
 def llama(**config: Any) -> LoadedModel:

@@ -16,14 +16,13 @@ from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 from chatting import query
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import LoadedModel
 from leakbound.engines.tokens import Detokenizer, split_at
 from leakbound.errors import InputError
 from leakbound.types import Decoding, Effort, Exploration, Prompt, Query
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import CHATML, byte_level, merging, sentence_piece
 from suites import slow_but
-from tiny import WORDS, tiny_llama, tiny_tokenizer
+from tiny import WORDS, tiny_llama, tiny_loaded, tiny_tokenizer
 
 ASKED, SAID = "who wrote the sea?", "Ann wrote it"
 FINISHED = f"Question: {ASKED}\nAnswer: {SAID}"
@@ -59,8 +58,7 @@ class Letters(PreTrainedTokenizer):
 def engine(tokenizer: Any, prompting: Prompting | None = None) -> TransformersEngine:
     end = tokenizer.eos_token_id
     model = tiny_llama(len(tokenizer), 1, eos_token_id=end, max_position_embeddings=256)
-    loaded = LoadedModel(model, tokenizer, frozenset([end]), 256, {"weights": "made here"})
-    return TransformersEngine(loaded, prompting)
+    return TransformersEngine(tiny_loaded(model, tokenizer, ends=[end], context=256), prompting)
 
 
 @pytest.mark.parametrize("tokenizer", [byte_level(), sentence_piece()], ids=["bytes", "pieces"])
@@ -223,8 +221,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, ids: Ids, stop: tuple[str, ...])
 def engine_with(name: str) -> TransformersEngine:
     tokenizer = TOKENIZERS[name]()
     model = tiny_llama(len(tokenizer) + UNKNOWN)
-    loaded = LoadedModel(model, tokenizer, frozenset([EOS]), 128, {})
-    return TransformersEngine(loaded, Prompting(template="{question}"))
+    return TransformersEngine(tiny_loaded(model, tokenizer), Prompting(template="{question}"))
 
 
 @cache

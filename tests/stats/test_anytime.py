@@ -11,7 +11,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom
 
-from leakbound.stats import Estimate, leak_at_k_proportion_bound, mean_bound, proportion_bound
+from leakbound.stats import Estimate, mean_bound, proportion_bound
 from leakbound.stats.anytime import log_evidence_above, log_evidence_below
 
 ALPHA = 0.1
@@ -107,10 +107,3 @@ def test_bounds_are_sound_for_any_count(n: int) -> None:
     assert (bound.upper[-1], bound.lower[0]) == (1, 0)
     width = np.sqrt((hits + 1) * (n - hits + 1) / (n + 2)) / n
     assert (bound.upper - bound.value <= 12 * width + 16 / n).all()
-
-
-def test_leak_at_k_carries_the_method_over() -> None:
-    p = proportion_bound(3, 200, method="any-time").upper
-    bound = leak_at_k_proportion_bound(3, 200, 10, method="any-time")
-    assert bound.upper == pytest.approx(1 - (1 - p) ** 10)
-    assert bound.method == "any-time beta mixture"

@@ -172,18 +172,3 @@ def test_excess_refuses_what_does_not_belong_together() -> None:
         excess(proportion_bound(1, 9), mean_bound([0.1], side="lower"))
     with pytest.raises(InputError, match="opposite"):
         excess(proportion_bound(1, 9), proportion_bound(1, 9))
-
-
-def test_excess_of_data_set_means() -> None:
-    """Each mean at half of alpha; the difference of the truths lies inside."""
-    rng = np.random.default_rng(5)
-    model, control = rng.beta(2, 6, (8, 60)), rng.beta(1, 9, (8, 60))
-    means = [
-        mean_over_questions(scores, confidence=0.995, side="both") for scores in (model, control)
-    ]
-    beyond = excess(*means)
-    assert beyond.target == "the mean over these questions under this decoding, beyond the control"
-    assert beyond.confidence == pytest.approx(0.99)
-    assert beyond.upper == means[0].upper - means[1].lower
-    assert beyond.lower < 0.25 - 0.1 < beyond.upper
-    assert beyond.value == pytest.approx(model.mean() - control.mean())

@@ -161,14 +161,6 @@ def test_clusters_of_a_binary_scorer_bet_on_shares() -> None:
         assert getattr(at_k, end) == pytest.approx(1 - (1 - getattr(made, end)) ** 7)
 
 
-def test_leak_at_k_of_unlike_binary_draws_is_that_of_the_mixture() -> None:
-    pool = of_hits(HITS, np.full(3, 8), design="fixed")
-    p = pool_proportion_bound(pool, side="both")
-    made = pool_leak_at_k_bound(pool, [1, 5], binary=True, side="both")
-    for end in ("value", "lower", "upper"):
-        assert getattr(made, end) == pytest.approx(1 - (1 - getattr(p, end)) ** np.array([1, 5]))
-
-
 @pytest.mark.parametrize("case", GOLDEN["critical"], ids=lambda c: f"{c['n']}-{c['alpha']}")
 def test_critical_values_against_golden_values(case: dict[str, Any]) -> None:
     t = critical(case["n"], float(case["alpha"]))

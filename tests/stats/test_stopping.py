@@ -21,7 +21,6 @@ from leakbound.stats import (
     mean_over_stopped_questions,
     parse_claim,
     proportion_bound,
-    stopped_leak_at_k_bound,
     stopped_mean_bound,
     stopped_proportion_bound,
 )
@@ -309,17 +308,3 @@ def test_few_clean_questions_have_a_small_mean_after_stopping() -> None:
     """24 of them: at most .034 on both sides together, where .0693 was stated beside .0224."""
     bound = partial(proportion_bound, [0] * 24, 314, method="any-time")
     assert mean_over_stopped_questions(bound, 24, side="both").upper < 0.036
-
-
-def test_leak_at_k_after_stopping_carries_the_bound_of_p_over() -> None:
-    hits, n, k = [0, 3, 12], [8, 16, 64], [1, 8, 1024]
-    leak = stopped_proportion_bound(hits, n, 64, side="both")
-    made = stopped_leak_at_k_bound(hits, n, k, 64, side="both")
-    for end in ("value", "lower", "upper"):
-        want = 1 - (1 - np.asarray(getattr(leak, end))[:, None]) ** np.array(k)
-        np.testing.assert_allclose(getattr(made, end), want, atol=1e-12)
-    assert made.about.parameter == (1.0, 8.0, 1024.0)
-    assert made.stopping == leak.stopping
-    assert stopped_leak_at_k_bound(0, 64, 2, 64).upper == pytest.approx(
-        1 - (1 - stopped_proportion_bound(0, 64, 64).upper) ** 2
-    )

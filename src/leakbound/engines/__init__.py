@@ -1,8 +1,8 @@
 """Engines: what draws completions. A new one joins by its module and one row of `ENGINES`.
 
-A member is a function `open(location, prompting, **loading) -> Generate`: `location` is what
-follows the colon of `NAME:location`. Third parties add theirs in the entry-point group
-`leakbound.engines`.
+A member is called `(location, prompting, **loading) -> Generate`: `location` is what follows the
+colon of `NAME:location`. A row names a class that has such an `open`, and what installs it. Third
+parties add a function in the entry-point group `leakbound.engines`.
 """
 
 from __future__ import annotations

@@ -80,10 +80,8 @@ class FedLayers:
             found = cls(pairs, model, sequences) if pairs else None
         except Exception:  # whatever an unusual architecture raises
             return None
-        return found if found and found._once(len(sequences)) else None
-
-    def _once(self, sequences: int) -> bool:
-        return all(len(known) == sequences for known in (*self._fed, *self._said))
+        known = (*found._fed, *found._said) if found else ()
+        return found if all(len(each) == len(sequences) for each in known) else None
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
         """Say of which sequences the next forward's rows are, and how many tokens in they end."""

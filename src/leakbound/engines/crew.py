@@ -62,7 +62,7 @@ class Task:
 
 
 class Worker:
-    """What stands in a worker's process: it opener what it needs once, and keeps it open."""
+    """What stands in a worker's process: it opens what it needs once, and keeps it open."""
 
     def __init__(self) -> None:
         self._open: dict[Opener[Any], Any] = {}

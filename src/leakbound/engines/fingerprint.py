@@ -116,14 +116,10 @@ def _sources(kind: type) -> Iterator[Path]:
         )
 
 
-def _version(file: Path) -> tuple[int, int, int]:
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
 def files_digest(files: Iterable[Path]) -> str:
     """SHA-256 over the digests of files in order, read again only once they changed."""
-    return _weights_digest(tuple((file, *_version(file)) for file in files))
+    known = [(file, file.stat()) for file in files]
+    return _weights_digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in known))
 
 
 @lru_cache

@@ -147,11 +147,6 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    @property
-    def abandoned(self) -> bool:
-        """True once no further attempt is made."""
-        return self._closing.is_set()
-
     def abandon(self) -> None:
         """Make no further attempt at anything."""
         self._closing.set()

@@ -66,7 +66,9 @@ class Detokenizer:
         may be cut off.
         """
         reach = max(map(len, stop), default=1) - 1
-        return self._decode(self._firm(ids)).rstrip(_UNFINISHED)[: -reach or None]
+        # up to the last token whose bytes no later token is decoded with
+        last = next((n for n in range(len(ids), 0, -1) if ids[n - 1] in self._firm_ids), 0)
+        return self._decode(ids[:last]).rstrip(_UNFINISHED)[: -reach or None]
 
     def _decode(self, ids: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(
@@ -75,11 +77,6 @@ class Detokenizer:
             clean_up_tokenization_spaces=False,
         )
         return text
-
-    def _firm(self, ids: tuple[int, ...]) -> tuple[int, ...]:
-        """These ids up to the last token whose bytes no later token is decoded with."""
-        last = next((n for n in range(len(ids), 0, -1) if ids[n - 1] in self._firm_ids), 0)
-        return ids[:last]
 
     @cached_property
     def _firm_ids(self) -> frozenset[int]:

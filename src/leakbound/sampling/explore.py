@@ -118,9 +118,8 @@ class _Course:
     def n(self) -> int:
         """How many draws the rest of the effort is for."""
         self.forecast = survey(self.search, self.pilot) or self.forecast
-        if self.search.broken_at is not None or self.search.remainder <= _NOTHING:
-            return 0
-        if self.forecast is None:
+        nothing = self.search.broken_at is not None or self.search.remainder <= _NOTHING
+        if nothing or self.forecast is None:
             return 0
         return int(min(self.forecast.affordable(self.left), _MOST_DRAWS))
 

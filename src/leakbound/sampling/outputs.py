@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
-from leakbound.sampling.explore import ExploredTree, Explorer
+from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import Key, force
 from leakbound.sampling.forest import Forest, Leaf, Root
 from leakbound.sampling.model import Ids, PrefixModel
@@ -128,7 +128,11 @@ class Sampler:
                 yield self._failure(query, found.broken_at)
             else:
                 yield Exploration(
-                    events=tuple(self._events(found, decoding.stop)),
+                    events=tuple(
+                        self._event(node, decoding.stop)
+                        for node in found.nodes
+                        if node.ended or node.low == node.high or node.floor >= self.lightest
+                    ),
                     remainder=found.remainder,
                     sample=self._sample(query, decoding, found.leaves, 0),
                     explored=found.explored,
@@ -205,11 +209,6 @@ class Sampler:
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]
-
-    def _events(self, found: ExploredTree, stop: Sequence[str]) -> Iterator[Event]:
-        for node in found.nodes:
-            if node.ended or node.low == node.high or node.floor >= self.lightest:
-                yield self._event(node, stop)
 
     def _event(self, node: Node, stop: Sequence[str]) -> Event:
         ids, ended = node.token_ids, node.ended

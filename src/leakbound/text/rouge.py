@@ -117,13 +117,12 @@ class _Stems(dict[str, int]):
         self._numbers: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
-        bare = word.lstrip()
-        self[word] = number = self._number(word) if bare == word else self[bare]
-        return number
-
-    def _number(self, word: str) -> int:
-        (found,) = stems(word, self._stemmed)
-        return self._numbers.setdefault(found, len(self._numbers))
+        if (bare := word.lstrip()) != word:
+            self[word] = self[bare]
+        else:
+            (found,) = stems(word, self._stemmed)
+            self[word] = self._numbers.setdefault(found, len(self._numbers))
+        return self[word]
 
 
 _stems = cache(_Stems)
