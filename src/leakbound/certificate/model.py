@@ -1,9 +1,10 @@
 """A run against its model: its fingerprint, its log-probabilities, and parts drawn again.
 
-Were the outputs drawn, or were they made up? A draw is a function of its key, the prefix and the model, so whoever has the model can make it
-again. Which parts are looked at is decided now, by chance of the verifier's own: whoever altered m
-of M parts beforehand is not found by f M of them with a probability of at most (1 − f)^m, since
-C(M − m, f M) / C(M, f M) is a product of m factors (M − f M − i) / (M − i) ≤ 1 − f.
+Were the outputs drawn, or were they made up? A draw is a function of its key, the prefix and the
+model, so whoever has the model can make it again. Which parts are looked at is decided now, by
+chance of the verifier's own: whoever altered m of M parts beforehand is not found by f M of them
+with a probability of at most (1 − f)^m, since C(M − m, f M) / C(M, f M) is a product of m factors
+(M − f M − i) / (M − i) ≤ 1 − f.
 """
 
 from __future__ import annotations

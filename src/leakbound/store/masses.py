@@ -216,14 +216,15 @@ class Masses:
         if not self._parts():
             return {}
         table, remainders = self.ranges.table(slug), self.remainders()
-        mass, low, high = (table[name].to_numpy() for name in ("mass", "low", "high"))
+        every = np.stack([table[name].to_numpy() for name in ("mass", "low", "high")], axis=1)
         own = place_of(table["query_id"], [*remainders])
         order = np.argsort(own, kind="stable")
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
         found = {}
         for i, (query_id, remainder) in enumerate(remainders.items()):
-            rows = order[cuts[i] : cuts[i + 1]]
-            found[query_id] = QueryMasses(mass[rows], low[rows], high[rows], remainder)
+            # columns of one array: sums of such have other last bits than those of plain arrays
+            mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
+            found[query_id] = QueryMasses(mass, low, high, remainder)
         return found
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
