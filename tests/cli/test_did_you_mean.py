@@ -40,6 +40,7 @@ def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path)
     words = [word for pair in asked.items() for word in pair]
     result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
     refused(result, f"Did you mean {meant!r}?")
+    assert "loading" not in result.err
     assert not (tmp_path / "run" / "run.json").exists()
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
-from leakbound.engines import engine_of, location_of
+from leakbound.engines import ENGINES, engine_of, location_of
 from leakbound.engines.addresses import server_of, short_name
 from leakbound.engines.crew import CrewEngine
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.metrics import Wanted
+from leakbound.registry import find
 from leakbound.store import ArmKey, QueryShares
 from leakbound.study import Loading, ModelSettings
 from leakbound.types import (
@@ -63,6 +64,7 @@ def model_arms(
     """
     if isinstance(model, str | Path):
         name = str(model)
+        find("engine", ENGINES, engine_of(name)[0])  # told before anything is said to load
         with during(progress, f"loading {short_name(name)}"):
             engine = _opened(name, benchmark, settings, crew)
     else:
