@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from canned_runs import HOSTILE_TEXTS, LONG, hostile_benchmark, hostile_runs
 from opened import details, question, shown
 from test_report_page import Page
 
+from canned_runs import HOSTILE_TEXTS, LONG, hostile_benchmark, hostile_runs
 from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS
 from leakbound.reporting import picture, write_report
 from leakbound.store import Run

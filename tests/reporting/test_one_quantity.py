@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from canned_runs import benchmark, make_run
 from opened import charts, details
 
+from canned_runs import benchmark, make_run
 from cli.commands import done
 from leakbound.plotting import figures
 from leakbound.store import Run
