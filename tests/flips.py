@@ -234,9 +234,12 @@ class Flipped:
 
     def _named_beside(self, said: Said, before: Said, file: str) -> bool:
         """True if the same figures stand there, and a word about the file beside them."""
-        words = "\n".join(line for line in said.words.splitlines() if file not in line)
-        same = words.strip() == before.words.strip() and said.page == before.page
-        return said.status == before.status and same
+
+        def others(text: str) -> str:
+            return "\n".join(line for line in text.splitlines() if file not in line).strip()
+
+        now, then = ((one.status, others(one.words), others(one.page)) for one in (said, before))
+        return now == then
 
     def _restore(self) -> None:
         now = tree(self.run)
