@@ -217,7 +217,7 @@ def names(folder: Path) -> list[Path]:
 
 KILLED = """
 import os, signal, sys
-from leakbound.evaluation import importing
+from leakbound.formats import importing
 setattr(importing, sys.argv[1], lambda *_: os.kill(os.getpid(), signal.SIGKILL))
 importing.import_run([sys.argv[2]], out=sys.argv[3])
 """
