@@ -106,8 +106,8 @@ def test_the_source_stands_below_what_it_does_and_is_no_place_to_search(site: Pa
     assert "<code>src/leakbound/evaluation/verbs.py</code>" in verbs
     found = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "Sample, score and bound what a model still says" in found
-    assert "_require_unsteered" in verbs
-    assert "_require_unsteered" not in found
+    assert "draw_study" in verbs
+    assert "draw_study" not in found
 
 
 @pytest.mark.browser
