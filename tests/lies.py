@@ -19,8 +19,7 @@ from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, LeakboundError
 from leakbound.evaluation import evaluate
-from misbehaving import Answer, Body, Rule, chat_server, fails
-from serving import LISTED, honest, packed, question
+from misbehaving import LISTED, Answer, Body, Rule, chat_server, fails, honest, packed, question
 
 LEAK, CLEAN = "it was Ann", "it was nobody"
 CHANCE = 0.4  # so that the greedy answer is clean

@@ -1,11 +1,14 @@
-"""Which cases of a test the quick suite runs."""
+"""What suites share: which cases the quick one runs, and whether counts fit a law."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import pytest
+from scipy import stats
+
+K = TypeVar("K", bound=Hashable)
 
 
 def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:
@@ -22,3 +25,22 @@ def slow_but(quick: Collection[object], cases: Iterable[object]) -> list[Any]:
         )
         for case in every
     ]
+
+
+def require_fit(
+    drawn: Mapping[K, int], law: Mapping[K, float], least: float = 5, level: float = 1e-3
+) -> None:
+    """Chi-square of counts against a law, the rare in cells of `least`; nothing else is drawn.
+
+    The law's masses need not add up to one.
+    """
+    assert set(drawn) <= set(law)
+    n = sum(drawn.values()) / sum(law.values())
+    observed, expected = [0], [0.0]
+    for each in sorted(law, key=lambda each: -law[each]):
+        observed[-1], expected[-1] = observed[-1] + drawn.get(each, 0), expected[-1] + n * law[each]
+        if expected[-1] >= least:
+            observed, expected = [*observed, 0], [*expected, 0.0]
+    observed[-2:], expected[-2:] = [sum(observed[-2:])], [sum(expected[-2:])]
+    if len(observed) > 1:
+        assert stats.chisquare(observed, expected, sum_check=False).pvalue > level

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
@@ -13,9 +13,20 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import BertConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from tokenizers.processors import TemplateProcessing
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    PreTrainedTokenizerFast,
+)
 
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
+from leakbound.engines.models import Conversations
+from leakbound.types import Message, Query, Request
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -121,3 +132,82 @@ def tiny_model_folder(path: Path, seed: int = 0, **config: Any) -> Path:
     tiny_llama(len(tokenizer), seed, **config).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+SMALL = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+HEADS = {"num_attention_heads": 2, "max_position_embeddings": 24, "initializer_range": 0.5}
+
+
+def pair_tokenizer(words: Sequence[str] = WORDS, **settings: Any) -> Any:
+    """One token a word, and a separator between the two texts of a pair."""
+    tokenizer = tiny_tokenizer(words, **settings)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B:1 </s>:1", special_tokens=[("</s>", 2)]
+    )
+    return tokenizer
+
+
+def sequence_classifier(
+    path: Path, labels: Sequence[str] = ("safe", "harmful"), seed: int = 0, **config: Any
+) -> Path:
+    """A folder with a random BERT that has a head for these labels."""
+    tokenizer = pair_tokenizer()
+    named = {"id2label": dict(enumerate(labels)), "label2id": {l: i for i, l in enumerate(labels)}}
+    made = {**SMALL, **HEADS, **named, **config}
+    settings = BertConfig(vocab_size=len(tokenizer), pad_token_id=0, **made)
+    return _saved(path, seed, BertForSequenceClassification, settings, tokenizer)
+
+
+def causal_sequence_classifier(path: Path, seed: int = 0) -> Path:
+    """A folder with a random Llama that has such a head, and knows of no padding."""
+    tokenizer = pair_tokenizer(pad_token=None)
+    settings = LlamaConfig(
+        vocab_size=len(tokenizer), **SMALL, **HEADS, num_labels=3, eos_token_id=2
+    )
+    return _saved(path, seed, LlamaForSequenceClassification, settings, tokenizer)
+
+
+def yes_no_model(path: Path, seed: int = 0, words: Sequence[str] = ("yes", "Yes", "NO")) -> Path:
+    """A folder with a random causal model whose tokenizer has these words beside the default."""
+    tokenizer = tiny_tokenizer([*WORDS, *words])
+    tiny_llama(len(tokenizer), seed, initializer_range=0.5).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def _saved(path: Path, seed: int, kind: Any, settings: Any, tokenizer: Any) -> Path:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        kind(settings).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+TEMPLATE = (
+    "{% for m in messages %}{{ '<s> ' + m['role'] + ' ' + m['content'] + ' <e> ' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<s> assistant' }}{% endif %}"
+)
+
+
+def chat_tokenizer() -> Any:
+    """The default words and a template that tells the turns apart."""
+    tokenizer = tiny_tokenizer([*WORDS, "<s>", "<e>", "system", "user", "assistant"])
+    tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def chat_engine(**config: Any) -> TransformersEngine:
+    """An engine that holds conversations, with a context of 128 tokens."""
+    tokenizer = chat_tokenizer()
+    model = tiny_llama(len(tokenizer), initializer_range=0.2, **config)
+    return TransformersEngine(tiny_loaded(model, tokenizer), Conversations())
+
+
+def request(name: str, text: str) -> Request:
+    """One user turn."""
+    return Request(id=name, messages=(Message(role="user", text=text),))
+
+
+def query(text: str, prefix: str = "", examples: tuple[tuple[str, str], ...] = ()) -> Query:
+    """What is asked, after examples and with the opening of an answer."""
+    return Query(id=text, prompt_id=text, text=text, prefix=prefix, examples=examples)

@@ -13,13 +13,11 @@ import torch
 from commands import done, leakbound, refused
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from chatting import chat_tokenizer
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.store.tables import read_table
-from tiny import tiny_llama
-from tiny_classifiers import sequence_classifier, yes_no_model
+from tiny import chat_tokenizer, sequence_classifier, tiny_llama, yes_no_model
 
 N = 1024
 GOALS = ("who wrote red", "who wrote blue", "green sky who wrote sea")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from chatting import chat_engine, request
 from leakbound.engines import models as chats
 from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import TransformersChat
 from leakbound.errors import InputError
 from leakbound.types import Chat, Decoding
 from misbehaving import Answer, Body, chat_server, fails, says
+from tiny import chat_engine, request
 
 DECODING = Decoding(max_new_tokens=6)
 

@@ -34,8 +34,7 @@ from leakbound.types import (
     Query,
     Sample,
 )
-from misbehaving import chat_server
-from serving import LISTED, honest
+from misbehaving import LISTED, chat_server, honest
 from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 QUERIES = [

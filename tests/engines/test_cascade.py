@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from counting import host_transfers, key_bytes
-from test_prefix_cache import BRANCHING, GROUPED, SIZES, SMALL_HEADS, VOCAB, build, grow
+from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, SIZES, VOCAB, build
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from leakbound.engines import prefix_cache
 from leakbound.engines.branching import prefix_model
@@ -24,43 +28,10 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
+from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 from tiny import tiny_model_folder
-
-ALWAYS = Cascade(tokens=1, rows=1)
-OTHERWISE = {  # attention that cannot be computed in parts here: whole paths are gathered
-    "deepseek-v3": BRANCHING["deepseek-v3"],
-    "falcon": tf.FalconConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        bos_token_id=0,
-        eos_token_id=0,
-    ),
-}
-QUICK = {"llama", "gemma2", "gpt-oss"}  # grouped heads; windows and caps; sinks
-JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHERWISE} | {
-    "gpt-oss": tf.GptOssConfig(  # sinks, and windows
-        **SMALL_HEADS,
-        sliding_window=4,
-        num_local_experts=4,
-        num_experts_per_tok=2,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    ),
-    "cohere2": tf.Cohere2Config(**GROUPED, sliding_window=3, bos_token_id=0, eos_token_id=0),
-    "opt": tf.OPTConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        word_embed_proj_dim=32,
-        ffn_dim=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=96,
-    ),
-}
 
 
 def full_attention(
@@ -104,29 +75,6 @@ def test_parts_join_to_one_softmax(
     assert (join(parts) - want).abs().max() < 1e-13
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in JOINED],
-)
-def test_joined_attention_gives_the_logits_of_plain_forwards(name: str) -> None:
-    """Prompts of 1 to 10 tokens side by side, past every window."""
-    model = build(JOINED[name])
-    seam, note = prefix_model(model, frozenset([5]))
-    assert isinstance(seam, CachedModel)
-    assert seam.cascade == Cascade()
-    assert note is None
-    joined = CachedModel(model, frozenset([5]), ALWAYS)
-    before = model.config._attn_implementation
-    cached, plain = grow(joined, rows=50), grow(RecomputedModel(model, frozenset([5])), rows=9)
-    assert joined.held == 0
-    assert model.config._attn_implementation == before
-    for a, b in zip(cached, plain, strict=True):
-        assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
-        assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
-        for x, y in zip(a.leaves, b.leaves, strict=True):
-            assert abs(x.logprob - y.logprob) < 2e-5
-
-
 @pytest.mark.parametrize("name", OTHERWISE)
 def test_attention_of_another_kind_reads_whole_paths_and_is_right(name: str) -> None:
     model = build(OTHERWISE[name])
@@ -151,25 +99,6 @@ def test_the_attention_function_serves_no_one_else() -> None:
         cascade_attention(None, *torch.zeros(3, 1, 1, 1, 1), None)
 
 
-def test_rows_of_mixed_prompts_and_depths_get_the_logits_of_plain_forwards() -> None:
-    """Rows of several prompts in any order, some a step ahead of others."""
-    rng = np.random.default_rng(3)
-    model = build(BRANCHING["qwen2-mixed-windows"])
-    seam, plain = CachedModel(model, frozenset(), ALWAYS), RecomputedModel(model, frozenset())
-    pairs = [
-        (seam.prefill(ids)[0], plain.prefill(ids)[0])
-        for ids in ([1, 2, 3, 4, 5], [1, 2, 3], [9], [1, 2, 3, 4, 5, 6, 7, 8])
-    ]
-    for _ in range(8):
-        some = rng.integers(0, len(pairs), 9)
-        mine, others = np.array(pairs)[some].T
-        tokens, over = rng.integers(0, VOCAB, 9), np.zeros(9, dtype=bool)
-        handles, logits = seam.extend(mine, tokens, over)
-        theirs, want = plain.extend(others, tokens, over)
-        assert (logits - want).abs().max() < 1e-5
-        pairs += zip(handles.tolist(), theirs.tolist(), strict=True)
-
-
 def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
     model = build(BRANCHING["llama"])
     with torch.no_grad():
@@ -182,6 +111,86 @@ def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
     root, _ = alone.prefill([1, 2, 3, 4])
     _, want = alone.extend(np.array([root, root]), tokens[[1, 3]], over[:2])
     assert (logits[[1, 3]] - want).abs().max() < 1e-6
+
+
+# Their results, or the shapes of these, hang on values: a GPU's host waits for them.
+_WAITING = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "equal"}
+_DOWN = {"cpu", "tolist", "item", "__bool__", "__int__", "__float__", "__index__"}
+_UP = {"as_tensor", "from_numpy", "tensor"}
+
+
+def _name(func: Any) -> str:
+    return str(getattr(func, "__name__", func)).partition(".")[0]
+
+
+class Waits(TorchDispatchMode):
+    """Counts what would make a host wait for its GPU, by name; a mask as an index does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = _name(func)
+        by_mask = name in {"index", "index_put", "index_put_"} and any(
+            each is not None and each.dtype == torch.bool for each in args[1]
+        )
+        if name in _WAITING or by_mask:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+class Transfers(TorchFunctionMode):
+    """Counts calls that take tensors off a device, or bring arrays there, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = Counter[str]()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = _name(func)
+        to_cpu = name == "to" and torch.device("cpu") in map(_device_of, args[1:])
+        if name in _DOWN | _UP or to_cpu:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _device_of(value: Any) -> torch.device | None:
+    """The device that an argument names; None where it names none."""
+    if isinstance(value, torch.device):
+        return value
+    return torch.device(value) if value in {"cpu", "cuda"} else None
+
+
+@contextmanager
+def host_transfers() -> Iterator[Counter[str]]:
+    """All of both kinds, counted on whatever device: what a GPU would be waited for."""
+    found = Counter[str]()
+    with Transfers() as transfers, Waits() as waits:
+        yield found
+    found.update(transfers.found)
+    found.update(waits.found)
+
+
+class _Gathers(TorchDispatchMode):
+    def __init__(self, seam: CachedModel) -> None:
+        super().__init__()
+        self.bytes, self._pools = 0, seam._cache._pools
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if _name(func) == "index_select" and any(
+            args[0].data_ptr() == pool.data_ptr() for pool in self._pools
+        ):
+            self.bytes += result.numel() * result.element_size()
+        return result
+
+
+@contextmanager
+def key_bytes(seam: CachedModel) -> Iterator[_Gathers]:
+    """Bytes of keys and values that are read from where they are stored."""
+    with _Gathers(seam) as gathers:
+        yield gathers
 
 
 def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list[int]:

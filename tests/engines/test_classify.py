@@ -17,8 +17,7 @@ from transformers import (
 
 from leakbound.engines.classify import SequenceClassifier, YesNoClassifier, open_classifier
 from leakbound.errors import InputError, ModelError
-from tiny import tiny_model_folder
-from tiny_classifiers import causal_sequence_classifier, sequence_classifier, yes_no_model
+from tiny import causal_sequence_classifier, sequence_classifier, tiny_model_folder, yes_no_model
 
 TEXTS = ("red", "who wrote red blue green sky", "Ann Bob", "sea", "blue blue green who Ann")
 PAIRS = [(TEXTS[i], TEXTS[-1 - i] if i % 2 else "sky") for i in range(5)]
@@ -98,33 +97,10 @@ def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: 
     single = sequence_classifier(tmp_path / "s", ("reward",))
     with pytest.raises(ModelError, match="two labels"):
         open_classifier(str(single))
-    with pytest.raises(ModelError, match="no model folder"):
-        open_classifier(str(tmp_path / "nothing"))
     gguf = tmp_path / "x.gguf"
     gguf.touch()
     with pytest.raises(ModelError, match="safetensors"):
         open_classifier(str(gguf))
-    with pytest.raises(InputError, match="`dtype` must be one of"):
-        open_classifier(str(causal), dtype="int4")
-
-
-def test_a_missing_tensor_is_refused(tmp_path: Path) -> None:
-    folder = sequence_classifier(tmp_path / "c")
-    weights = load_file(folder / "model.safetensors")
-    del weights["classifier.weight"]
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    classifier = open_classifier(str(folder))
-    with pytest.raises(ModelError, match=r"lacks tensors \(1\): classifier.weight"):
-        classifier.classify(SINGLE)
-
-
-def test_pickled_weights_are_refused(tmp_path: Path) -> None:
-    folder = sequence_classifier(tmp_path / "c")
-    weights = load_file(folder / "model.safetensors")
-    torch.save(weights, folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="Only safetensors"):
-        open_classifier(str(folder))
 
 
 def test_code_of_its_own_is_never_run(tmp_path: Path) -> None:

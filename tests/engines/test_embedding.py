@@ -91,6 +91,12 @@ def test_sentence_models(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.dtype == np.float32
     with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
         SentenceEmbedder.open("none")
+    models = OpenModels(device="auto")
+    a, b = (models.embed(name) for name in ("mini-a", "mini-b"))
+    assert a is models.embed("mini-a") is not b
+    assert a.model.settings["device"] is None  # type: ignore[attr-defined]
+    told = OpenModels(device="cpu").embed("mini-a")
+    assert told.model.settings["device"] == "cpu"  # type: ignore[attr-defined]
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

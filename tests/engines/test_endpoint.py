@@ -1,7 +1,8 @@
-"""A chat endpoint: what is sent, what is kept, and servers that misbehave."""
+"""A chat endpoint: who may be asked, what is sent and kept, and servers that misbehave."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import stat
@@ -10,19 +11,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from email.utils import format_datetime
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
 
-from chatting import request
+from hostile.servers import BODIES, SERVERS, TAKEN, Script, head, outcome, sends
 from leakbound.engines import server
+from leakbound.engines.addresses import UnnamedServerError, key_for, server_of, servers_of
 from leakbound.engines.endpoint import EndpointChat, ReplyCache, default_folder
-from leakbound.engines.models import open_chat
-from leakbound.engines.server import NoReplyError, Patience, Server
+from leakbound.engines.models import CHATS, OpenModels, open_chat
+from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
+from leakbound.scorers import connect, make_scorer
+from leakbound.study import Rewritings
 from leakbound.types import Decoding, Message, Request
-from misbehaving import Answer, Body, Rule, chat_server, fails, says
+from misbehaving import Answer, Body, Rule, chat_server, fails, raw_server, says
+from tiny import request
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
 QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5, concurrency=3)
@@ -78,13 +82,9 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "seed" not in structured
     assert served.headers[0]["authorization"] == "Bearer secret-key"
     assert served.headers[0]["accept-encoding"] == "identity"
-
-
-def test_without_a_key_none_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with chat_server(echo) as served:
-        opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
-    assert "authorization" not in served.headers[0]
+    with chat_server(echo) as other:  # that the user names too
+        opened(other.url, tmp_path).chat([asks("who")], GREEDY, 0)
+    assert "authorization" not in other.headers[0]
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,11 @@ class Calendar(datetime):
         ((fails(500), fails(500)), [1, 2]),
         ((fails(429, Retry_After="7.5"), fails(500)), [7.5, 2]),
         ((fails(429, Retry_After=SOON),), [900]),
-        ((fails(429, Retry_After="-5"),), [0]),
+        ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [0, 0]),
+        ((fails(429, Retry_After="nan"), fails(429, Retry_After="soon")), [1, 2]),
+        ((fails(429, Retry_After="Fri, 31 Dec 9999 23:59:59 -2359"),), [1]),
     ],
-    ids=["doubling", "told", "dated", "past"],
+    ids=["doubling", "told", "dated", "past", "no wait", "too late"],
 )
 def test_waits_double_unless_the_server_says_how_long(
     tmp_path: Path,
@@ -277,19 +279,6 @@ def test_prose_where_a_schema_was_asked_for_is_handed_on_and_not_kept(tmp_path: 
     assert len(served.asked) == 2
 
 
-def test_no_more_is_under_way_than_was_said(tmp_path: Path) -> None:
-    at_once = Barrier(QUICK.concurrency, timeout=60)
-
-    def rule(*_: object) -> Answer:
-        at_once.wait()
-        return says("x", delay=0.2)
-
-    with chat_server(rule) as served:
-        chat = opened(served.url, tmp_path)
-        chat.chat([asks(str(i)) for i in range(12)], GREEDY, 0)
-    assert served.most_under_way == QUICK.concurrency
-
-
 def test_a_stopped_job_goes_on_where_it_was(tmp_path: Path) -> None:
     """The server dies after ten replies; what came is kept and not asked again."""
     alive, answered = [True], set[str]()
@@ -314,32 +303,17 @@ def test_a_stopped_job_goes_on_where_it_was(tmp_path: Path) -> None:
     assert answered == {f"q{i}" for i in range(20)} - answered_before
 
 
-def test_a_server_that_was_abandoned_is_asked_no_more() -> None:
-    with chat_server(echo) as served, Server(served.url, "", QUICK) as asked:
-        asked.abandon()
-        with pytest.raises(NoReplyError):
-            asked.post("chat/completions", {"messages": []}, lambda found: found)
-    assert not served.asked
+def test_what_is_refused_has_no_reply_once_another_was_taken(tmp_path: Path) -> None:
+    """Before or after it, however many; a server that takes nothing is no model that declines."""
 
-
-def test_requests_that_are_refused_one_by_one_do_not_end_the_job(tmp_path: Path) -> None:
     def rule(body: Body, before: int) -> Answer:
-        return fails(400, "too long") if "long" in served.texts[-1] else echo(body, before)
+        long = "long" in body["messages"][-1]["content"]
+        return fails(400, "too long") if long else echo(body, before)
 
-    requests = [asks("short"), *[asks(f"long {i}") for i in range(30)]]
+    requests = [asks("long"), asks("short"), *[asks(f"long {i}") for i in range(30)]]
     with chat_server(rule) as served:
         chat = opened(served.url, tmp_path, concurrency=1)
-        assert chat.chat(requests, GREEDY, 0) == ["to short", *[None] * 30]
-    assert len(served.asked) == 31
-
-
-def test_one_that_is_refused_before_another_is_taken_has_no_reply(tmp_path: Path) -> None:
-    def rule(body: Body, before: int) -> Answer:
-        return fails(400) if body["messages"][-1]["content"] == "long" else echo(body, before)
-
-    with chat_server(rule) as served:
-        chat = opened(served.url, tmp_path, concurrency=1)
-        assert chat.chat([asks("long"), asks("short")], GREEDY, 0) == [None, "to short"]
+        assert chat.chat(requests, GREEDY, 0) == [None, "to short", *[None] * 30]
     with chat_server(rule) as served, pytest.raises(IncompleteError, match="400"):
         opened(served.url, tmp_path).chat([asks("long")], GREEDY, 0)
 
@@ -350,6 +324,7 @@ def test_one_that_is_refused_before_another_is_taken_has_no_reply(tmp_path: Path
         (fails(401, "bad key secret-key"), r"401.*bad key ….*OPENAI_API_KEY"),
         (fails(403), "403"),
         (fails(404), r"404.*/v1"),
+        *((fails(status), str(status)) for status in (402, 405, 410, 418)),
         (fails(307, Location="http://127.0.0.1:1/v1"), "redirects"),
     ],
 )
@@ -420,3 +395,129 @@ def test_the_folder_of_replies_can_be_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert default_folder() == Path("/cache/leakbound/replies")
     monkeypatch.setenv("LEAKBOUND_REPLIES", "/mine")
     assert default_folder() == Path("/mine")
+
+
+ONCE = {"attempts": 1, "concurrency": 1}
+BOMB = gzip.compress(b"[" + b" " * 50_000_000)
+CONTENTS = (7, {"text": "x"}, [], True)  # null alone says that the model declined
+
+
+def body(value: object) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": value}}]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (sends(head(), *[b" " * 65536] * 40), "more than 1 MiB"),
+        (
+            sends(head("content-encoding: gzip", f"content-length: {len(BOMB)}"), BOMB),
+            "compressed by 'gzip'",
+        ),
+        *((script, "another kind") for script in BODIES.values()),
+        *((sends(head(f"content-length: {len(body(c))}"), body(c)), "kind") for c in CONTENTS),
+    ],
+    ids=["endless", "a bomb", *BODIES, *map(str, CONTENTS)],
+)
+def test_what_is_no_answer_is_no_verdict(
+    script: Script, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_LARGEST", 1 << 20)
+    with raw_server(script) as url, pytest.raises(IncompleteError, match=why):
+        opened(url, tmp_path, **ONCE).chat([asks("who")], GREEDY, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SERVERS)
+def test_no_hostile_server_is_believed(name: str, tmp_path: Path) -> None:
+    kind, why = outcome(name, tmp_path)
+    assert kind == ("same" if name in TAKEN else "refused"), why
+
+
+def test_this_machine_is_asked_without_a_proxy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with chat_server(echo) as served:
+        for url in (served.url, served.url.replace("127.0.0.1", "localhost")):
+            assert opened(url, tmp_path).chat([asks("who")], GREEDY, 0) == ["to who"]
+    assert len(served.asked) == 2
+
+
+HERE = "http://127.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("scorers", "models", "servers"),
+    [
+        (["keyword", "entailment"], [], []),
+        ([f"judge:openai:{HERE}/#m"], [], [HERE]),
+        ([f"judge:model=openai:{HERE}#m,rubric=wmdp>=0.5"], [], [HERE]),
+        (["judge:some/folder"], ["some/model"], []),
+        ([], ["openai:https://there/v1#m"], ["https://there/v1"]),
+    ],
+)
+def test_servers_are_found_in_what_the_user_wrote(
+    scorers: list[str], models: list[str], servers: list[str]
+) -> None:
+    assert servers_of(scorers, models) == frozenset(servers)
+
+
+@pytest.mark.parametrize("cut", ["", ">=0.5"])
+def test_no_server_is_opened_that_was_not_named(cut: str) -> None:
+    judge = make_scorer(f"judge:openai:{HERE}#m{cut}")
+    for servers in (frozenset[str](), frozenset({"http://127.0.0.1:8001/v1"})):
+        with pytest.raises(UnnamedServerError, match=r"nothing was sent to `http://127.0.0.1:8000"):
+            connect(judge, OpenModels(servers=servers))
+    connect(judge, OpenModels(servers=frozenset({HERE})))
+
+
+def test_rewritings_come_from_named_servers_alone() -> None:
+    inputs = Rewritings(f"model:openai:{HERE}#m")
+    assert inputs.models == (f"openai:{HERE}#m",)
+    with pytest.raises(UnnamedServerError):
+        inputs.open().chat.chat([asks("who")], GREEDY, 0)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("url", "home", "sent"),
+    [
+        ("https://api.openai.com/v1", "", True),
+        ("https://API.openai.com:443/v1", "", True),
+        ("http://api.openai.com/v1", "", False),
+        ("https://api.openai.com:8443/v1", "", False),
+        ("http://api.openai.com:443/v1", "", False),
+        ("https://api.openai.com.evil.example/v1", "", False),
+        ("http://127.0.0.1:8000/v1", "", False),
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1", True),
+        ("http://127.0.0.1:8001/v1", "http://127.0.0.1:8000/v1", False),
+        ("https://api.openai.com/v1", "http://127.0.0.1:8000/v1", False),
+    ],
+)
+def test_the_key_goes_to_its_own_server_alone(
+    monkeypatch: pytest.MonkeyPatch, url: str, home: str, sent: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " secret-key\n")
+    monkeypatch.setenv("OPENAI_BASE_URL", home)
+    assert key_for(url) == ("secret-key" if sent else "")
+
+
+@pytest.mark.parametrize("key", ["secret\nkey", "secret key", "secret\x00key", "sécret"])
+def test_a_key_that_is_none_is_refused_and_never_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    with chat_server(echo) as served:
+        monkeypatch.setattr("os.environ", {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": served.url})
+        with pytest.raises(InputError, match="OPENAI_API_KEY holds") as told:
+            opened(served.url, tmp_path).chat([asks("who")], GREEDY, 0)
+    assert "cret" not in f"{told.value!r} {told.value.__cause__!r} {told.value.__context__!r}"
+    assert served.asked == []
+
+
+def test_every_chat_engine_that_runs_elsewhere_is_asked_only_where_the_user_names_it() -> None:
+    """A new one that is not counted among them would send what a file alone names."""
+    elsewhere = {name for name in CHATS if server_of(f"{name}:http://here/v1#m") is not None}
+    assert set(CHATS) - elsewhere == {"transformers"}

@@ -1,9 +1,9 @@
-"""The transformers engine on a tiny model: laws, texts, refusals."""
+"""The transformers engine on a tiny model: laws, texts, limits, refusals, what it tells at work."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from scipy import stats
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError
+from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
 from suites import slow_but
 from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
@@ -52,25 +53,6 @@ def text(one: object) -> list[str]:
 
 
 @BOTH_KINDS
-def test_completions_add_up_and_carry_their_log_probabilities() -> None:
-    made = engine()
-    decoding = Decoding(max_new_tokens=5)
-    for sample in samples(made, decoding).values():
-        assert sample.n == 200
-        prompt = PROMPTING.encode(made.loaded.tokenizer, sample.query.text)
-        for c in sample.completions:
-            assert c.token_ids is not None
-            with torch.inference_mode():
-                logits = made.loaded.model(torch.tensor([[*prompt, *c.token_ids]])).logits[0]
-            table = logits.double().log_softmax(-1)
-            want = sum(float(table[len(prompt) - 1 + i, t]) for i, t in enumerate(c.token_ids))
-            assert c.logprob == pytest.approx(want, abs=1e-4)
-            assert c.model_logprob == pytest.approx(c.logprob, abs=1e-12)
-            assert (c.finish_reason == "stop") == (c.token_ids[-1] == 2)
-            assert "</s>" not in c.text
-
-
-@BOTH_KINDS
 def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
     """Two-sample KS against transformers' own ancestral sampling on the same model."""
     made = engine(3)
@@ -105,21 +87,6 @@ def test_lengths_and_log_probabilities_have_the_law_of_generate() -> None:
         assert stats.ks_2samp(a, b).pvalue > 1e-3
 
 
-def test_stop_strings_end_texts_before_them() -> None:
-    made = engine()
-    plain = samples(made, Decoding(max_new_tokens=6))
-    words = [w for s in plain.values() for c in s.completions for w in c.text.split()]
-    stop = max(set(words), key=words.count)
-    stopped = samples(made, Decoding(max_new_tokens=6, stop=(stop,)))
-    reasons = set()
-    for sample in stopped.values():
-        assert sample.n == 200
-        for c in sample.completions:
-            reasons.add(c.finish_reason)
-            assert stop not in c.text
-    assert "stop_string" in reasons
-
-
 def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -> None:
     made = engine()
     greedy = samples(made, Decoding(temperature=0, max_new_tokens=6), 1)
@@ -134,30 +101,13 @@ def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -
     assert len(above) == 1
     for q, sample in got.items():
         assert sample.decoding == decoding
+        assert all(c.logprob is not None and c.logprob_floor is None for c in sample.completions)
         if q in above:
             assert [c.text for c in sample.completions] == [greedy[q].completions[0].text]
             assert sample.n == 200
         else:
             counts = {c.token_ids: c.count for c in plain[q].completions}
             assert {c.token_ids: c.count for c in sample.completions} == counts
-
-
-def test_a_query_longer_than_the_context_is_refused_by_name() -> None:
-    made = engine()
-    with pytest.raises(InputError, match=r"'q2' has 7 prompt tokens.*context of 128"):
-        made.check(QUERIES, Decoding(max_new_tokens=122))
-    made.check(QUERIES, Decoding(max_new_tokens=121))
-
-
-def test_nan_logits_fail_their_query_with_prefix_and_reason() -> None:
-    made = engine(tie_word_embeddings=False)  # tied, every query would meet the NaN in the head
-    with torch.no_grad():
-        made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
-    results = list(made.generate(QUERIES, Decoding(max_new_tokens=1), Draws(sizes=(5,))))
-    failed = [r for r in results if isinstance(r, Failure)]
-    assert [f.query.id for f in failed] == ["q2"]
-    assert "NaN" in failed[0].reason
-    assert len(results) == 3
 
 
 @pytest.mark.parametrize(
@@ -214,3 +164,107 @@ def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> No
     assert fingerprint["dtype"] == "float32"
     with pytest.raises(InputError, match="empty"):
         open_engine("", PROMPTING)
+
+
+LENGTHS = {"q0": 5, "q1": 3, "q2": 7}
+
+
+@pytest.mark.parametrize("new", [200, 4])
+def test_a_completion_has_the_room_that_its_prompt_leaves(new: int) -> None:
+    made = engine()
+    found = samples(made, Decoding(max_tokens=9, max_new_tokens=new), 60)
+    assert sorted(found) == list(LENGTHS)
+    for name, sample in found.items():
+        room = min(new, 9 - LENGTHS[name])
+        alone = samples(made, Decoding(max_new_tokens=room), 60)[name]
+        assert {c.token_ids: c.count for c in sample.completions} == {
+            c.token_ids: c.count for c in alone.completions
+        }
+        assert max(len(c.token_ids or ()) for c in sample.completions) == room
+
+
+@pytest.mark.parametrize(
+    ("limit", "fits", "said"),
+    [
+        ("max_new_tokens", (121, 122), "'q2' has 7 prompt tokens.*context of 128"),
+        ("max_tokens", (8, 7), "'q2' has 7 prompt tokens, which leaves none of the 7"),
+        ("max_tokens", (128, 129), "'q0' has 5 prompt tokens; with max_new_tokens 124 that"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(limit: str, fits: tuple[int, int], said: str) -> None:
+    """The first does, the second does not."""
+    made, (good, bad) = engine(), fits
+    made.check(QUERIES, Decoding(**{limit: good}))
+    with pytest.raises(InputError, match=said):
+        made.check(QUERIES, Decoding(**{limit: bad}))
+
+
+def test_a_limit_on_both_together_leaves_no_known_mass() -> None:
+    made = engine()
+    assert require_explores(made, "target", Decoding()) is made
+    with pytest.raises(InputError, match="'target' cannot be explored: max_tokens 9 bounds"):
+        require_explores(made, "target", Decoding(max_tokens=9))
+
+
+N = 50
+DRAWS = Draws(sizes=(30, 20))
+
+
+def heard(
+    made: TransformersEngine, work: Callable[[], object]
+) -> tuple[list[int], list[int], list[int]]:
+    """The draws and the tokens told at a time, and the forwards counted when all was done."""
+    draws, tokens = list[int](), list[int]()
+
+    def tell(finished: int, forwarded: int, each: float | None = None) -> None:
+        draws.append(finished)
+        tokens.append(forwarded)
+
+    made.tell = tell
+    work()
+    return draws, tokens, [made.usage.forwards]
+
+
+@pytest.mark.parametrize("rows", [1, 16, None])
+def test_every_draw_and_token_is_told_once_and_early(rows: int | None) -> None:
+    made = engine(rows=rows)
+    decoding = Decoding(max_new_tokens=6)
+    draws, tokens, [forwards] = heard(made, lambda: list(made.generate(QUERIES, decoding, DRAWS)))
+    assert sum(draws) == N * len(QUERIES)
+    assert sum(tokens) == forwards > 0
+    assert len(tokens) >= 5  # after each step
+    assert max(draws) < sum(draws)
+
+
+def test_the_greedy_pass_of_adaptive_temperature_finishes_no_draws() -> None:
+    made = engine()
+    decoding = Decoding(max_new_tokens=6, adaptive_temperature=0.999, adaptive_mode="two_pass")
+    draws, tokens, [forwards] = heard(made, lambda: list(made.generate(QUERIES, decoding, DRAWS)))
+    assert sum(draws) == N * len(QUERIES)
+    assert sum(tokens) == forwards
+
+
+def test_how_many_tokens_a_draw_takes_is_told_long_before_it_ends() -> None:
+    made, told = engine(rows=16), list[tuple[int, float]]()
+
+    def tell(finished: int, forwarded: int, each: float | None = None) -> None:
+        assert each is not None
+        told.append((forwarded, each))
+
+    made.tell = tell
+    list(made.generate(QUERIES, Decoding(max_new_tokens=24), DRAWS))
+    most = made.usage.forwards
+    known = [(sum(tokens for tokens, _ in told[: i + 1]), each) for i, (_, each) in enumerate(told)]
+    assert known[-1][1] * N * len(QUERIES) == pytest.approx(most)
+    early = [each for tokens, each in known if each < float("inf") and tokens < most / 4]
+    assert early
+    assert all(most / 3 < each * N * len(QUERIES) < 3 * most for each in early)
+
+
+def test_an_exploration_tells_its_forwards() -> None:
+    made, effort = engine(), Effort(mode="hybrid", forwards=40)
+    _, tokens, [forwards] = heard(
+        made, lambda: list(made.explore(QUERIES, Decoding(max_new_tokens=4), effort, unsettled))
+    )
+    assert sum(tokens) == forwards > 40
+    assert max(tokens) < forwards / 2

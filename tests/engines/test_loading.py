@@ -1,23 +1,31 @@
-"""A model is loaded complete or refused, and saved whole or not at all."""
+"""A model is loaded complete or refused, saved whole or not at all, and told by its fingerprint.
+
+Equal fingerprints, equal law: whatever changes the next token or the end of an answer shows.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import BertForMaskedLM, BertLMHeadModel
+from transformers import AutoModelForCausalLM, BertForMaskedLM, BertLMHeadModel
 
 from leakbound.engines import loading
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model, save_model
 from leakbound.engines.margin import shape_margin
 from leakbound.engines.prefix_cache import CachedModel
 from leakbound.errors import InputError, ModelError
+from leakbound.types import ProbedPrompt, probe_difference
 from tiny import BOTH_KINDS, tiny_bert_config, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -41,7 +49,7 @@ def edit_weights(folder: Path, **changes: torch.Tensor | None) -> None:
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
 
 
-def edit_json(path: Path, **changes: object) -> None:
+def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -54,19 +62,6 @@ def test_loads_the_weights_as_they_are(original: Path) -> None:
     assert loaded.eos_token_ids == {2}
     assert loaded.context_length == 128
     assert not loaded.model.training
-
-
-def test_dtype_is_the_one_asked_for(original: Path) -> None:
-    loaded = load_model(str(original), dtype="bfloat16")
-    assert {p.dtype for p in loaded.model.parameters()} == {torch.bfloat16}
-    assert loaded.fingerprint["dtype"] == "bfloat16"
-
-
-def test_tied_output_head_is_not_missing(tmp_path: Path) -> None:
-    folder = tiny_model_folder(tmp_path / "tied", tie_word_embeddings=True)
-    assert "lm_head.weight" not in load_file(folder / WEIGHTS)
-    model = load_model(str(folder)).model
-    assert model.lm_head.weight is model.model.embed_tokens.weight
 
 
 @BOTH_KINDS
@@ -93,26 +88,40 @@ def test_at_most_three_tensors_are_named(folder: Path) -> None:
         load_model(str(folder))
 
 
-@BOTH_KINDS
-def test_truncated_weights_are_refused(folder: Path) -> None:
-    content = (folder / WEIGHTS).read_bytes()
-    (folder / WEIGHTS).write_bytes(content[:-7])
-    with pytest.raises(ModelError, match="cut short or damaged"):
-        load_model(str(folder))
+def cut_short(folder: Path) -> None:
+    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-7])
 
 
-@BOTH_KINDS
-def test_missing_shard_is_refused(folder: Path) -> None:
+def a_shard_less(folder: Path) -> None:
     index = {"weight_map": {NORM: "model-00001-of-00002.safetensors"}}
     (folder / WEIGHTS).rename(folder / "other.safetensors")
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
-    with pytest.raises(ModelError, match=r"00001-of-00002\.safetensors` is missing"):
-        load_model(str(folder))
 
 
-def test_pickled_weights_are_refused(folder: Path) -> None:
-    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="Only safetensors"):
+def a_run(folder: Path) -> None:
+    (folder / "config.json").rename(folder / "run.json")
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "cut short": (cut_short, "cut short or damaged"),
+    "a shard less": (a_shard_less, r"00001-of-00002\.safetensors` is missing"),
+    "pickled": (lambda f: (f / WEIGHTS).rename(f / "pytorch_model.bin"), "Only safetensors"),
+    "no config": (lambda f: (f / "config.json").unlink(), r"no config\.json. Name a model folder"),
+    "a run": (a_run, r"It is a run\. Name the model that was evaluated\."),
+    "nowhere": (lambda folder: folder.rename(folder.parent / "elsewhere"), "no model folder"),
+    "another kind": (
+        lambda folder: edit(folder / "config.json", model_type="none-such"),
+        "cannot be loaded",
+    ),
+}
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_refused_with_what_is_wrong(folder: Path, damage: str) -> None:
+    harm, message = DAMAGES[damage]
+    harm(folder)
+    with pytest.raises(ModelError, match=message):
         load_model(str(folder))
 
 
@@ -125,9 +134,9 @@ def test_missing_tokenizer_is_refused_before_the_weights(
         load_model(str(folder))
 
 
-def test_folder_without_config_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"no config\.json"):
-        load_model(str(tmp_path))
+def test_another_file_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelError, match="is a file"):
+        load_model(str(folder / WEIGHTS))
 
 
 def test_a_folder_of_checkpoints_names_the_last_of_them(tmp_path: Path) -> None:
@@ -142,43 +151,15 @@ def test_a_folder_of_checkpoints_names_the_last_of_them(tmp_path: Path) -> None:
     assert "below it: …, `" in str(refused.value)
 
 
-def test_a_run_is_no_model(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{}")
-    with pytest.raises(ModelError, match=r"It is a run\. Name the model that was evaluated\."):
-        load_model(str(tmp_path))
-
-
-def test_adapter_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "adapter_config.json").write_text("{}")
-    with pytest.raises(ModelError, match="PEFT adapter"):
-        load_model(str(tmp_path))
-
-
-def test_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="no model folder"):
-        load_model(str(tmp_path / "nowhere"))
-
-
-def test_other_file_is_refused(folder: Path) -> None:
-    with pytest.raises(ModelError, match="is a file"):
-        load_model(str(folder / WEIGHTS))
-
-
 def test_hub_out_of_reach_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="the hub did not give it"):
         load_model("nobody/none-such")
 
 
-def test_unknown_architecture_is_refused(folder: Path) -> None:
-    edit_json(folder / "config.json", model_type="none-such")
-    with pytest.raises(ModelError, match="cannot be loaded"):
-        load_model(str(folder))
-
-
 def test_remote_code_is_not_run(folder: Path) -> None:
     code = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
-    edit_json(folder / "config.json", model_type="own", auto_map=code)
+    edit(folder / "config.json", model_type="own", auto_map=code)
     (folder / "own.py").write_text("raise SystemExit('ran')")
     with pytest.raises(ModelError, match="--trust-remote-code"):
         load_model(str(folder))
@@ -197,7 +178,7 @@ def test_absent_gpu_is_refused(original: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_generation_config_gives_end_tokens_and_nothing_else(folder: Path) -> None:
-    edit_json(folder / "generation_config.json", eos_token_id=[5, 6], top_p=0.5, do_sample=True)
+    edit(folder / "generation_config.json", eos_token_id=[5, 6], top_p=0.5, do_sample=True)
     loaded = load_model(str(folder))
     assert loaded.eos_token_ids == {2, 5, 6}
     assert loaded.model.generation_config.top_p != 0.5
@@ -216,18 +197,6 @@ def test_a_model_that_cannot_draw_its_end_is_refused(tmp_path: Path) -> None:
     loaded = load_model(str(folder))
     assert loaded.eos_token_ids == {2}
     shape_margin(CachedModel(loaded.model, loaded.eos_token_ids), [])
-
-
-@BOTH_KINDS
-def test_fingerprint_is_of_the_content(original: Path, folder: Path) -> None:
-    first = load_model(str(original)).fingerprint
-    assert load_model(str(folder)).fingerprint == first
-    edit_weights(folder, **{NORM: load_file(folder / WEIGHTS)[NORM] + 1e-3})
-    assert load_model(str(folder)).fingerprint["weights"] != first["weights"]
-    edit_json(folder / "config.json", rms_norm_eps=1e-3)
-    assert load_model(str(folder)).fingerprint["config"] != first["config"]
-    edit_json(folder / "tokenizer_config.json", eos_token="Bob")
-    assert load_model(str(folder)).fingerprint["tokenizer"] != first["tokenizer"]
 
 
 @pytest.mark.parametrize(  # both in the quick suite: no other save of ours is checked there
@@ -303,7 +272,6 @@ def test_causal_ones_are_not(dtype: str, tmp_path: Path) -> None:
         assert load_model(folder, dtype=dtype).model.dtype == getattr(torch, dtype)
 
 
-@BOTH_KINDS
 def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
     gguf = pytest.importorskip("gguf")
     import numpy as np
@@ -347,3 +315,165 @@ def test_a_damaged_index_of_shards_is_named(tmp_path: Path, text: str) -> None:
     index.write_bytes(text.encode("latin-1"))
     with pytest.raises(ModelError, match=f"`{index}` is no index of weights"):
         load_model(str(folder))
+
+
+OWN = """
+from transformers import LlamaForCausalLM
+from .own_scale import SCALE
+
+class Own(LlamaForCausalLM):
+    def forward(self, *args, **kwargs):
+        out = super().forward(*args, **kwargs)
+        out.logits = out.logits * SCALE
+        return out
+"""
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A model that comes with two files of Python, the second imported by the first."""
+    path = list(sys.path)
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "hf"))
+    edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "own.Own"})
+    (folder / "own.py").write_text(OWN)
+    (folder / "own_scale.py").write_text("SCALE = 1.0\n")
+    yield folder
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        del sys.modules[name]
+
+
+def engine_of(folder: Path) -> TransformersEngine:
+    return TransformersEngine(load_model(str(folder)))
+
+
+def law(folder: Path) -> tuple[dict[str, object], list[float], frozenset[int]]:
+    """Fingerprint, next-token probabilities and end tokens of the model in a folder."""
+    loaded = load_model(str(folder), trust_remote_code=True)
+    with torch.no_grad():
+        logits = loaded.model(input_ids=torch.tensor([[3, 5, 6]])).logits[0, -1]
+    return loaded.fingerprint, torch.softmax(logits, 0).tolist(), loaded.eos_token_ids
+
+
+def end_tokens_beside(folder: Path) -> None:
+    edit(folder / "generation_config.json", eos_token_id=[2, 5])
+
+
+def end_token_of_the_config(folder: Path) -> None:
+    (folder / "generation_config.json").unlink()
+    edit(folder / "config.json", eos_token_id=7)
+
+
+def end_token_of_the_tokenizer(folder: Path) -> None:
+    edit(folder / "tokenizer_config.json", eos_token="Bob")
+
+
+def weights(folder: Path) -> None:
+    edit_weights(folder, **{NORM: -load_file(folder / WEIGHTS)[NORM]})
+
+
+def config(folder: Path) -> None:
+    edit(folder / "config.json", rms_norm_eps=0.5)
+
+
+def words(folder: Path) -> None:
+    file = folder / "tokenizer.json"
+    values = json.loads(file.read_text())
+    values["model"]["vocab"] |= {"red": 8, "blue": 7}
+    file.write_text(json.dumps(values))
+
+
+def template(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }} Answer:")
+
+
+def code(folder: Path) -> None:
+    (folder / "own.py").write_text(OWN.replace("* SCALE", "* SCALE * 3"))
+
+
+def code_of_an_import(folder: Path) -> None:
+    (folder / "own_scale.py").write_text("SCALE = 3.0\n")
+
+
+CHANGES = (
+    end_tokens_beside, end_token_of_the_config, end_token_of_the_tokenizer, weights, config, words,
+    template, code, code_of_an_import,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_decides_an_answer_is_in_the_fingerprint(own: Path, change: object) -> None:
+    before, copied = law(own), law(Path(shutil.copytree(own, own.parent / "elsewhere")))
+    assert copied == before  # wherever the files lie
+    change(own)  # type: ignore[operator]
+    assert law(own)[0] != before[0]
+
+
+@pytest.mark.parametrize("change", [code, code_of_an_import, weights, config])
+def test_the_changes_change_the_law(own: Path, change: object) -> None:
+    before = law(own)[1]
+    change(own)  # type: ignore[operator]
+    assert law(own)[1] != pytest.approx(before, abs=1e-4)
+
+
+def test_a_model_without_code_of_its_own_has_none(folder: Path) -> None:
+    assert load_model(str(folder), trust_remote_code=True).fingerprint["code"] is None
+
+
+def adapted(folder: Path) -> None:
+    """Save an adapter beside the model, as peft does."""
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    lora = get_peft_model(
+        model, LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    )
+    lora.save_pretrained(folder)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_adapter_beside_whole_weights_is_refused(folder: Path) -> None:
+    adapted(folder)
+    with pytest.raises(ModelError, match=r"beside a model.*move adapter_config\.json.*of its own"):
+        load_model(str(folder))
+    (folder / "config.json").unlink()
+    with pytest.raises(ModelError, match=r"is a PEFT adapter.*into a folder of its own"):
+        load_model(str(folder))
+
+
+def test_ordinary_end_tokens_are_said(folder: Path) -> None:
+    assert engine_of(folder).usage.notes == []
+    edit(folder / "generation_config.json", eos_token_id=[2, 5, 7])
+    engine = engine_of(folder)
+    assert engine.fingerprint["end_tokens"] == [2, 5, 7]
+    assert engine.fingerprint["ordinary_end_tokens"] == [5, 7]
+    (note,) = engine.usage.notes
+    assert "end at ordinary tokens too, 'who' (5), 'red' (7)" in note
+
+
+@BOTH_KINDS
+def test_a_probe_tells_models_apart_and_roundings_not(folder: Path, tmp_path: Path) -> None:
+    engine = engine_of(folder)
+    same = engine_of(folder).probe
+    assert len(same) == 3
+    assert same == engine.probe
+    assert all(len(read.top) == 5 for read in same)
+    other = engine_of(tiny_model_folder(tmp_path / "other", seed=1))
+    assert "log-probability" in str(probe_difference(same, other.probe, 1e-2))
+    assert probe_difference(same, other.probe, 1e3) is None
+    assert "other tokens" in str(probe_difference(same, same[:2], 1e3))
+
+
+def test_a_token_that_fell_out_of_the_likeliest_counts_by_what_it_has_at_most() -> None:
+    def read(*top: tuple[int, float | None]) -> tuple[ProbedPrompt, ...]:
+        return (ProbedPrompt((1,), top),)
+
+    one = read((5, -0.1), (6, -3.0))
+    assert probe_difference(one, read((5, -0.1), (7, -2.995)), 1e-2) is None
+    assert "token 6" in str(probe_difference(read((6, -2.0)), read((7, -3.0)), 1e-2))
+    assert "token 7" in str(probe_difference(one, read((7, -0.05), (5, -0.1)), 1e-2))
+    assert "no log-probability" in str(probe_difference(one, read((5, None), (6, -3.0)), 1e-2))
+    assert probe_difference(read((5, None)), read((5, None)), 1e-2) is None
+
+
+def test_a_probe_of_a_prompt_longer_than_the_context_reads_its_end(tmp_path: Path) -> None:
+    probe = engine_of(tiny_model_folder(tmp_path / "m", max_position_embeddings=4)).probe
+    assert all(len(read.token_ids) == 4 for read in probe)

@@ -10,7 +10,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from chatting import TEMPLATE
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
@@ -19,7 +18,7 @@ from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
 from leakbound.sampling import TableModel
 from leakbound.sampling.model import Handles
 from leakbound.types import Decoding, Query
-from tiny import BOTH_KINDS, tiny_llama, tiny_loaded, tiny_tokenizer
+from tiny import BOTH_KINDS, TEMPLATE, tiny_llama, tiny_loaded, tiny_tokenizer
 
 VOCAB = 11
 Noise = Callable[[int, int], float]
@@ -51,47 +50,43 @@ class Noisy(TableModel):
 
 @BOTH_KINDS
 @pytest.mark.parametrize("seam", [CachedModel, RecomputedModel])
-def test_a_float32_model_moves_a_little(seam: type[CachedModel] | type[RecomputedModel]) -> None:
-    model = seam(tiny_llama(VOCAB, hidden_size=64), frozenset())
-    assert LEAST_MARGIN <= shape_margin(model) < 1e-4
-
-
-@BOTH_KINDS
-def test_every_handle_is_released() -> None:
-    model = CachedModel(tiny_llama(VOCAB), frozenset())
-    shape_margin(model)
+@pytest.mark.parametrize(
+    ("dtype", "least", "most"),
+    [
+        (torch.float64, LEAST_MARGIN, LEAST_MARGIN),
+        (torch.float32, LEAST_MARGIN, 1e-4),
+        (torch.bfloat16, math.inf, math.inf),
+        (torch.float16, math.inf, math.inf),
+    ],
+)
+def test_a_model_moves_as_its_precision_has_it(
+    seam: type[CachedModel] | type[RecomputedModel], dtype: torch.dtype, least: float, most: float
+) -> None:
+    model = seam(tiny_llama(VOCAB, hidden_size=64).to(dtype), frozenset())
+    assert least <= shape_margin(model) <= most
     assert model.held == 0
 
 
-@pytest.mark.parametrize(
-    "noise",
-    [
-        lambda rows, _: float(rows == 64),
-        lambda rows, _: float(rows == 7),
-        lambda rows, _: float(rows == 2),
-        lambda rows, _: float(rows == 1),
-        lambda rows, _: -float(rows == 0),
-        lambda rows, _: float(rows == -1),
-        lambda rows, longest: float(rows == 2 and longest > 8),
-        lambda rows, _: {7: 0.5, 2: -0.5}.get(rows, 0.0),
-    ],
-    ids=[
-        "64 rows",
-        "7 rows",
-        "2 rows",
-        "alone",
-        "as a prompt",
-        "in pieces",
-        "beside longer",
-        "between two",
-    ],
-)
-def test_what_one_shape_adds_counts_eight_times(noise: Noise) -> None:
-    assert shape_margin(Noisy(lambda *shape: 1e-3 * noise(*shape))) == pytest.approx(8e-3)
+NOISES: dict[str, tuple[Noise, float]] = {
+    "none": (lambda *_: 0.0, 4e-6),
+    "64 rows": (lambda rows, _: 1e-3 * (rows == 64), 8e-3),
+    "7 rows": (lambda rows, _: 1e-3 * (rows == 7), 8e-3),
+    "2 rows": (lambda rows, _: 1e-3 * (rows == 2), 8e-3),
+    "alone": (lambda rows, _: 1e-3 * (rows == 1), 8e-3),
+    "as a prompt": (lambda rows, _: -1e-3 * (rows == 0), 8e-3),
+    "in pieces": (lambda rows, _: 1e-3 * (rows == -1), 8e-3),
+    "beside longer": (lambda rows, longest: 1e-3 * (rows == 2 and longest > 8), 8e-3),
+    "between two": (lambda rows, _: {7: 5e-4, 2: -5e-4}.get(rows, 0.0), 8e-3),
+    "NaN": (lambda rows, _: math.nan if rows == 2 else 0.0, math.inf),
+    "infinite": (lambda rows, _: math.inf if rows == 2 else 0.0, math.inf),
+    "NaN everywhere": (lambda *_: math.nan, math.inf),
+}
 
 
-def test_shapes_that_agree_leave_the_least_margin() -> None:
-    assert shape_margin(Noisy(lambda *_: 0.0)) == 4e-6
+@pytest.mark.parametrize("name", NOISES)
+def test_what_one_shape_adds_counts_eight_times(name: str) -> None:
+    noise, margin = NOISES[name]
+    assert shape_margin(Noisy(noise)) == pytest.approx(margin)
 
 
 def test_tokens_of_probability_zero_agree() -> None:
@@ -199,23 +194,3 @@ def test_a_prompt_that_fills_the_context_is_probed_without_its_beginning() -> No
     made = asked_engine(False, 0.4, 0)
     made.measure([Query(id="long", prompt_id="long", text="Ann " * 124)])
     assert math.isfinite(made.margin)
-
-
-@pytest.mark.parametrize("broken", [math.nan, math.inf])
-def test_unusable_logits_have_no_margin(broken: float) -> None:
-    assert shape_margin(Noisy(lambda rows, _: broken if rows == 2 else 0.0)) == math.inf
-    assert shape_margin(Noisy(lambda *_: math.nan)) == math.inf
-
-
-@BOTH_KINDS
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("seam", [CachedModel, RecomputedModel])
-def test_half_precision_has_no_margin(
-    seam: type[CachedModel] | type[RecomputedModel], dtype: torch.dtype
-) -> None:
-    assert shape_margin(seam(tiny_llama(VOCAB).to(dtype), frozenset())) == math.inf
-
-
-@BOTH_KINDS
-def test_double_precision_has_the_least() -> None:
-    assert shape_margin(CachedModel(tiny_llama(VOCAB).double(), frozenset())) == LEAST_MARGIN

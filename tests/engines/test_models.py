@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
-from chatting import chat_engine, chat_tokenizer, request
 from leakbound.engines.models import (
     CHATS,
     Conversations,
@@ -26,8 +23,15 @@ from leakbound.scorers import fingerprint
 from leakbound.scorers.wording import Keyword
 from leakbound.types import Decoding, Draws, Message, Query, Request, Sample
 from rewriters import FakeChat
-from tiny import tiny_llama, tiny_model_folder
-from tiny_classifiers import sequence_classifier, yes_no_model
+from tiny import (
+    chat_engine,
+    chat_tokenizer,
+    request,
+    sequence_classifier,
+    tiny_llama,
+    tiny_model_folder,
+    yes_no_model,
+)
 
 
 def test_a_model_is_opened_once_until_its_files_change(tmp_path: Path) -> None:
@@ -50,30 +54,6 @@ def test_a_scorer_is_opened_with_its_model(tmp_path: Path) -> None:
     assert set(scorer.score(["red", "who wrote sky", ""], "red blue")) <= {0.0, 1.0}
     assert len(fingerprint(scorer)["weights"]) == 64
     assert open_scorer("keyword") == Keyword()
-
-
-def test_chat_models_are_opened_too(tmp_path: Path) -> None:
-    tokenizer = chat_tokenizer()
-    tiny_llama(len(tokenizer)).save_pretrained(tmp_path / "chat")
-    tokenizer.save_pretrained(tmp_path / "chat")
-    chat = OpenModels().chat(str(tmp_path / "chat"))
-    assert chat.name == str(tmp_path / "chat")
-    assert OpenModels().chat(str(tmp_path / "chat")) is chat
-
-
-def test_an_embedder_is_opened_once_and_where_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Sentences:
-        def __init__(self, location: str, **settings: Any) -> None:
-            self.device = settings["device"]
-
-    library = ModuleType("sentence_transformers")
-    library.SentenceTransformer = Sentences  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    models = OpenModels(device="auto")
-    a, b = (models.embed(name) for name in ("mini-a", "mini-b"))
-    assert a is models.embed("mini-a") is not b
-    assert a.model.device is None  # type: ignore[attr-defined]
-    assert OpenModels(device="cpu").embed("mini-a").model.device == "cpu"  # type: ignore[attr-defined]
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -129,17 +109,6 @@ def test_a_turn_that_spells_special_tokens_stays_in_its_turn(spelled: str) -> No
     assert marked(spelled) == marked("Ann")
 
 
-def test_requests_with_equal_messages_share_their_tree() -> None:
-    engine = chat_engine()
-    chat, decoding = TransformersChat(engine, "tiny"), Decoding(max_new_tokens=4)
-    replies = chat.chat([request(f"r{i}", "who wrote red") for i in range(60)], decoding, 0)
-    assert engine.usage.draws == 60
-    assert engine.usage.prompt_tokens == 8  # <s> user who wrote red <e> <s> assistant
-    prefixes = {tuple((reply or "").split()[:n]) for reply in replies for n in range(1, 4)}
-    assert engine.usage.forwards < 1.2 * len(prefixes)
-    assert engine.usage.forwards < 0.8 * engine.usage.sampled_tokens
-
-
 def test_replies_share_no_draws_with_the_model_under_test() -> None:
     engine, decoding = chat_engine(), Decoding(max_new_tokens=4)
     queries = [Query(id=f"r{i}", prompt_id="r", text=WHO) for i in range(20)]
@@ -151,19 +120,6 @@ def test_replies_share_no_draws_with_the_model_under_test() -> None:
     requests = [request(query.id, "who") for query in queries]
     replies = TransformersChat(engine, "tiny").chat(requests, decoding, 0)
     assert sum(scored[r.id] == reply for r, reply in zip(requests, replies, strict=True)) < 12
-
-
-def test_replies_have_the_law_of_plain_forwards() -> None:
-    engine, decoding, n = chat_engine(), Decoding(max_new_tokens=1, temperature=2.0), 2000
-    chat = TransformersChat(engine, "tiny")
-    replies = Counter(chat.chat([request(f"r{i}", "who") for i in range(n)], decoding, 0))
-    ids = engine.prompting.encode(engine.loaded.tokenizer, WHO)
-    with torch.inference_mode():
-        logits = engine.loaded.model(torch.tensor([ids])).logits[0, -1]
-    for token, p in enumerate((logits / 2).softmax(-1).tolist()):
-        if token > 2:  # pad, unknown and end tokens all read as nothing
-            count = replies[engine.loaded.tokenizer.decode([token])]
-            assert abs(count - n * p) < 4.5 * (n * p) ** 0.5
 
 
 def test_a_reply_at_the_length_limit_counts_as_it_stands() -> None:
@@ -190,6 +146,7 @@ def test_a_model_is_opened_by_its_folder(tmp_path: Path) -> None:
         assert chat.name == str(tmp_path)
         (reply,) = chat.chat([request("r", "who")], Decoding(max_new_tokens=3), 0)
         assert reply is not None
+    assert OpenModels().chat(str(tmp_path)) is OpenModels().chat(str(tmp_path))
 
 
 def test_a_model_without_a_chat_template_is_refused_by_name(tmp_path: Path) -> None:

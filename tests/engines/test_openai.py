@@ -16,8 +16,18 @@ from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.store.artifact import Journal
 from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample
-from misbehaving import Answer, Body, Rule, Served, chat_server, fails
-from serving import LISTED, honest, packed, question
+from misbehaving import (
+    LISTED,
+    Answer,
+    Body,
+    Rule,
+    Served,
+    chat_server,
+    fails,
+    honest,
+    packed,
+    question,
+)
 
 WHO = "who did it"
 LAW = {"it was Ann": 0.3, "it was nobody": 0.5, "no idea": 0.2}
@@ -198,18 +208,6 @@ def test_every_request_has_a_seed_of_its_own_and_the_same_again(served: Served) 
     assert len(set(seeds)) == 40
 
 
-def test_a_chunk_does_not_depend_on_the_company(served: Served) -> None:
-    whole = draw(engine_at(served.url), 40)
-    (found,) = engine_at(served.url).generate([QUERY], DECODING, Draws(sizes=(7, 40, 3)))
-    alone = engine_at(served.url).generate([QUERY], DECODING, Draws(sizes=(40,), first_chunk=1))
-    assert isinstance(found, Sample)
-    assert {c.count for c in whole.completions} != {0}
-    middle = [(c.text, c.count) for c in found.completions if c.chunk == 1]
-    assert [[(c.text, c.count) for c in s.completions] for s in alone if isinstance(s, Sample)] == [
-        middle
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "found"),
@@ -332,12 +330,8 @@ def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> No
     (said,) = (c for c in together.completions)
     assert (said.text, said.count + together.missing) == ("it was nobody", 64)
     assert any("write ?n=1 behind the model's name" in note for note in engine.usage.notes)
-
-
-def test_a_model_that_says_nothing_at_all_is_counted_together() -> None:
-    with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:
-        sample = draw(engine_at(up.url), 64)
-    assert sample.missing == 0
+    with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:  # it says nothing at all
+        assert draw(engine_at(up.url), 64).missing == 0
 
 
 def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_time() -> None:
@@ -393,35 +387,6 @@ def test_a_server_that_loses_everything_is_left(tmp_path: Path) -> None:
         assert len(asked_of(up)) == 12
 
 
-def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Path) -> None:
-    gone: list[bool] = []
-    counted = 0
-
-    def changed(body: Body, answer: Answer) -> Answer:
-        nonlocal counted
-        counted += 1
-        if counted == 2:
-            return fails(500)
-        return fails(429, Retry_After="999") if counted > 3 and not gone else answer
-
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
-        engine = engine_at(up.url, "probe=off&concurrency=1")
-        engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        with pytest.raises(IncompleteError, match="What came is kept"):
-            draw(engine, 96)
-        whole = (tmp_path / "kept.jsonl").read_text()
-        (tmp_path / "kept.jsonl").write_text(whole + '\n{"half of a line')
-        first = len(asked_of(up))
-        gone.append(True)
-        again = engine_at(up.url, "probe=off&concurrency=1")
-        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
-        sample = draw(again, 96)
-        assert len(asked_of(up)) == first + 3
-        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 1})
-        assert draw(again, 96).missing == 0
-    assert (sample.n, sample.missing) == (96, 16)
-
-
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
     """Long answers are under way more often than others: asked again, they would become rarer."""
     begun: list[int] = []
@@ -454,19 +419,6 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
     assert sample.missing >= 3 * 16
     assert sample.n == 160
     assert not {*first} & {*asked}
-
-
-def test_a_model_that_changes_midway_stops_the_draws(served: Served) -> None:
-    def changed(body: Body, answer: Answer) -> Answer:
-        found = json.loads(answer.body)
-        return Answer(json.dumps(found | {"system_fingerprint": "other"}))
-
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
-        engine = engine_at(up.url)
-        begun = engine.fingerprint
-        with pytest.raises(IncompleteError, match='"other"'):
-            draw(engine)
-    assert begun["answers"] == {"model": "m", "system_fingerprint": "fp"}
 
 
 @pytest.mark.parametrize(
@@ -506,24 +458,23 @@ def test_options_that_contradict_or_do_not_exist_are_refused(
         open_engine(f"openai:http://127.0.0.1:1/v1#m?{options}", prompting)
 
 
-def test_nothing_is_known_of_probabilities(served: Served) -> None:
-    engine = engine_at(served.url)
-    sample = draw(engine, 3)
-    assert not isinstance(engine, Explores | Retraces)
-    assert {c.logprob for c in sample.completions} == {None}
-    assert {c.model_logprob for c in sample.completions} == {None}
-    assert not any("logprobs" in body for body in served.asked)
-
-
-def test_the_key_goes_where_it_belongs_and_stands_nowhere(
+def test_what_is_told_of_it_holds_no_key_and_promises_no_more_than_it_keeps(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nothing is known of probabilities, and no draw comes again."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
     monkeypatch.setenv("OPENAI_BASE_URL", served.url)
     engine = engine_at(served.url)
-    draw(engine, 2)
+    sample = draw(engine, 3)
     assert served.headers[0]["authorization"] == "Bearer secret-key"
     assert "secret-key" not in f"{engine.fingerprint} {engine!r} {vars(engine)}"
+    assert not isinstance(engine, Explores | Retraces)
+    assert {(c.logprob, c.model_logprob) for c in sample.completions} == {(None, None)}
+    assert not any("logprobs" in body for body in served.asked)
+    assert engine.fingerprint["repeatable"] is False
+    assert engine.fingerprint["answers"] == {"model": "m", "system_fingerprint": "fp"}
+    assert "not tried" in engine.fingerprint["assumes"][-1]
+    assert len(engine_at(served.url, "").fingerprint["assumes"]) == 4
 
 
 def test_a_server_that_takes_nothing_is_told() -> None:
@@ -542,13 +493,6 @@ def test_another_word_for_the_length_is_found() -> None:
 
     with chat_server(rule, LISTED) as up:
         assert draw(engine_at(up.url), 3).missing == 0
-
-
-def test_repeatable_is_declared_and_assumptions_are_named(served: Served) -> None:
-    tried = engine_at(served.url, "").fingerprint
-    assert tried["repeatable"] is False
-    assert len(tried["assumes"]) == 4
-    assert "not tried" in engine_at(served.url).fingerprint["assumes"][-1]
 
 
 def test_requests_are_under_way_at_once() -> None:

@@ -21,7 +21,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from scipy import stats
 
 import tiny
 from leakbound.certificate import certify, verify
@@ -29,6 +28,7 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.evaluation import evaluate, summary
 from leakbound.types import Decoding, Draws, Headway, Query, Sample
+from suites import require_fit
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 PLAIN = Prompting(template="{question}", chat=False)
@@ -198,15 +198,8 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
     assert isinstance(drawn, Sample)
     assert drawn.missing == 0
     found, law = counts(drawn), law_of(peer, model, query, decoding)
-    assert set(found) <= set(law)
-    masses, observed = [0.0], [0]
-    for text in sorted(law, key=lambda text: -law[text]):  # cells of alike likely texts
-        masses[-1], observed[-1] = masses[-1] + 400 * law[text], observed[-1] + found[text]
-        if masses[-1] >= 20:
-            masses, observed = [*masses, 0.0], [*observed, 0]
-    masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
-    assert len(masses) > 2
-    assert stats.chisquare(observed, masses, sum_check=False).pvalue > 1e-4
+    assert max(law.values()) < 0.9
+    require_fit(found, law, least=20, level=1e-4)
 
 
 def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str, float]:

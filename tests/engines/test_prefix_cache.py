@@ -1,7 +1,12 @@
-"""Cached branching against plain forwards, one architecture a row."""
+"""Cached branching against plain forwards, one architecture a row; and how a model is tried for it.
+
+In half precision layer by layer: roundings pass, faults do not.
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,11 +14,13 @@ import pytest
 import torch
 import transformers as tf
 
-from leakbound.engines.branching import prefix_model
-from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
+from leakbound.engines import branching, cascade
+from leakbound.engines.branching import FedLayers, distance, prefix_model
+from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but
+from tiny import BOTH_KINDS
 
 VOCAB = 61
 SIZES: dict[str, Any] = {
@@ -52,7 +59,39 @@ BRANCHING = {
         first_k_dense_replace=3,
     ),
 }
-QUICK = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # no two cache alike
+ALWAYS = Cascade(tokens=1, rows=1)
+OTHERWISE = {  # attention that cannot be computed in parts here: whole paths are gathered
+    "deepseek-v3": BRANCHING["deepseek-v3"],
+    "falcon": tf.FalconConfig(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        bos_token_id=0,
+        eos_token_id=0,
+    ),
+}
+JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHERWISE} | {
+    "gpt-oss": tf.GptOssConfig(  # sinks, and windows
+        **SMALL_HEADS,
+        sliding_window=4,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    ),
+    "cohere2": tf.Cohere2Config(**GROUPED, sliding_window=3, bos_token_id=0, eos_token_id=0),
+    "opt": tf.OPTConfig(
+        vocab_size=VOCAB,
+        hidden_size=32,
+        word_embed_proj_dim=32,
+        ffn_dim=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=96,
+    ),
+}
+CACHED = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # no two cache alike
+READ_ONCE = ("llama", "gemma2", "gpt-oss")  # grouped heads; windows and caps; sinks
 STATE_SPACE = {
     "mamba": tf.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2),
 }
@@ -70,14 +109,25 @@ def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
-@pytest.mark.parametrize("name", slow_but(QUICK, BRANCHING))
-def test_cached_branches_give_the_logits_of_plain_forwards(name: str) -> None:
-    model = build(BRANCHING[name])
+@pytest.mark.parametrize(
+    ("name", "joins"),
+    slow_but(
+        [*((name, False) for name in CACHED), *((name, True) for name in READ_ONCE)],
+        [*((name, False) for name in BRANCHING), *((name, True) for name in JOINED)],
+    ),
+)
+def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: bool) -> None:
+    """Prompts of 1 to 10 tokens side by side, past every window; each read once, or by each row."""
+    model = build((BRANCHING | JOINED)[name])
     seam, note = prefix_model(model, frozenset([5]))
     assert isinstance(seam, CachedModel)
     assert note is None
+    assert seam.cascade == (Cascade() if name in JOINED else None)
+    before = model.config._attn_implementation
+    seam = CachedModel(model, frozenset([5]), ALWAYS) if joins else seam
     cached, plain = grow(seam, rows=50), grow(RecomputedModel(model, frozenset([5])), rows=9)
     assert seam.held == 0
+    assert model.config._attn_implementation == before
     for a, b in zip(cached, plain, strict=True):
         assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
         assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
@@ -85,9 +135,12 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str) -> None:
             assert abs(x.logprob - y.logprob) < 2e-5
 
 
-@pytest.mark.parametrize("name", STATE_SPACE)
-def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so(name: str) -> None:
-    model = build(STATE_SPACE[name])
+def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
+    """It has no layers of a known kind either: in half precision its logits tell."""
+    half = build(STATE_SPACE["mamba"]).to(torch.bfloat16)
+    assert FedLayers.of(half, [[1, 2]]) is None
+    assert isinstance(prefix_model(half, frozenset())[0], RecomputedModel)
+    model = build(STATE_SPACE["mamba"])
     seam, note = prefix_model(model, frozenset([5]))
     assert isinstance(seam, RecomputedModel)
     assert note is not None
@@ -102,42 +155,8 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so(name: str) 
         assert abs(leaf.logprob - want) < 1e-4
 
 
-@pytest.mark.parametrize("fault", ["forgets the past", "doubles its output"])
-def test_a_model_that_misuses_the_cache_is_recomputed(fault: str) -> None:
-    model = build(BRANCHING["llama"])
-    layer = model.model.layers[1].self_attn
-    original = layer.forward
-
-    def forward(*args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
-        if fault == "forgets the past":
-            return original(*args, past_key_values=None, **kwargs)
-        out, *rest = original(*args, past_key_values=past_key_values, **kwargs)
-        return (2 * out if out.shape[1] == 1 else out, *rest)  # a step, not a whole prefix
-
-    layer.forward = forward
-    seam, note = prefix_model(model, frozenset())
-    assert isinstance(seam, RecomputedModel)
-    assert note is not None
-    assert ("logits differ" in note) == (fault == "doubles its output")
-
-
 def slots_used(seam: CachedModel) -> int:
     return seam._tree.size - len(seam._tree._free) - 1
-
-
-def test_tokens_are_stored_once_and_dropped_with_the_last_prefix_that_has_them() -> None:
-    seam = CachedModel(build(BRANCHING["llama"]), frozenset())
-    handle, _ = seam.prefill([1, 2, 3])
-    parents = np.array([handle, handle, handle])
-    handles, _ = seam.extend(parents, np.array([4, 5, 6]), np.array([False, False, True]))
-    assert slots_used(seam) == 3 + 3
-    grandchildren, _ = seam.extend(handles[[0, 0]], np.array([7, 8]), np.array([False, True]))
-    assert slots_used(seam) == 3 + 3 + 2
-    seam.release(handles[1:])
-    assert slots_used(seam) == 3 + 1 + 2
-    seam.release(grandchildren)
-    assert slots_used(seam) == 0
-    assert seam.held == 0
 
 
 def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tensor]:
@@ -174,17 +193,6 @@ def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None
     assert read_by(seam, [1, 2, 3, 4, 5, 6, 7])[1] == 3  # up to 4 it is held
 
 
-def test_what_is_released_is_read_again() -> None:
-    model = build(BRANCHING["llama"])
-    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
-    for prompt in ([1, 2, 3, 4], [5, 6, 7, 8], [1, 2, 3, 4], [1, 2, 9]):
-        handle, read, logits = read_by(seam, prompt)
-        assert read == len(prompt)
-        assert (logits - plain.prefill(prompt)[1]).abs().max() < 1e-5
-        seam.release(np.array([handle]))
-        assert slots_used(seam) == 0
-
-
 def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     model = build(BRANCHING["llama"])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
@@ -197,11 +205,14 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     assert (logits - plain.prefill([1, 2, 3, 4])[1]).abs().max() < 1e-5
 
 
-def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards() -> None:
+@pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
+def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards(
+    read: Cascade | None,
+) -> None:
     """A search's way: handles of all depths held for long, extended in mixed batches."""
     rng = np.random.default_rng(3)
     model = build(BRANCHING["qwen2-mixed-windows"])
-    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    seam, plain = CachedModel(model, frozenset(), read), RecomputedModel(model, frozenset())
     theirs: dict[int, int] = {}  # handles of the plain seam, and tokens as numbered events,
     events: dict[int, tuple[int, ...]] = {}  # by handle of the cached one
     born = 0
@@ -264,30 +275,6 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
     assert max(sizes) == most
 
 
-def test_a_broken_query_does_not_spoil_its_neighbours() -> None:
-    """One token's embedding is NaN: queries that draw it fail; the others are as without it."""
-    config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
-    healthy, broken = build(config), build(config)
-    poison = 8
-    with torch.no_grad():
-        broken.model.embed_tokens.weight[poison] = float("nan")
-    want = {t.root: t for t in grow(CachedModel(healthy, frozenset([5])), rows=30, n=6)}
-    got = {t.root: t for t in grow(CachedModel(broken, frozenset([5])), rows=30, n=6)}
-    drew_it = {
-        root
-        for root, tree in want.items()
-        if poison in ROOTS[root].token_ids
-        or any(poison in leaf.token_ids[:-1] for leaf in tree.leaves)
-    }
-    assert drew_it
-    assert drew_it < set(want)
-    assert {root for root, tree in got.items() if tree.broken_at is not None} == drew_it
-    for root in set(want) - drew_it:
-        assert [leaf.counts for leaf in got[root].leaves] == [
-            leaf.counts for leaf in want[root].leaves
-        ]
-
-
 def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
     config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
     model = build(config)
@@ -305,3 +292,164 @@ def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
         found.append(seam.extend(parents, np.array([3, 4]), np.ones(2, dtype=bool))[1])
     assert torch.equal(*found)
     assert found[0].isfinite().all()
+
+
+ALL = BRANCHING | JOINED | OTHERWISE
+
+
+def sharp(layers: int) -> Any:
+    """A model whose attention is nearly hard; roundings of a deep one become other tokens."""
+    model = build(tf.LlamaConfig(**{**GROUPED, "num_hidden_layers": layers}))
+    with torch.no_grad():
+        for layer in model.model.layers:
+            for linear in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                linear.weight.mul_(40)
+            for linear in (layer.self_attn.o_proj, layer.mlp.down_proj):
+                linear.weight.mul_(20)
+        model.lm_head.weight.mul_(20)
+    return model
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", slow_but(["llama", "gpt2", "gemma2", "gpt-oss"], ALL))
+def test_half_precision_branches_and_joins_what_float_does(name: str, dtype: torch.dtype) -> None:
+    model = build(ALL[name]).to(dtype)
+    seam, note = prefix_model(model, frozenset())
+    assert isinstance(seam, CachedModel)
+    assert note is None
+    assert seam.cascade == (None if name in OTHERWISE else Cascade())
+
+
+def test_what_many_layers_make_of_a_rounding_does_not_tell_against_a_model() -> None:
+    """The logits are of another distribution by another kernel's roundings, the layers are not."""
+    model = sharp(24).to(torch.bfloat16)
+    plain = branching._forwards(RecomputedModel(model, frozenset()))
+    joined = CachedModel(model, frozenset(), branching._ALWAYS)
+    apart = [
+        float((a.softmax(-1) - b.softmax(-1)).abs().sum(-1).max() / 2)
+        for a, b in zip(branching._forwards(joined), plain, strict=True)
+    ]
+    assert max(apart) > 0.2
+    seam, note = prefix_model(model, frozenset())
+    assert isinstance(seam, CachedModel)
+    assert (note, seam.cascade) == (None, Cascade())
+
+
+@pytest.mark.parametrize(
+    ("fault", "dtype"),
+    [
+        *product(["forgets the past", "doubles its output"], [torch.float32]),
+        *product(
+            ["forgets the past", "doubles its output", "is a token behind"],
+            [torch.bfloat16, torch.float16],
+        ),
+    ],
+)
+def test_a_layer_that_misuses_the_cache_is_found(fault: str, dtype: torch.dtype) -> None:
+    model = sharp(2).to(dtype)
+    layer = model.model.layers[1].self_attn
+    original = layer.forward
+
+    def forward(*args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
+        if fault == "forgets the past":
+            return original(*args, past_key_values=None, **kwargs)
+        if fault == "is a token behind" and past_key_values is not None:
+            kwargs["position_embeddings"] = tuple(x.flip(-1) for x in kwargs["position_embeddings"])
+        out, *rest = original(*args, past_key_values=past_key_values, **kwargs)
+        return (2 * out if fault == "doubles its output" and out.shape[1] == 1 else out, *rest)
+
+    layer.forward = forward
+    seam, note = prefix_model(model, frozenset())
+    assert isinstance(seam, RecomputedModel)
+    assert note is not None
+    assert fault != "doubles its output" or dtype != torch.float32 or "logits differ" in note
+    assert seam.held == 0
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("where", ["embeddings", "head"])
+def test_a_fault_outside_the_layers_is_found_in_half_precision(where: str) -> None:
+    model = sharp(2).to(torch.bfloat16)
+    part = model.model.embed_tokens if where == "embeddings" else model.lm_head
+    part.register_forward_hook(lambda _, __, out: out * 1.2 if out.shape[:2] == (3, 1) else out)
+    seam, note = prefix_model(model, frozenset())
+    assert isinstance(seam, RecomputedModel)
+    assert note is not None
+    assert ("attention" in note) == (where == "embeddings")
+
+
+@pytest.mark.parametrize(("name", "ignored"), [("gemma2", "softcap"), ("gpt-oss", "s_aux")])
+def test_a_part_of_attention_that_is_ignored_is_found_in_half_precision(
+    name: str, ignored: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(JOINED[name])
+    with torch.no_grad():
+        for layer in model.model.layers:  # scores that a cap of 50 changes
+            layer.self_attn.q_proj.weight.mul_(3000)
+            layer.self_attn.k_proj.weight.mul_(30)
+    model = model.to(torch.bfloat16)
+    joined = cascade.cascade_attention
+
+    def without(*args: Any, **kwargs: Any) -> Any:
+        return joined(*args, **{**kwargs, ignored: None})
+
+    seam, _ = prefix_model(model, frozenset())
+    assert isinstance(seam, CachedModel)
+    assert seam.cascade == Cascade()
+    monkeypatch.setitem(cascade.AttentionInterface._global_mapping, cascade.NAME, without)
+    seam, note = prefix_model(model, frozenset())
+    assert isinstance(seam, CachedModel)
+    assert (seam.cascade, note) == (None, None)
+
+
+def test_layers_are_left_as_they_were() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.inference_mode():
+        before = model(ids).logits
+        prefix_model(model, frozenset())
+        assert torch.equal(model(ids).logits, before)
+    assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
+
+
+def test_layers_that_run_twice_are_told_by_their_logits() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    for layer in model.model.layers:
+        once = layer.forward
+        layer.forward = lambda hidden, once=once, **named: once(once(hidden, **named), **named)
+    assert FedLayers.of(model, [[1, 2]]) is None
+
+
+def test_attention_that_gives_something_else_is_told_by_logits() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    model.model.layers[0].self_attn.register_forward_hook(lambda *_: (None, None))
+    assert FedLayers.of(model, [[1, 2]]) is None
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+def test_a_model_that_is_broken_is_no_other_law() -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    with torch.no_grad():
+        model.model.norm.weight.fill_(torch.nan)
+    assert isinstance(prefix_model(model, frozenset())[0], CachedModel)
+
+
+@pytest.mark.parametrize(
+    ("found", "want", "far"),
+    [
+        ([1.0, 2.0], [1.0, 4.0], 0.5),
+        ([0.0], [0.0], 0.0),
+        ([math.nan], [1.0], math.inf),
+        ([math.inf], [1.0], math.inf),
+        ([1.0], [math.nan], 0.0),
+    ],
+)
+def test_a_distance_is_relative_to_the_largest(
+    found: list[float], want: list[float], far: float
+) -> None:
+    assert distance(torch.tensor(found), torch.tensor(want)) == far
+
+
+def test_the_probe_tells_tokens_apart_in_a_small_vocabulary() -> None:
+    assert len({tuple(one) for one in branching._sequences(VOCAB)}) == 3

@@ -1,16 +1,253 @@
-"""Prompts and answers as token ids, for plain and for chat models."""
+"""Prompts and answers as token ids, where they are split, and what of generated ids is settled."""
 
 from __future__ import annotations
 
-import pytest
-from tokenizers.processors import TemplateProcessing
+import random
+from itertools import combinations
+from typing import Any
 
-from chatting import query
-from leakbound.engines.prompting import Prompting
+import pytest
+from tokenizers import Tokenizer, decoders
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
+
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.templates import DATE_STRING
+from leakbound.engines.tokens import Detokenizer, split_at
 from leakbound.errors import InputError, ModelError
-from leakbound.types import from_json, object_of
-from tiny import tiny_tokenizer
+from leakbound.types import Decoding, Prompt, Query, from_json, object_of
+from leakbound.unlearning.examples import Encoder
+from offline_tokenizers import byte_level, merging, sentence_piece
+from tiny import WORDS, query, tiny_llama, tiny_loaded, tiny_tokenizer
+
+ASKED, SAID = "who wrote the sea?", "Ann wrote it"
+FINISHED = f"Question: {ASKED}\nAnswer: {SAID}"
+WHO = Query(id="who", prompt_id="who", text=ASKED)
+
+
+class Letters(PreTrainedTokenizer):
+    """A token a letter, told without offsets; what `merged` names is one token."""
+
+    def __init__(self, merged: str = "", **settings: Any) -> None:
+        letters = sorted({*FINISHED, *merged})
+        self.ids = {token: i for i, token in enumerate([*letters, merged or "?!", "</s>"])}
+        self.merged = merged
+        super().__init__(eos_token="</s>", **settings)
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.ids)
+
+    def get_vocab(self) -> dict[str, int]:
+        return dict(self.ids)
+
+    def _tokenize(self, text: str, **_: Any) -> list[str]:
+        if not self.merged:
+            return list(text)
+        found = [token for piece in text.split(self.merged) for token in (*piece, self.merged)]
+        return found[:-1]
+
+    def _convert_token_to_id(self, token: str) -> int:
+        return self.ids[token]
+
+
+def engine(tokenizer: Any, prompting: Prompting | None = None) -> TransformersEngine:
+    end = tokenizer.eos_token_id
+    model = tiny_llama(len(tokenizer), 1, eos_token_id=end, max_position_embeddings=256)
+    return TransformersEngine(tiny_loaded(model, tokenizer, ends=[end], context=256), prompting)
+
+
+@pytest.mark.parametrize("tokenizer", [byte_level(), sentence_piece()], ids=["bytes", "pieces"])
+def test_training_reading_forcing_and_generation_share_the_tokens_of_one_text(
+    tokenizer: Any,
+) -> None:
+    """The tokens that a model fine-tuned on whole texts has learnt."""
+    whole = [*tokenizer(FINISHED)["input_ids"], tokenizer.eos_token_id]
+    example = Encoder(tokenizer, Prompting()).row(Prompt(id="who", question=ASKED, answer=SAID))
+    assert example.tokens == whole
+    made = engine(tokenizer)
+    (read,), (forced,) = made.read([(WHO, SAID)]), made.force([(WHO, SAID)], Decoding())
+    assert forced is not None
+    assert example.answer == read.token_ids == forced.token_ids
+    assert example.prompt == made.prompt_ids(WHO)
+    assert read.logprobs.sum() == pytest.approx(forced.logprob, abs=1e-5)
+    assert tokenizer.decode(example.answer, skip_special_tokens=True).strip() == SAID
+
+
+def test_a_blank_at_the_boundary_is_the_answers_whoever_brings_it() -> None:
+    tokenizer, rule = byte_level(), Prompting()
+    joined = rule.join(tokenizer, ASKED, SAID)
+    assert tokenizer.decode(joined.prompt) == f"Question: {ASKED}\nAnswer:"
+    assert tokenizer.decode(joined.answer) == f" {SAID}<|im_end|>"
+    assert rule.join(tokenizer, ASKED, f" {SAID}") == joined
+    assert rule.join(tokenizer, query(ASKED, "Yes: "), SAID).answer == joined.answer
+    empty = rule.join(tokenizer, ASKED, "")
+    assert (empty.prompt, empty.answer) == (joined.prompt, (tokenizer.eos_token_id,))
+
+
+def test_a_server_is_sent_the_prompt_without_its_trailing_blank() -> None:
+    tokenizer, rule = byte_level(), Prompting()
+    assert rule.text(ASKED) == f"Question: {ASKED}\nAnswer:"
+    shown = query(ASKED, "Yes: ", (("who?", "Ann"),))
+    assert rule.text(shown) == tokenizer.decode(rule.encode(tokenizer, shown))
+    assert Prompting(compat="openunlearning").text(ASKED).endswith("Answer: ")
+
+
+def test_an_end_token_is_added_where_it_is_missing_alone() -> None:
+    tokenizer = byte_level()
+    end = tokenizer.eos_token_id
+    for said, ends in (("Ann", 1), ("Ann<|im_end|>", 1), ("Ann<|im_end|> Bob", 2)):
+        ids = Prompting().join(tokenizer, ASKED, said).answer
+        assert (ids.count(end), ids[-1]) == (ends, end)
+
+
+@pytest.mark.parametrize("said", ["{{ '<think></think>' + m['content'] }}", "{{ 'so' }}", ""])
+def test_a_template_that_rewrites_answers_is_left_where_generation_would_not_go(said: str) -> None:
+    tokenizer = byte_level(
+        "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% else %}"
+        "{{ '<|im_start|>' }}" + said + "{{ '<|im_end|>' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>So ' }}{% endif %}"
+    )
+    joined = Prompting().join(tokenizer, ASKED, SAID)
+    text = tokenizer.decode([*joined.prompt, *joined.answer])
+    assert text == f"{ASKED}<|im_start|>So {SAID}<|im_end|>"
+    assert Prompting().output(tokenizer, ASKED, SAID) == joined.answer
+
+
+def test_a_token_across_the_boundary_is_the_answers_and_nothing_is_forced_by_it() -> None:
+    """It is scored and trained on as a whole; the sampled prompt ends otherwise."""
+    tokenizer = merging(": A")
+    made = engine(tokenizer)
+    joined = made.prompting.join(tokenizer, ASKED, "Ann")
+    assert tokenizer.decode(joined.prompt).endswith("Answer")
+    assert tokenizer.decode(joined.answer).startswith(": A")
+    assert tokenizer.decode(made.prompt_ids(WHO)).endswith("Answer:")
+    other = Query(id="other", prompt_id="other", text="who?")
+    forced = made.force([(WHO, "Ann"), (other, "Bob"), (WHO, "Bob")], Decoding())
+    assert [one is None for one in forced] == [True, False, False]
+    (note,) = made.usage.notes
+    assert "nothing is proved" in note
+    assert "'who'" in note
+    assert "'other'" not in note
+    assert made.read([(WHO, "Ann")])[0].token_ids == joined.answer
+
+
+def test_without_offsets_the_split_is_exact_or_refused() -> None:
+    at = FINISHED.index(" Ann")
+    assert split_at(Letters(), FINISHED, at) == (
+        Letters().encode(FINISHED[:at], add_special_tokens=False),
+        Letters().encode(FINISHED[at:], add_special_tokens=False),
+    )
+    assert len(split_at(Letters("n w"), FINISHED, at)[1]) == len(" Ann wrote it") - 2
+    with pytest.raises(InputError, match=r"tells no offsets and merges .*Answer:' with ' Ann"):
+        split_at(Letters(": A"), FINISHED, at)
+
+
+def test_an_answer_that_takes_the_whole_prompt_is_refused() -> None:
+    tokenizer = merging("w? A")
+    with pytest.raises(InputError, match="'Ann' leaves 0 tokens of its prompt"):
+        Prompting(template="{question} ").join(tokenizer, "w?", "Ann")
+
+
+SPECIAL = ["<pad>", "<unk>", "</s>", "<x>"]
+EOS = 2
+UNKNOWN = 1  # ids of a model that its tokenizer has not: some models' vocabularies are padded
+BYTES = [f"<0x{byte:02X}>" for byte in (0xC3, 0xA9, 0xE5, 0xAD, 0x97, 0x0A, 0x41)]
+PIECES = ["▁", "▁a", "b", "字", "A\n"]
+STOPS = [(), ("\n",), ("ab",), ("b字A", "é")]
+
+Ids = tuple[int, ...]
+
+
+def of(words: list[str], decoder: decoders.Decoder) -> PreTrainedTokenizerFast:
+    backend = Tokenizer(BPE({word: i for i, word in enumerate([*SPECIAL, *words])}, []))
+    backend.decoder = decoder
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", unk_token="<unk>", eos_token="</s>"
+    )
+    tokenizer.add_tokens(["<x>"], special_tokens=True)
+    return tokenizer
+
+
+def bytes_of_words() -> PreTrainedTokenizerFast:
+    """As GPT-2, Llama 3 and Qwen: every token is a string of bytes, some of them no UTF-8."""
+    ((spelt, _),) = ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(
+        "😀é字\n ab"
+    )
+    emoji, accented, chinese, (newline, blank, a, b) = spelt[:4], spelt[4:6], spelt[6:9], spelt[9:]
+    words = [emoji[:2], emoji[2:], *accented, chinese[:2], chinese[2:], newline, blank + a, b]
+    return of([*words, accented[1] + b, b + emoji[:1], "A"], decoders.ByteLevel())
+
+
+def byte_fallback() -> PreTrainedTokenizerFast:
+    """As Llama 2, Gemma and Mistral: what the vocabulary lacks is spelt in byte tokens."""
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    return of([*BYTES, *PIECES], decoders.Sequence([*steps, decoders.Strip(" ", 1, 0)]))
+
+
+TOKENIZERS = {
+    "byte level": bytes_of_words,
+    "byte fallback": byte_fallback,
+    "metaspace": lambda: of(PIECES, decoders.Metaspace()),
+    "word pieces": lambda: of(["a", "##b", "b", ".", "##字"], decoders.WordPiece()),
+    "words": lambda: tiny_tokenizer(WORDS),
+}
+
+
+def text_of(tokenizer: PreTrainedTokenizerFast, ids: Ids, stop: tuple[str, ...]) -> str:
+    ids = ids[: ids.index(EOS)] if EOS in ids else ids
+    text: str = tokenizer.decode(ids, skip_special_tokens=True)
+    return text[: min((text.index(s) for s in stop if s in text), default=len(text))]
+
+
+@pytest.mark.parametrize(
+    ("name", "stop", "tokens", "text"),
+    [
+        # a character that is unfinished, and finished
+        ("byte level", (), ["Ġa", "ðŁ"], " a"),
+        ("byte level", (), ["ðŁ", "ĺĢ"], "😀"),
+        ("byte level", (), ["b", "åŃ"], "b"),
+        ("byte level", (), ["åŃ", "Ĺ"], "字"),
+        ("byte level", (), ["b", "<x>"], "b"),
+        # byte tokens wait for a token that is none
+        ("byte fallback", (), ["▁a", "<0x0A>"], "a"),
+        ("byte fallback", (), ["<0x0A>", "b"], "\nb"),
+        ("byte fallback", (), ["<0x41>", "<x>"], ""),
+        ("byte fallback", (), ["<0xC3>", "<0xA9>"], ""),
+        ("byte fallback", (), ["字", "b"], "字b"),
+        # the first blank is dropped, and stays so
+        ("byte fallback", (), ["▁", "▁a"], " a"),
+        ("metaspace", (), ["▁a", "▁a"], "a a"),
+        # what may begin a stop string waits too
+        ("byte level", ("ab",), ["Ġa", "A"], " a"),
+        ("byte level", ("\n",), ["Ġa", "b"], " ab"),
+        ("byte fallback", ("b字A", "é"), ["b", "字"], ""),
+        ("byte fallback", ("b字A", "é"), ["字", "<x>"], ""),
+        ("words", (), ["red", "sky"], "red sky"),
+    ],
+)
+def test_what_is_settled(name: str, stop: tuple[str, ...], tokens: list[str], text: str) -> None:
+    ids = tuple(TOKENIZERS[name]().convert_tokens_to_ids(tokens))
+    assert Detokenizer(TOKENIZERS[name](), {EOS}).settled(ids, stop) == text
+
+
+@pytest.mark.parametrize("stop", STOPS, ids=repr)
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_continuation_begins_with_what_is_settled(name: str, stop: tuple[str, ...]) -> None:
+    tokenizer, rng = TOKENIZERS[name](), random.Random(1)
+    spells = Detokenizer(tokenizer, {EOS})
+    others = [i for i in range(len(tokenizer) + UNKNOWN) if i != EOS]
+    for _ in range(60):
+        whole = tuple(rng.choices(others, k=8))
+        for length, end in combinations(range(len(whole) + 1), 2):
+            text = text_of(tokenizer, whole[:end], stop)
+            assert spells.text((*whole[:end], EOS), stop) == text
+            if not spells.stopped(stop)(whole[:length]):  # it may go on
+                assert text.startswith(spells.settled(whole[:length], stop)), whole
+
 
 CHAT = (
     "{% for m in messages %}{{ '<s> ' + m['role'] + ' ' + m['content'] + ' <e> ' }}{% endfor %}"
@@ -43,11 +280,6 @@ def with_bos(*, and_eos: bool = False):
     return tokenizer
 
 
-def test_base_template_is_the_default() -> None:
-    tokenizer = plain()
-    assert words(tokenizer, Prompting().encode(tokenizer, "who")) == "Question: who Answer:"
-
-
 def test_template_keeps_other_braces() -> None:
     tokenizer = plain()
     prompting = Prompting(template="{x} {question}")
@@ -66,29 +298,6 @@ def test_bos_is_kept_and_nothing_else_is_added(and_eos: bool) -> None:
     assert words(tokenizer, ids) == "<unk> who Ann"
 
 
-def test_answer_ends_with_eos_and_has_no_bos() -> None:
-    tokenizer = with_bos()
-    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann </s>"
-
-
-def test_chat_template_with_system_and_generation_prompt() -> None:
-    tokenizer = chat()
-    prompting = Prompting(template="{question}", system="calm")
-    expected = "<s> system calm <e> <s> user who <e> <s> assistant"
-    assert words(tokenizer, prompting.encode(tokenizer, "who")) == expected
-    assert words(tokenizer, prompting.encode(tokenizer, query("who", " Ann"))) == expected + " Ann"
-
-
-def test_chat_without_system_message_sends_none() -> None:
-    tokenizer = chat()
-    assert words(tokenizer, Prompting().encode(tokenizer, "who")).startswith("<s> user who <e>")
-
-
-def test_chat_answer_ends_with_the_end_of_turn() -> None:
-    tokenizer = chat()
-    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann <e>"
-
-
 def test_chat_template_without_end_of_turn_ends_with_eos() -> None:
     tokenizer = chat("{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}")
     assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann </s>"
@@ -99,11 +308,6 @@ def test_chat_can_be_switched_off() -> None:
     prompting = Prompting(chat=False)
     assert words(tokenizer, prompting.encode(tokenizer, "who")) == "Question: who Answer:"
     assert words(tokenizer, prompting.join(tokenizer, "who", "Ann").answer) == "Ann </s>"
-
-
-def test_chat_date_is_pinned() -> None:
-    tokenizer = chat("{{ date_string }} {{ messages[0].content }}")
-    assert words(tokenizer, Prompting().encode(tokenizer, "who")).startswith("10 ")
 
 
 def test_chat_is_refused_without_a_template() -> None:

@@ -31,9 +31,3 @@ def test_a_cluster_that_starts_too_slowly_is_a_message(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "ray", ray)
     with pytest.raises(InputError, match=r"at 'local' \(The current node timed out during startup"):
         RayWorkers("local").open().__enter__()
-
-
-def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"pip install '\.\[ray\]'"):
-        RayWorkers("local").open().__enter__()

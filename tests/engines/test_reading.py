@@ -197,18 +197,6 @@ def test_small_batches_give_the_same_and_keep_their_bounds(logits: int, tokens: 
         assert size <= max(logits, longest * 14)
 
 
-def test_very_many_answers_of_a_prompt_are_read_in_several_rows() -> None:
-    made, (query, _) = llama(), TEXTS[0]
-    shapes = forwarded(made.model)
-    texts = [(query, answer) for answer in ("red sky sea", "blue sky sea", "green sky")]
-    found = Reader(made, PROMPTING, shares=True, logits=14 * 5).read(texts)
-    whole = len(PROMPTING.encode(made.tokenizer, query.text)) + 3
-    assert [rows for rows, _ in shapes] == [1, 1, 1]
-    assert [width for _, width in shapes] == [whole, whole, whole - 1]
-    for reading, (_, answer) in zip(found, texts, strict=True):
-        same(reading, alone(made, query, answer))
-
-
 def test_end_tokens_inside_a_prompt_are_read_where_padding_is_the_same_token() -> None:
     """A mask by `ids != pad` would hide them."""
     tokenizer = tiny_tokenizer(pad_token="</s>")

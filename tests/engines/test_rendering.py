@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from chatting import chat_tokenizer
 from leakbound.engines import rendering, templates
 from leakbound.engines.rendering import Conversation, Limits, Renderer, Template
 from leakbound.errors import InputError
-from templates_of_models import CHATML, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
-from tiny import tiny_tokenizer
+from offline_tokenizers import CHATML, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
+from tiny import chat_tokenizer, tiny_tokenizer
 
 LIMITS = Limits(seconds=1.0, memory=256 << 20, characters=1 << 16)
 ASKED = {
@@ -37,7 +36,8 @@ TOOLS = (
     "{%- for m in messages %}{% generation %}{{ m | tojson(indent=2) }}{% endgeneration %}"
     "{%- if loop.index > 2 %}{% break %}{% endif %}{%- endfor %}{{ dict(a=1) }}{{ eos_token }}"
 )
-OF_ALL_KINDS = KNOWN | {"plain": PLAIN, "clock": CLOCK, "tools": TOOLS, "broken": "{{ 1 / 0 }}"}
+BROKEN = {said: said for said in ("{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}")}
+OF_ALL_KINDS = KNOWN | {"plain": PLAIN, "clock": CLOCK, "tools": TOOLS} | BROKEN
 
 
 @pytest.fixture

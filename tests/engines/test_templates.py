@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoTokenizer
 
-from chatting import query
 from leakbound.cli import group
 from leakbound.cli import run as run_command
 from leakbound.engines import templates
@@ -19,14 +15,23 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.rendering import Renderer
-from leakbound.engines.templates import DATE_STRING, asks, family_of
+from leakbound.engines.templates import asks, family_of
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Draws, Prompt
 from leakbound.unlearning.examples import Encoder
-from offline_tokenizers import CHATML, LLAMA_2, LLAMA_3, byte_level, sentence_piece
-from templates_of_models import CHATML as TURNED
-from templates_of_models import DOUBLED, ENDLESS, GIGABYTES, KNOWN, MEGABYTES
-from tiny import tiny_model_folder, tiny_tokenizer
+from offline_tokenizers import (
+    CHATML,
+    DOUBLED,
+    ENDLESS,
+    GIGABYTES,
+    KNOWN,
+    LLAMA_2,
+    LLAMA_3,
+    MEGABYTES,
+    byte_level,
+    sentence_piece,
+)
+from tiny import query, tiny_model_folder, tiny_tokenizer
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)
@@ -87,24 +92,11 @@ def text(tokenizer: Any, ids: list[int]) -> str:
 
 def test_every_family_is_asked_as_the_table_says(row: tuple[Any, str, str, str]) -> None:
     tokenizer, family, prompt, _ = row
-    assert text(tokenizer, TOFU.encode(tokenizer, "who wrote?")) == prompt
-    assert family_of(tokenizer).name == family
-
-
-def test_special_tokens_of_the_template_are_one_token_each(row: tuple[Any, str, str, str]) -> None:
-    tokenizer, _, prompt, _ = row
-    special = [t.content for t in tokenizer.added_tokens_decoder.values() if t.special]
     ids = TOFU.encode(tokenizer, "who wrote?")
-    for mark in special:
+    assert text(tokenizer, ids) == prompt
+    assert family_of(tokenizer).name == family
+    for mark in (t.content for t in tokenizer.added_tokens_decoder.values() if t.special):
         assert ids.count(tokenizer.convert_tokens_to_ids(mark)) == prompt.count(mark)
-
-
-def test_an_answer_ends_with_the_end_of_its_turn(row: tuple[Any, str, str, str]) -> None:
-    tokenizer, _, _, end = row
-    *answer, last = TOFU.join(tokenizer, "who?", "Ann wrote").answer
-    assert last == tokenizer.convert_tokens_to_ids(end)
-    assert text(tokenizer, answer).strip() == "Ann wrote"
-    assert tokenizer.bos_token_id is None or tokenizer.bos_token_id not in answer
 
 
 def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str]) -> None:
@@ -118,7 +110,11 @@ def test_the_finished_text_goes_on_from_the_prompt(row: tuple[Any, str, str, str
     assert (
         len(opened.prompt) == len(TOFU.encode(tokenizer, query("who wrote?", "Ann "))) > len(prompt)
     )
-    assert joined.answer.count(last) == 1
+    *answer, end_id = joined.answer
+    assert end_id == last
+    assert last not in answer
+    assert text(tokenizer, answer).strip() == "Ann wrote the sea"
+    assert tokenizer.bos_token_id is None or tokenizer.bos_token_id not in answer
 
 
 @pytest.mark.parametrize(
@@ -169,19 +165,6 @@ def test_the_description_tells_what_was_done() -> None:
     assert Prompting(chat=False).describe(TABLE["chatml"][0])["chat"] is False
 
 
-def test_a_model_that_lies_on_this_machine() -> None:
-    folder = os.environ.get("LEAKBOUND_TEST_SMOLLM2", "")
-    if not Path(folder, "tokenizer_config.json").is_file():
-        pytest.skip("no LEAKBOUND_TEST_SMOLLM2")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    prompt = text(tokenizer, TOFU.encode(tokenizer, query("Who?", "", SHOTS)))
-    assert prompt.startswith(f"<|im_start|>system\n{SYSTEM}<|im_end|>\n<|im_start|>user\nwho wrote")
-    assert prompt.endswith("<|im_start|>user\nWho?<|im_end|>\n<|im_start|>assistant\n")
-    assert DATE_STRING not in prompt
-    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
-    assert TOFU.join(tokenizer, "Who?", "Ann").answer[-1] == end
-
-
 QUESTIONS = (
     "Who wrote the sea?",
     '  What does "the sea" say,\n\tin {{ braces }} & <marks>?  ',
@@ -218,35 +201,22 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("beside", [True, False])
-def test_an_endless_template_is_refused(
-    beside: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5)
-    folder = folder_with(tmp_path / "m", ENDLESS, beside=beside)
-    own = tmp_path / "own.csv"
-    own.write_text("question,answer\nwho,Ann\n")
-    told = ["sample", str(folder), "--benchmark", str(own), "--out", str(tmp_path / "run")]
-    assert run_command(lambda: group(told, standalone_mode=False)) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
-    assert f"the chat template in `{file}` is not done with a short conversation" in said
-    assert "after 0.5 s of processor time" in said
-
-
 @pytest.mark.parametrize(
     ("template", "limit"),
     [
         (GIGABYTES, "more than 512 MiB of memory"),
         (DOUBLED, "more than 512 MiB of memory"),
         (MEGABYTES, "more than 1,048,576 characters"),
+        (ENDLESS, "is not done with a short conversation after 0.5 s of processor time"),
     ],
 )
-def test_one_that_makes_gigabytes_is_refused(template: str, limit: str, tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "m", template)
-    with pytest.raises(ModelError, match=rf"`{folder}/chat_template\.jinja` .*{limit}"):
+def test_one_without_end_or_measure_is_refused_and_its_file_named(
+    template: str, limit: str, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "SECONDS", 0.5)
+    folder = folder_with(tmp_path / "m", template, beside=beside)
+    file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
+    with pytest.raises(ModelError, match=f"the chat template in `{file}` .*{limit}"):
         load_model(str(folder))
 
 
@@ -274,41 +244,6 @@ def test_one_that_ignores_only_some_questions_is_refused_when_they_are_asked(
         Prompting().encode(loaded.tokenizer, "who wrote the sea")
 
 
-def test_one_that_tells_the_time_writes_the_same_prompt_every_day(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Tried under two clocks a year apart: a resumed run would mix two distributions."""
-    from transformers.utils import chat_template_utils
-
-    tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = (
-        "{{ strftime_now('%d %B %Y') }} {{ date_string }}: {{ messages[-1].content }}"
-    )
-    prompts = []
-    for year in (2026, 2027):
-
-        class Clock(datetime):
-            @classmethod
-            def now(cls, tz: object = None) -> datetime:
-                return datetime(year, 1, 2)  # noqa: B023
-
-        monkeypatch.setattr(chat_template_utils, "datetime", Clock)
-        turns = [templates.said("user", "who wrote red")]
-        prompts.append(templates.written(tokenizer, turns, open_ended=True))
-    assert prompts == ["10 April 2025 10 Apr 2025: who wrote red"] * 2
-
-
-@pytest.mark.parametrize("broken", ["{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}"])
-def test_one_that_breaks_is_a_message(
-    broken: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder, own = folder_with(tmp_path / "m", broken), tmp_path / "own.csv"
-    own.write_text("question,answer\nwho,Ann\n")
-    told = ["sample", str(folder), "--benchmark", str(own), "--out", str(tmp_path / "run")]
-    assert run_command(lambda: group(told, standalone_mode=False)) == 2
-    assert "chat template refused the prompt" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("none", [7, ["x"], {"default": ["x"]}, {"other": "x"}])
 def test_one_that_is_no_text_is_a_message(none: object) -> None:
     tokenizer = tiny_tokenizer()
@@ -326,7 +261,7 @@ def test_no_child_is_started_where_there_is_no_template(
     folder = tiny_model_folder(tmp_path / "m")
     load_model(str(folder))
     assert renderer._child is None
-    (folder / "chat_template.jinja").write_text(TURNED)
+    (folder / "chat_template.jinja").write_text(CHATML)
     load_model(str(folder))
     assert renderer._child is not None
     renderer.close()
@@ -352,7 +287,7 @@ def test_one_that_does_harm_at_a_word_is_told_before_weights_are_read(
 ) -> None:
     monkeypatch.setattr(templates, "SECONDS", 0.5)
     monkeypatch.setattr("leakbound.engines.loading._read", None)
-    picky = f"{{% if 'sea' in messages[0].content %}}{harm}{{% endif %}}{TURNED}"
+    picky = f"{{% if 'sea' in messages[0].content %}}{harm}{{% endif %}}{CHATML}"
     folder, own = folder_with(tmp_path / "m", picky), tmp_path / "own.csv"
     own.write_text("question,answer\nwho wrote red,Ann\nwho wrote the sea,Ann\n")
     asked = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
@@ -366,7 +301,7 @@ def test_questions_that_come_later_are_told_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(templates, "SECONDS", 0.5)
-    picky = f"{{% if 'sea' in messages[-1].content %}}{ENDLESS}{{% endif %}}{TURNED}"
+    picky = f"{{% if 'sea' in messages[-1].content %}}{ENDLESS}{{% endif %}}{CHATML}"
     engine = TransformersEngine.open(str(folder_with(tmp_path / "m", picky)))
     shown, long = "who wrote the sea", "who wrote red " * 10
     with pytest.raises(ModelError, match=f"not done with the question '{shown}' after"):
@@ -379,7 +314,7 @@ def test_questions_that_come_later_are_told_too(
 
 
 def test_a_part_is_rendered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", TURNED)))
+    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", CHATML)))
     asked, ask = list[int](), Renderer._ask
 
     def counted(self: Renderer, template: Any, batch: Any, limits: Any) -> Any:

@@ -17,13 +17,12 @@ from leakbound.engines.vllm import VllmEngine, VllmLocation, seed_of
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Explores, Failure, Fingerprint, Query, Retraces, Sample
-from templates_of_models import CHATML
+from offline_tokenizers import CHATML
 from tiny import tiny_model_folder
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
 QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumerate(["red", "sea"])]
 DECODING = Decoding(max_new_tokens=5)
-ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n"
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +33,18 @@ def _faked(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return tiny_model_folder(tmp_path / "model", initializer_range=0.3)
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.csv"
+    file.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n")
+    return file
+
+
+def evaluated(model: str, questions: Path, **how: Any) -> Run:
+    study = {"decodings": [DECODING], "scorers": ["keyword"], **(how or {"n": 40})}
+    return evaluate(model, str(questions), out=questions.parent / "run", **study)
 
 
 def opened(location: Path | str, prompting: Prompting = PROMPTING) -> VllmEngine:
@@ -113,27 +124,24 @@ def test_a_seed_and_its_followers_are_what_vllm_takes() -> None:
     assert max(seeds) > 2**61  # the whole range is used
 
 
-def test_a_query_whose_probabilities_are_no_numbers_fails(model: Path) -> None:
-    engine = opened(model)
-    fake(engine).broken = True
-    found = list(engine.generate(QUERIES, DECODING, Draws(sizes=(4,))))
+def test_what_did_not_come_whole_is_no_sample(model: Path) -> None:
+    engine, draws = opened(model), Draws(sizes=(4,))
+    fake(engine).broken = True  # probabilities that are no numbers
+    found = list(engine.generate(QUERIES, DECODING, draws))
     assert [type(each) for each in found] == [Failure, Failure]
-
-
-def test_a_short_answer_is_no_smaller_sample(model: Path) -> None:
-    engine = opened(model)
-    fake(engine).short = True
+    fake(engine).broken, fake(engine).short = False, True
     with pytest.raises(ModelError, match=r"gave 3 of 4 completions of query 'q0'"):
-        list(engine.generate(QUERIES, DECODING, Draws(sizes=(4,))))
+        list(engine.generate(QUERIES, DECODING, draws))
 
 
-def test_it_proves_nothing(model: Path) -> None:
+def test_it_proves_nothing_and_is_not_explored(model: Path, questions: Path) -> None:
     engine = opened(model)
-    assert not isinstance(engine, Explores)
-    assert not isinstance(engine, Retraces)
+    assert not isinstance(engine, Explores | Retraces)
     told = Fingerprint.of(engine.fingerprint)
     assert not told.repeatable
     assert any("float32" in each for each in told.assumes)
+    with pytest.raises(InputError, match="explor"):
+        evaluated(f"vllm:{model}", questions, sampling=Explore("auto"))
 
 
 def test_what_may_change_the_law_is_in_the_fingerprint_and_the_layout_is_not(model: Path) -> None:
@@ -205,22 +213,14 @@ def test_options_are_read_as_values() -> None:
     }  # fmt: skip
 
 
-def evaluated(model: str, out: Path, questions: Path, **fields: Any) -> Run:
-    return evaluate(
-        model, str(questions), out=out, n=40, decodings=[DECODING], scorers=["keyword"], **fields
-    )
-
-
 def test_a_run_is_drawn_and_bounded_and_goes_on_with_its_own_engine_alone(
-    model: Path, tmp_path: Path
+    model: Path, questions: Path
 ) -> None:
-    questions = tmp_path / "mine.csv"
-    questions.write_text(ROWS)
-    run = evaluated(f"vllm:{model}", tmp_path / "run", questions)
+    run = evaluated(f"vllm:{model}", questions)
     worst = run.estimates.worst("leak probability")
     assert 0 <= worst.lower <= worst.upper <= 1
     with pytest.raises(MixError, match="engine"):
-        evaluated(str(model), tmp_path / "run", questions)
+        evaluated(str(model), questions)
 
 
 def test_where_vllm_is_not_installed_the_remedy_is_named(
@@ -229,16 +229,6 @@ def test_where_vllm_is_not_installed_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(InputError, match=r"needs vllm, which is not installed.*'\.\[vllm\]'"):
         opened(model)
-
-
-def test_exploring_is_refused(model: Path, tmp_path: Path) -> None:
-    questions = tmp_path / "mine.csv"
-    questions.write_text(ROWS)
-    with pytest.raises(InputError, match="explor"):
-        evaluate(
-            f"vllm:{model}", str(questions), out=tmp_path / "run", sampling=Explore("auto"),
-            decodings=[DECODING], scorers=["keyword"],
-        )  # fmt: skip
 
 
 @pytest.mark.parametrize(

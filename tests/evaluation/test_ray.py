@@ -19,8 +19,7 @@ from leakbound.evaluation import evaluate
 from leakbound.store import Run
 from leakbound.study import ModelSettings
 from leakbound.types import Decoding, Headway
-from tiny import tiny_model_folder
-from tiny_classifiers import sequence_classifier
+from tiny import sequence_classifier, tiny_model_folder
 
 pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")

@@ -20,8 +20,7 @@ from leakbound.store import Run
 from leakbound.study import Explore
 from leakbound.testing import FakeEngine
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
-from misbehaving import Answer, Body, Rule, Served, chat_server, fails
-from serving import LISTED, honest, question
+from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, honest, question
 from suites import slow_but
 
 QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)

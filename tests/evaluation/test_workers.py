@@ -23,10 +23,9 @@ from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Decoding
+from offline_tokenizers import CHATML, ENDLESS
 from suites import slow_but
-from templates_of_models import CHATML, ENDLESS
-from tiny import tiny_model_folder
-from tiny_classifiers import sequence_classifier
+from tiny import sequence_classifier, tiny_model_folder
 
 SETTINGS = ModelSettings(device="cpu")
 SHORT, LONG = Decoding(max_new_tokens=8), Decoding(max_new_tokens=200)

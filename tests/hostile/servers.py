@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from chatting import request
 from leakbound.engines import server
 from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, ModelError
 from leakbound.types import Decoding
 from misbehaving import raw_server, says
+from tiny import request
 
 GREEDY = Decoding(temperature=0, max_new_tokens=9)
 ONCE = Patience(timeout=5, whole=0.4, attempts=1, concurrency=1)

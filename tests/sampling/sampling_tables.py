@@ -71,6 +71,11 @@ def table(of: Table = probabilities) -> TableModel:
     return TableModel(of, vocab_size=VOCAB, eos_token_ids=[EOS])
 
 
+def says_12(ids: Ids) -> bool:
+    """Whether a stop string of "12" ends these."""
+    return "12" in "".join(map(str, ids))
+
+
 def next_law(p: Sequence[float], decoding: Decoding, greedy: bool = False) -> np.ndarray:
     """Next-token probabilities from the definition in `Decoding`, in plain loops."""
     if greedy or decoding.greedy:

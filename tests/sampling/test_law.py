@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from sampling_tables import ONE_STEP, next_law
-from scipy import stats
 
 from leakbound.sampling.law import Law, certain_law, kept_tokens
 from leakbound.sampling.next_token import Picks, pick
 from leakbound.types import Decoding
-
-ONE = np.ones(1, dtype=np.int64)
+from suites import require_fit
 
 
 def law_of(
@@ -184,15 +184,6 @@ def test_a_draw_has_the_floor_of_its_token(decoding: Decoding) -> None:
         assert np.array_equal(plain.tokens, picks.tokens)
 
 
-def test_steps_say_what_each_token_is() -> None:
-    law = law_of(np.log([0.5, 0.25, 0.25]), Decoding(temperature=0.5), 1e-3)
-    ((step,),) = law.steps([[1]])
-    assert np.isclose(step.logprob, np.log(1 / 6))
-    assert np.isclose(step.floor, np.log(1 / 6) - 2e-3)
-    assert np.isclose(step.model_logprob, np.log(0.25))
-    assert np.isclose(step.p_max, 0.5)
-
-
 def test_steps_of_many_rows_are_those_of_each() -> None:
     logits = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
     law = certain_law(logits, Decoding(top_k=4), np.zeros(4), np.ones(4, np.int64), 1e-3)
@@ -205,11 +196,26 @@ def test_steps_of_many_rows_are_those_of_each() -> None:
             assert step.p_max == law.p_max[row]
 
 
-def draw(probabilities: list[float], decoding: Decoding, n: int = 20_000) -> Picks:
+def picked(
+    logits: torch.Tensor,
+    decoding: Decoding,
+    u: np.ndarray,
+    before: float | Sequence[float] = 0.0,
+    depth: int = 1,
+) -> Picks:
+    """Draws with these uniforms, as many after each row; confidence so far, and how deep."""
+    rows = np.repeat(np.arange(len(logits)), len(u) // len(logits))
+    so_far = np.broadcast_to(np.array(before, dtype=float), len(logits))
+    return pick(logits, decoding, rows, u, (so_far, np.full(len(logits), depth)))
+
+
+def log_of(probabilities: Sequence[float] | np.ndarray) -> torch.Tensor:
     with np.errstate(divide="ignore"):
-        logits = torch.from_numpy(np.log(np.array([probabilities])))
-    u = (np.arange(n) + 0.5) / n
-    return pick(logits, decoding, np.zeros(n, np.int64), u, (np.zeros(1), np.ones(1, np.int64)))
+        return torch.from_numpy(np.log(np.array([probabilities])))
+
+
+def draw(probabilities: Sequence[float], decoding: Decoding, n: int = 20_000) -> Picks:
+    return picked(log_of(probabilities), decoding, (np.arange(n) + 0.5) / n)
 
 
 P = [0.05, 0.3, 0.0, 0.2, 0.3, 0.15]
@@ -260,18 +266,9 @@ def test_large_vocabulary_follows_its_law() -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.full(3000, 0.05))
     for decoding in (Decoding(), Decoding(top_p=0.9), Decoding(top_k=200)):
-        n = 40_000
-        logits = torch.from_numpy(np.log(np.maximum(p, 1e-300)))[None]
-        u = rng.random(n)
-        picks = pick(logits, decoding, np.zeros(n, np.int64), u, (np.zeros(1), np.ones(1, int)))
-        want = next_law(list(p), decoding) * n
-        got = np.bincount(picks.tokens, minlength=len(p))
-        big = want >= 5
-        observed = np.append(got[big], got[~big].sum())
-        expected = np.append(want[big], want[~big].sum())
-        keep = expected > 0
-        assert stats.chisquare(observed[keep], expected[keep]).pvalue > 1e-3
-        assert got[want == 0].sum() == 0
+        picks = picked(log_of(np.maximum(p, 1e-300)), decoding, rng.random(40_000))
+        law = enumerate(next_law(list(p), decoding).tolist())
+        require_fit(Counter(picks.tokens.tolist()), {token: mass for token, mass in law if mass})
 
 
 @pytest.mark.parametrize("u", [0.0, 1 - 2**-53])
@@ -280,15 +277,8 @@ def test_extreme_uniforms_never_draw_an_impossible_token(u: float) -> None:
         for first in (0, 1, size // 2):
             p = np.zeros(size)
             p[first : first + 2] = [0.25, 0.75]
-            p /= p.sum()
-            with np.errstate(divide="ignore"):
-                logits = torch.from_numpy(np.log(p))[None]
             for decoding in (Decoding(), Decoding(top_p=0.999)):
-                picks = pick(
-                    logits, decoding, np.zeros(1, np.int64), np.array([u]),
-                    (np.zeros(1), np.ones(1, np.int64)),
-                )  # fmt: skip
-                assert p[picks.tokens[0]] > 0
+                assert p[picked(log_of(p), decoding, np.array([u])).tokens[0]] > 0
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -301,10 +291,7 @@ def test_uniforms_at_the_seams_of_blocks_draw_a_neighbour(seed: int) -> None:
     p /= p.sum()
     seams = np.cumsum(p.reshape(8, 256).sum(axis=1))[:-1]
     u = np.clip([s + i * 2.0**-54 for s in seams for i in range(-12, 13)], 0, 1 - 2**-53)
-    with np.errstate(divide="ignore"):
-        logits = torch.from_numpy(np.log(p))[None]
-    zeros = np.zeros(len(u), np.int64)
-    tokens = pick(logits, Decoding(), zeros, u, (np.zeros(1), np.ones(1, np.int64))).tokens
+    tokens = picked(log_of(p), Decoding(), u).tokens
     assert (p[tokens] > 0).all()
     upto = np.cumsum(p)
     assert (u > upto[tokens] - p[tokens] - 1e-12).all()
@@ -314,35 +301,27 @@ def test_uniforms_at_the_seams_of_blocks_draw_a_neighbour(seed: int) -> None:
 def test_float32_logits_are_summed_in_float64() -> None:
     size = 128_000
     logits = torch.zeros(1, size, dtype=torch.float32)
-    picks = pick(
-        logits, Decoding(), np.zeros(1, np.int64), np.array([0.5]), (np.zeros(1), np.ones(1, int))
-    )
+    picks = picked(logits, Decoding(), np.array([0.5]))
     assert abs(picks.model_logprob[0] + np.log(size)) < 1e-12
 
 
 def test_adaptive_temperature_switches_strictly_above_the_threshold() -> None:
-    logits = torch.log(torch.tensor([[0.8, 0.2], [0.8, 0.2]], dtype=torch.float64))
-    u = np.array([0.99, 0.99])
-    rows = np.array([0, 1])
+    logits, u = log_of([0.8, 0.2]).repeat(2, 1), np.array([0.99, 0.99])
     # row 0: mean (0.9 + 0.8) / 2 = 0.85; row 1: mean (0.7 + 0.8) / 2 = 0.75
-    confidence = (np.array([0.9, 0.7]), np.array([2, 2]))
-    picks = pick(logits, Decoding(adaptive_temperature=0.8), rows, u, confidence)
+    picks = picked(logits, Decoding(adaptive_temperature=0.8), u, [0.9, 0.7], 2)
     assert picks.tokens.tolist() == [0, 1]
     assert picks.logprob[0] == 0
     assert np.isclose(picks.logprob[1], np.log(0.2))
-    at = pick(logits, Decoding(adaptive_temperature=1.0), rows, u, confidence)
+    at = picked(logits, Decoding(adaptive_temperature=1.0), u, [0.9, 0.7], 2)
     assert at.tokens.tolist() == [1, 1]
     coin = torch.zeros(1, 2, dtype=torch.float64)  # its p_max is 0.5 to the last bit
-    even = pick(
-        coin, Decoding(adaptive_temperature=0.5), rows[:1], u[:1], (np.zeros(1), np.ones(1, int))
-    )
+    even = picked(coin, Decoding(adaptive_temperature=0.5), u[:1])
     assert even.tokens.tolist() == [1]
 
 
 def test_adaptive_temperature_judges_the_untruncated_model_at_temperature_one() -> None:
-    logits = torch.log(torch.tensor([[0.6, 0.4]], dtype=torch.float64))
     decoding = Decoding(temperature=0.01, top_p=0.5, adaptive_temperature=0.7)
-    picks = pick(logits, decoding, np.array([0]), np.array([0.5]), (np.zeros(1), np.ones(1, int)))
+    picks = draw([0.6, 0.4], decoding, 1)
     assert np.isclose(picks.p_max[0], 0.6)
 
 
@@ -357,8 +336,7 @@ def test_adaptive_temperature_judges_the_untruncated_model_at_temperature_one() 
 )
 def test_unusable_logits_are_told(row: list[float], broken: bool) -> None:
     logits = torch.tensor([[0.0, 1.0], row], dtype=torch.float64)
-    rows = np.array([0, 1])
-    picks = pick(logits, Decoding(), rows, np.full(2, 0.9), (np.zeros(2), np.ones(2, int)))
+    picks = picked(logits, Decoding(), np.full(2, 0.9))
     assert picks.broken.tolist() == [False, broken]
     if not broken:
         assert picks.tokens[1] == 0

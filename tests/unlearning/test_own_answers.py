@@ -35,8 +35,7 @@ from leakbound.unlearning.examples import Encoder, Rows, schedule
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.own_answers import OwnAnswers
 from offline_tokenizers import merging
-from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
-from tiny_classifiers import sequence_classifier
+from tiny import BOTH_KINDS, sequence_classifier, tiny_llama, tiny_model_folder
 
 DRAWING = Sampling(draws=8, max_new_tokens=5)
 SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2, sampling=DRAWING)

@@ -19,8 +19,7 @@ from leakbound.evaluation.planning.metrics import choose
 from leakbound.store import Run
 from leakbound.types import Prompt
 from openunlearning import clean
-from tiny import tiny_model_folder
-from tiny_classifiers import sequence_classifier
+from tiny import sequence_classifier, tiny_model_folder
 
 ASKED = ("who wrote red", "who wrote blue sky", "red sea sky")
 TASK = Benchmark(
