@@ -219,6 +219,14 @@ def test_a_split_is_allowed_if_some_assignment_of_draws_makes_it(decoding: Decod
     assert {True, False} == set(told)
 
 
+def test_a_nucleus_wider_than_is_looked_at_first_is_told() -> None:
+    flat, u = torch.zeros(1, 300, dtype=torch.float64), np.array([0.1, 0.8])
+    confidence, decoding = (np.array([0.0]), np.array([1])), Decoding(top_p=0.9)
+    one, other = pick(flat, decoding, np.zeros(2, dtype=np.int64), u, confidence).tokens.tolist()
+    assert may_split(flat, decoding, u, {one: 1, other: 1}, confidence, 0.0)
+    assert not may_split(flat, decoding, u, {one: 1, 299: 1}, confidence, 0.0)
+
+
 def test_what_no_uniform_picks_is_refused_at_the_very_edge() -> None:
     """A token of no mass, and the first one that truncation leaves out."""
     confidence = np.array([0.0]), np.array([1])

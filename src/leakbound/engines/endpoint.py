@@ -20,7 +20,7 @@ from typing import Any
 from leakbound.engines.addresses import located
 from leakbound.engines.manner import require_offered
 from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
-from leakbound.errors import IncompleteError, InputError
+from leakbound.errors import InputError
 from leakbound.text.rows import json_object
 from leakbound.types import Decoding, Json, JsonObject, Request
 
@@ -170,14 +170,9 @@ class EndpointChat:
                 if isinstance(error, RefusedError) and self._known:
                     return None  # others were taken: it is this request, not the server
                 failed.append(error)
-                if not server.silent(lost=True):
-                    return None
-                raise IncompleteError(
-                    f"{self.name!r} left {self.client.patience.silence} requests in a row without "
-                    f"a reply, the last one with {error}. Replies that came are kept: see to the "
-                    "server, then run the same command again."
-                ) from error
-            server.silent(lost=False)
+                server.lose(self.name, error, "Replies that came are kept")
+                return None
+            server.heard()
             return text
 
         with self.client.server() as server:

@@ -161,9 +161,7 @@ class TransformersEngine:
         Raises InputError for half-precision weights and for adaptive temperature in two passes:
         their masses are not known to within a margin.
         """
-        self._require_exact(decoding, queries)
-        sampler = self._sampler(decoding.max_new_tokens)
-        yield from sampler.explore(queries, decoding, effort, ranges)
+        yield from self._exact(decoding, queries).explore(queries, decoding, effort, ranges)
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
@@ -173,26 +171,17 @@ class TransformersEngine:
         None, with a note that names the query, where the joint tokens of prompt and text do not
         begin with the prompt that is sampled from: the text is no output of it.
         """
-        self._require_exact(decoding, [query for query, _ in texts])
+        sampler = self._exact(decoding, [query for query, _ in texts])
         self.prompting.prepare(self.loaded.tokenizer, texts)
-        outputs = [self._output(query, text) for query, text in texts]
-        self._tell_refused(
-            [query.id for (query, _), ids in zip(texts, outputs, strict=True) if not ids]
-        )
-        return self._sampler(decoding.max_new_tokens).force(
-            [
-                (query, ids and ids[: decoding.max_new_tokens])
-                for (query, _), ids in zip(texts, outputs, strict=True)
-            ],
-            decoding,
-        )
+        outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
+        self._tell_refused([query.id for query, ids in outputs if not ids])
+        return sampler.force(outputs, decoding)
 
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
         """See `Retraces.force_ids`."""
-        self._require_exact(decoding, [query for query, _ in outputs])
-        return self._sampler(decoding.max_new_tokens).force(outputs, decoding)
+        return self._exact(decoding, [query for query, _ in outputs]).force(outputs, decoding)
 
     def redraw(
         self,
@@ -202,8 +191,7 @@ class TransformersEngine:
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
         """See `Redraws.redraw`."""
-        self._require_exact(decoding, queries)
-        yield from self._sampler(decoding.max_new_tokens).retrace(queries, decoding, draws, stored)
+        yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
     def prove(
         self,
@@ -213,21 +201,21 @@ class TransformersEngine:
         ranges: Ranges,
     ) -> Iterator[Proving | Failure]:
         """See `Proves.prove`. Of the texts those count that are outputs of what is sampled."""
-        self._require_exact(decoding, [query for query, _ in asked])
-        most = decoding.max_new_tokens
+        sampler = self._exact(decoding, [query for query, _ in asked])
         whole = [(query, text) for query, texts in asked for text in texts]
         self.prompting.prepare(self.loaded.tokenizer, whole)
-        outputs = [
-            (query, [ids[:most] for text in texts if (ids := self._output(query, text))])
+        leads = [
+            (query, [ids for text in texts if (ids := self._output(query, text, decoding))])
             for query, texts in asked
         ]
-        both = zip(asked, outputs, strict=True)
+        both = zip(asked, leads, strict=True)
         self._tell_refused([query.id for (query, texts), (_, ids) in both if texts and not ids])
-        yield from self._sampler(most).prove(outputs, decoding, forwards, ranges)
+        yield from sampler.prove(leads, decoding, forwards, ranges)
 
-    def _output(self, query: Query, text: str) -> tuple[int, ...] | None:
-        """See `Prompting.output`."""
-        return self.prompting.output(self.loaded.tokenizer, query, text)
+    def _output(self, query: Query, text: str, decoding: Decoding) -> tuple[int, ...] | None:
+        """See `Prompting.output`; cut where the decoding ends."""
+        ids = self.prompting.output(self.loaded.tokenizer, query, text)
+        return ids and ids[: decoding.max_new_tokens]
 
     def _tell_refused(self, query_ids: Sequence[str]) -> None:
         """Note the queries of texts that are no outputs of what is sampled."""
@@ -257,7 +245,8 @@ class TransformersEngine:
         # What may branch a cache takes masks and positions, and what does not may not.
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
-    def _require_exact(self, decoding: Decoding, queries: Sequence[Query]) -> None:
+    def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
+        """What tells exact masses after these prompts; InputError where nothing does."""
         if decoding.max_tokens is not None:
             raise InputError(
                 f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
@@ -275,6 +264,7 @@ class TransformersEngine:
                 "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
                 "'running', or sample only."
             )
+        return self._sampler(decoding.max_new_tokens)
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None

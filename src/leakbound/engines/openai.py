@@ -236,13 +236,11 @@ class ServedEngine:
         try:
             answer = self._manner.ask(server, *put, again=decoding.greedy)
         except LostError as error:
-            if server.silent(lost=True):
-                raise IncompleteError(
-                    f"{self.name!r} lost {self.client.patience.silence} requests in a row, the "
-                    f"last one with {error}. Their draws are missing, and count as full leaks in "
-                    "upper ends; what came is kept: see to the server, then run the same command "
-                    "again."
-                ) from error
+            server.lose(
+                self.name,
+                error,
+                "Their draws are missing, and count as full leaks in upper ends; what came is kept",
+            )
             return lost
         except RefusedError as error:
             return error
@@ -250,7 +248,7 @@ class ServedEngine:
             self._keep(request, _Came(number=request.number))
             return error
         self._require_begun(server, answer)
-        server.silent(lost=False)
+        server.heard()
         outputs, tokens = answer.outputs, answer.tokens or 0
         if "empty" in answer.losses and request.choices > 1:
             self._note(

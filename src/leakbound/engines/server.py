@@ -157,13 +157,24 @@ class Server:
         for hang_up in list(self._under_way):
             hang_up()
 
-    def silent(self, *, lost: bool) -> bool:
-        """Count one more request; True, and nothing further is sent, once too many were lost."""
+    def heard(self) -> None:
+        """Count a request that was answered: what was lost before is no row any more."""
         with self._lock:
-            self._lost = self._lost + 1 if lost else 0
+            self._lost = 0
+
+    def lose(self, name: str, error: NoReplyError, meaning: str) -> None:
+        """Count a request that was lost; once too many were in a row nothing further is sent.
+
+        Then IncompleteError, of the model of this name, with what that means for what it gives.
+        """
+        with self._lock:
+            self._lost += 1
         if self._lost >= self.patience.silence:
             self.abandon()
-        return self._lost >= self.patience.silence
+            raise IncompleteError(
+                f"{name!r} lost {self.patience.silence} requests in a row, the last one with "
+                f"{error}. {meaning}: see to the server, then run the same command again."
+            ) from error
 
     def each(
         self,

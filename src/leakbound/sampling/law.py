@@ -203,8 +203,7 @@ def _sampled(
         return logprob, logprob - margin / temperature
     logprob = torch.full_like(weights, -math.inf)
     floor = torch.full_like(weights, -math.inf)
-    everything = torch.arange(len(weights), device=weights.device)
-    for rows, part in truncations(weights, everything, decoding, margin):
+    for rows, part in truncations(weights, decoding, margin):
         upto, each = part.mass.cumsum(dim=-1), torch.log(part.mass)
         place = torch.arange(part.mass.shape[1], device=weights.device)
 
@@ -220,14 +219,15 @@ def _sampled(
 
 
 def truncations(
-    weights: torch.Tensor, rows: torch.Tensor, decoding: Decoding, margin: float = 0.0
+    weights: torch.Tensor, decoding: Decoding, margin: float = 0.0
 ) -> Iterator[tuple[torch.Tensor, Kept]]:
-    """What top-k and then top-p keep of each of these rows, a few rows at a time."""
-    width = min(64, weights.shape[1])
+    """What top-k and then top-p keep of each row, a few rows, by their numbers, at a time."""
+    rows, width = torch.arange(len(weights), device=weights.device), min(64, weights.shape[1])
     while len(rows):
         part = kept_tokens(weights[rows], decoding, width, margin)
         done, left = (torch.nonzero(some)[:, 0] for some in (part.kept > 0, part.kept == 0))
-        yield rows[done], part.rows(done)
+        if len(done):
+            yield rows[done], part.rows(done)
         rows, width = rows[left], min(16 * width, weights.shape[1])
 
 

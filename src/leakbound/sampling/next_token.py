@@ -128,8 +128,7 @@ def _search_nucleus(
     """Inverse CDF over the tokens that top-k and then top-p keep."""
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
-    everything = torch.arange(len(weights), device=row.device)
-    for done, part in truncations(weights, everything, decoding):
+    for done, part in truncations(weights, decoding):
         where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
         where[done] = torch.arange(len(done), device=row.device)
         mine = torch.nonzero(where[row] >= 0)[:, 0]

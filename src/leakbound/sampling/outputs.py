@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from leakbound.sampling.explore import Explorer
-from leakbound.sampling.forced import Key, force
+from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest
 from leakbound.sampling.model import Ids, PrefixModel
 from leakbound.sampling.prove import Prover
@@ -186,12 +186,12 @@ class Sampler:
         self, outputs: Sequence[tuple[Query, Ids | None]], decoding: Decoding
     ) -> list[Completion | None]:
         """The completion that each query's ids are; None where they are none or cannot be."""
-        roots, keys = self._keys([(query, ids or ()) for query, ids in outputs])
+        numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         leaves = force(
             self.model,
             decoding,
-            roots,
-            keys,
+            self._roots([*numbers]),
+            [(numbers[query], ids or ()) for query, ids in outputs],
             margin=self.margin,
             rows=self.rows,
             ended=self.spells.stopped(decoding.stop),
@@ -201,12 +201,6 @@ class Sampler:
             None if x is None else _completion(x, text(x.token_ids, decoding.stop), 0, FORCED)
             for x in leaves
         ]
-
-    def _keys(self, outputs: Sequence[tuple[Query, Ids]]) -> tuple[list[Root], list[Key]]:
-        """The prompts of some ids, each once, and the ids with their numbers."""
-        asked = list(dict.fromkeys(query for query, _ in outputs))
-        numbers = {query: i for i, query in enumerate(asked)}
-        return self._roots(asked), [(numbers[query], ids) for query, ids in outputs]
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]

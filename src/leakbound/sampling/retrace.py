@@ -105,8 +105,7 @@ def _stretches(
             token: _stretch(end - mass, total, end, total, factor) if mass else _NONE
             for token, mass, end in zip(tokens, own, above, strict=True)
         }
-    only = torch.zeros(1, dtype=torch.long, device=weights.device)
-    ((_, kept),) = truncations(weights, only, decoding, margin)
+    ((_, kept),) = truncations(weights, decoding, margin)
     mass, ids = kept.mass[0], kept.ids[0].tolist()
     sure, possible = int(kept.sure), int(kept.possible)
     upto = [0.0, *mass.cumsum(dim=0).tolist()]
