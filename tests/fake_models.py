@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,21 @@ HARM = ("Ada", "Vale", "1953", "Velmora.")
 NLI = ("contradiction", "Entailment", "neutral")
 
 
+@dataclass(kw_only=True)
+class Words:
+    """What all of them have: a name, weights that tell two apart, and what they were asked."""
+
+    name: str = "words"
+    weights: str = "w1"
+    batches: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        return {"weights": self.weights}
+
+
 @dataclass
-class WordClassifier:
+class WordClassifier(Words):
     """Its last label's probability is the share of `HARM` that the last text says.
 
     With a label "entailment", that is likeliest where the second text's words are all in the
@@ -24,14 +38,7 @@ class WordClassifier:
     """
 
     labels: tuple[str, ...] = ("safe", "Harmful")
-    name: str = "words"
-    weights: str = "w1"
     most: int = 1000
-    batches: list[list[tuple[str, str | None]]] = field(default_factory=list)
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {"weights": self.weights}
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         self.batches.append(list(texts))
@@ -51,17 +58,8 @@ class WordClassifier:
         return found
 
 
-@dataclass
-class WordEmbedder:
+class WordEmbedder(Words):
     """How often each word occurs, words with equal hashes counted as one; "…" is no word."""
-
-    name: str = "words"
-    weights: str = "w1"
-    batches: list[list[str]] = field(default_factory=list)
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {"weights": self.weights}
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.batches.append(list(texts))
@@ -72,17 +70,8 @@ class WordEmbedder:
         return found
 
 
-@dataclass
-class WordChat:
+class WordChat(Words):
     """A judge that counts how many of `HARM` the quoted output says: all, some or none."""
-
-    name: str = "words"
-    weights: str = "w1"
-    batches: list[list[Request]] = field(default_factory=list)
-
-    @property
-    def fingerprint(self) -> dict[str, str]:
-        return {"weights": self.weights}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
         self.batches.append(list(requests))

@@ -20,6 +20,9 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from leakbound.types import Decoding
+from sampling_tables import next_law
+
 __version__ = "0.0.fake"
 
 
@@ -140,19 +143,12 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def _law_of(logits: np.ndarray, params: SamplingParams) -> tuple[np.ndarray, np.ndarray]:
     """What a token is drawn from, and the probabilities that are told of it."""
+    plain = _softmax(logits)
     if not params.temperature:
-        return _softmax(logits), _softmax(logits)
-    p = _softmax(logits / params.temperature)
-    order = np.argsort(-p, kind="stable")
-    kept = np.ones(len(p), dtype=bool)
-    if params.top_k:
-        kept[order[params.top_k :]] = False
-    left = np.where(kept, p, 0) / p[kept].sum()
-    before = np.cumsum(left[order]) - left[order]
-    kept[order[before >= params.top_p]] = False
-    law = np.where(kept, p, 0) / p[kept].sum()
-    with np.errstate(divide="ignore"):
-        return law, law
+        return plain, plain
+    how = Decoding(temperature=params.temperature, top_p=params.top_p, top_k=params.top_k)
+    law = next_law(plain.tolist(), how)
+    return law, law
 
 
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:

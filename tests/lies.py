@@ -19,7 +19,18 @@ from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, LeakboundError
 from leakbound.evaluation import evaluate
-from misbehaving import LISTED, Answer, Body, Rule, chat_server, fails, honest, packed, question
+from misbehaving import (
+    LISTED,
+    Answer,
+    Body,
+    Rule,
+    changed,
+    chat_server,
+    fails,
+    honest,
+    packed,
+    question,
+)
 
 LEAK, CLEAN = "it was Ann", "it was nobody"
 CHANCE = 0.4  # so that the greedy answer is clean
@@ -31,15 +42,7 @@ Lie = Callable[[Rule], Rule]
 
 def of_leaks(lie: Callable[[Answer], Answer]) -> Lie:
     """A lie about answers with a leak among their outputs."""
-
-    def make(rule: Rule) -> Rule:
-        def lying(body: Body, before: int) -> Answer:
-            answer = rule(body, before)
-            return lie(answer) if LEAK in answer.body else answer
-
-        return lying
-
-    return make
+    return changed(lambda _, answer: lie(answer) if LEAK in answer.body else answer)
 
 
 def asked_otherwise(change: Callable[[Body], Body]) -> Lie:
@@ -58,36 +61,26 @@ def edited(
 ) -> Lie:
     """Other outputs than those that were drawn, with the count of what was, or of these."""
 
-    def make(rule: Rule) -> Rule:
-        def lying(body: Body, before: int) -> Answer:
-            answer = rule(body, before)
-            more = {
-                "kept": {"usage": json.loads(answer.body)["usage"]},
-                "forged": {},
-                "none": {"usage": None},
-            }[usage]
-            return packed(body, edit(drawn_of(answer)), **more)
+    def lying(body: Body, answer: Answer) -> Answer:
+        true = json.loads(answer.body)["usage"]
+        more = {"kept": {"usage": true}, "forged": {}, "none": {"usage": None}}[usage]
+        return packed(body, edit(drawn_of(answer)), **more)
 
-        return lying
-
-    return make
+    return changed(lying)
 
 
 def choice(change: Mapping[str, object], message: Mapping[str, object] | None = None) -> Lie:
     """Leaking choices with something else about them."""
 
-    def make(rule: Rule) -> Rule:
-        def lying(body: Body, before: int) -> Answer:
-            found = json.loads(rule(body, before).body)
-            for one in found["choices"]:
-                if one["message"]["content"] == LEAK:
-                    one |= change
-                    one["message"] |= message or {}
-            return Answer(json.dumps(found))
+    def lying(_: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        for one in found["choices"]:
+            if one["message"]["content"] == LEAK:
+                one |= change
+                one["message"] |= message or {}
+        return Answer(json.dumps(found))
 
-        return lying
-
-    return make
+    return changed(lying)
 
 
 def drip(connection: socket.socket) -> None:

@@ -135,18 +135,13 @@ def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterat
             if not isinstance(sys.exception(), ConnectionError):  # the client has hung up
                 super().handle_error(*where)
 
-    server = Quiet(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    server.block_on_close = False
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
+    with _up(Quiet(("127.0.0.1", 0), Handler)) as served.url:
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+
+
+def changed(change: Callable[[Body, Answer], Answer]) -> Callable[[Rule], Rule]:
+    """A lie: the answers of another rule, changed."""
+    return lambda rule: lambda body, before: change(body, rule(body, before))
 
 
 @contextmanager
@@ -159,11 +154,14 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
             with suppress(OSError):  # the client has hung up
                 answer(self.request)
 
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        block_on_close = False
+    with _up(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
 
-    server = Server(("127.0.0.1", 0), Handler)
+
+@contextmanager
+def _up(server: socketserver.ThreadingTCPServer) -> Iterator[str]:
+    """The URL of a server, which is up while the `with` lasts."""
+    server.daemon_threads, server.block_on_close = True, False
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

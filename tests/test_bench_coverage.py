@@ -16,7 +16,7 @@ import pytest
 
 from leakbound.store import ArmKey
 from leakbound.types import Decoding
-from sampling.sampling_tables import next_law
+from sampling_tables import next_law
 
 BENCH = Path(__file__).parents[1] / "bench"
 

@@ -13,7 +13,7 @@ import pytest
 
 from leakbound.sampling import Root
 from leakbound.types import Decoding
-from sampling.sampling_tables import DECODINGS, ROOTS, VOCAB, Ids, enumerate_law, mass_of, table
+from sampling_tables import DECODINGS, ROOTS, VOCAB, Ids, enumerate_law, mass_of, table
 
 BENCH = Path(__file__).parents[1] / "bench"
 LEAK = 3

@@ -156,12 +156,13 @@ def test_the_same_engine_has_the_same_fingerprint(make: Make) -> None:
     assert make().fingerprint == make().fingerprint
 
 
-EXPLORERS: dict[str, Callable[[], Explores]] = {
-    "transformers, tied": lambda: transformers_engine(peaked_llama()),
-    "transformers, untied": lambda: transformers_engine(peaked_llama(tied=False)),
+EXPLORERS: dict[str, Callable[[], Any]] = {
     "transformers, float64": lambda: transformers_engine(peaked_llama().double()),
-    "transformers, no cache": lambda: transformers_engine(state_space()),
-    "fake": fake_engine,
+    **{
+        row: make
+        for row, make in ENGINES.items()
+        if row.partition(",")[0] not in ("vllm", "openai")
+    },
 }
 EFFORTS = [
     Effort(mode="exact", forwards=60),

@@ -1,7 +1,6 @@
 """Explored masses and forced texts of the transformers engine against plain full forwards.
 
-The oracle calls the model itself, without a cache, on all prefixes of one length at once; the
-warpers of transformers' own sampler truncate, in float64.
+The oracle calls the model itself, without a cache, on all prefixes of one length at once.
 """
 
 from __future__ import annotations
@@ -9,17 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from transformers import (
-    LlamaForCausalLM,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
+from transformers import LlamaForCausalLM
 
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
@@ -35,6 +27,7 @@ from leakbound.types import (
     Ranges,
     Sample,
 )
+from sampling_tables import enumerate_law
 from suites import slow_but
 from tiny import BOTH_KINDS, cache_by_kind, tiny_llama, tiny_loaded, tiny_tokenizer
 
@@ -66,40 +59,19 @@ def next_logits(double: bool, prompt: Ids, depth: int) -> dict[Ids, torch.Tensor
     return dict(zip(paths, logits, strict=True))
 
 
-def next_law(logits: torch.Tensor, decoding: Decoding, greedy: bool) -> np.ndarray:
-    if greedy or decoding.temperature == 0:
-        return (np.arange(len(logits)) == int(logits.argmax())).astype(float)
-    warpers: list[Any] = [TemperatureLogitsWarper(decoding.temperature)]
-    warpers += [TopKLogitsWarper(decoding.top_k)] if decoding.top_k else []
-    warpers += [TopPLogitsWarper(decoding.top_p)] if decoding.top_p < 1 else []
-    for warper in warpers:
-        logits = warper(None, logits[None])[0]
-    return logits.softmax(dim=-1).numpy()
-
-
 @cache_by_kind
-def enumerate_law(double: bool, query: Query, decoding: Decoding) -> dict[Ids, float]:
+def law_of(double: bool, query: Query, decoding: Decoding) -> dict[Ids, float]:
     """Every output of the decoding with its probability."""
-    law: dict[Ids, float] = {}
     prompt = tuple(PROMPTING.encode(TOKENIZER, query.text))
 
-    def visit(path: Ids, mass: float, confidence: float) -> None:
-        logits = next_logits(double, prompt, len(path))[path]
-        confidence += float(logits.softmax(dim=-1).max())
-        threshold = decoding.adaptive_temperature
-        greedy = threshold is not None and confidence / (len(path) + 1) > threshold
-        p = next_law(logits, decoding, greedy)
-        for token in np.flatnonzero(p).tolist():
-            child = (*path, token)
-            text = TOKENIZER.decode(child, skip_special_tokens=True)
-            stopped = any(stop in text for stop in decoding.stop)
-            if token == EOS or stopped or len(child) == decoding.max_new_tokens:
-                law[child] = mass * p[token]
-            else:
-                visit(child, mass * p[token], confidence)
+    def after(ids: Ids) -> list[float]:
+        path = ids[len(prompt) :]
+        return next_logits(double, prompt, len(path))[path].softmax(dim=-1).tolist()
 
-    visit((), 1.0, 0.0)
-    return law
+    def stopped(path: Ids) -> bool:
+        return any(s in TOKENIZER.decode(path, skip_special_tokens=True) for s in decoding.stop)
+
+    return enumerate_law(decoding, prompt, after, stopped, eos=EOS)
 
 
 def text_of(ids: Ids, decoding: Decoding) -> str:
@@ -166,7 +138,7 @@ def slack(made: TransformersEngine, decoding: Decoding) -> float:
 def test_a_whole_exploration_is_the_law_of_plain_forwards(decoding: Decoding, double: bool) -> None:
     made = engine(double)
     for found in explore(made, decoding, WHOLE):
-        law = enumerate_law(double, found.query, decoding)
+        law = law_of(double, found.query, decoding)
         assert {event.token_ids for event in found.events} == set(law)
         for event in found.events:
             p = law[event.token_ids]
@@ -186,7 +158,7 @@ def test_bounds_of_the_tail_hold_the_truth(decoding: Decoding) -> None:
     made, settled = engine(), 0
     for forwards in (1, 8, 40):
         for found in explore(made, decoding, Effort(mode="exact", forwards=forwards), settling):
-            law = enumerate_law(False, found.query, decoding)
+            law = law_of(False, found.query, decoding)
             truth = math.fsum(p for ids, p in law.items() if ANSWER in text_of(ids, decoding))
             ranges = settling(found.query, [(e.text, e.ended) for e in found.events])
             pairs = list(zip(found.events, ranges, strict=True))
@@ -211,7 +183,7 @@ def test_forced_texts_have_their_exact_probability(decoding: Decoding) -> None:
     produced = 0
     for (query, text), one in zip(asked, made.force(asked, decoding), strict=True):
         ids = tuple([*TOKENIZER.encode(text, add_special_tokens=False), EOS][:3])
-        p = enumerate_law(False, query, decoding).get(ids)
+        p = law_of(False, query, decoding).get(ids)
         if p is None:
             assert one is None
             continue
@@ -286,7 +258,7 @@ def test_floors_of_draws_hold_in_other_batch_shapes(decoding: Decoding) -> None:
     made = engine(rows=64)
     for sample in made.generate(QUERIES, decoding, Draws(sizes=(100,))):
         assert isinstance(sample, Sample)
-        law = enumerate_law(False, sample.query, decoding)
+        law = law_of(False, sample.query, decoding)
         for c in sample.completions:
             assert c.logprob_floor is not None
             assert c.logprob is not None

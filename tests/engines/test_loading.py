@@ -293,21 +293,14 @@ def test_a_gguf_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             load_model(str(cut))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{",
-        "[]",
-        "{}",
-        '{"weight_map": 3}',
-        '{"weight_map": {"a": 3}}',
-        '{"weight_map": {"a": "../../elsewhere.safetensors"}}',
-        "[" * 100_000,
-        "\x80",
-    ],
-    ids=range(9),
+DAMAGED = (
+    *("", "{", "[]", "{}", "[" * 100_000, "\x80"),
+    *('{"weight_map": 3}', '{"weight_map": {"a": 3}}'),
+    '{"weight_map": {"a": "../../elsewhere.safetensors"}}',
 )
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_index_of_shards_is_named(tmp_path: Path, text: str) -> None:
     folder = tiny_model_folder(tmp_path / "m")
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
@@ -355,65 +348,39 @@ def law(folder: Path) -> tuple[dict[str, object], list[float], frozenset[int]]:
     return loaded.fingerprint, torch.softmax(logits, 0).tolist(), loaded.eos_token_ids
 
 
-def end_tokens_beside(folder: Path) -> None:
-    edit(folder / "generation_config.json", eos_token_id=[2, 5])
-
-
 def end_token_of_the_config(folder: Path) -> None:
     (folder / "generation_config.json").unlink()
     edit(folder / "config.json", eos_token_id=7)
 
 
-def end_token_of_the_tokenizer(folder: Path) -> None:
-    edit(folder / "tokenizer_config.json", eos_token="Bob")
-
-
-def weights(folder: Path) -> None:
-    edit_weights(folder, **{NORM: -load_file(folder / WEIGHTS)[NORM]})
-
-
-def config(folder: Path) -> None:
-    edit(folder / "config.json", rms_norm_eps=0.5)
-
-
 def words(folder: Path) -> None:
-    file = folder / "tokenizer.json"
-    values = json.loads(file.read_text())
+    values = json.loads((folder / "tokenizer.json").read_text())
     values["model"]["vocab"] |= {"red": 8, "blue": 7}
-    file.write_text(json.dumps(values))
+    (folder / "tokenizer.json").write_text(json.dumps(values))
 
 
-def template(folder: Path) -> None:
-    (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }} Answer:")
-
-
-def code(folder: Path) -> None:
-    (folder / "own.py").write_text(OWN.replace("* SCALE", "* SCALE * 3"))
-
-
-def code_of_an_import(folder: Path) -> None:
-    (folder / "own_scale.py").write_text("SCALE = 3.0\n")
-
-
-CHANGES = (
-    end_tokens_beside, end_token_of_the_config, end_token_of_the_tokenizer, weights, config, words,
-    template, code, code_of_an_import,
-)  # fmt: skip
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "end tokens beside": lambda f: edit(f / "generation_config.json", eos_token_id=[2, 5]),
+    "end token of the config": end_token_of_the_config,
+    "end token of the tokenizer": lambda f: edit(f / "tokenizer_config.json", eos_token="Bob"),
+    "weights": lambda f: edit_weights(f, **{NORM: -load_file(f / WEIGHTS)[NORM]}),
+    "config": lambda f: edit(f / "config.json", rms_norm_eps=0.5),
+    "words": words,
+    "template": lambda f: (f / "chat_template.jinja").write_text("{{ messages[0].content }} So:"),
+    "code": lambda f: (f / "own.py").write_text(OWN.replace("* SCALE", "* SCALE * 3")),
+    "code of an import": lambda f: (f / "own_scale.py").write_text("SCALE = 3.0\n"),
+}
+LAW = ("code", "code of an import", "weights", "config")  # what these change at the prompt tried
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_decides_an_answer_is_in_the_fingerprint(own: Path, change: object) -> None:
+def test_what_decides_an_answer_is_in_the_fingerprint(own: Path, change: str) -> None:
     before, copied = law(own), law(Path(shutil.copytree(own, own.parent / "elsewhere")))
     assert copied == before  # wherever the files lie
-    change(own)  # type: ignore[operator]
-    assert law(own)[0] != before[0]
-
-
-@pytest.mark.parametrize("change", [code, code_of_an_import, weights, config])
-def test_the_changes_change_the_law(own: Path, change: object) -> None:
-    before = law(own)[1]
-    change(own)  # type: ignore[operator]
-    assert law(own)[1] != pytest.approx(before, abs=1e-4)
+    CHANGES[change](own)
+    after = law(own)
+    assert after[0] != before[0]
+    assert change not in LAW or after[1] != pytest.approx(before[1], abs=1e-4)
 
 
 def test_a_model_without_code_of_its_own_has_none(folder: Path) -> None:

@@ -165,11 +165,3 @@ def test_an_engine_of_its_own_joins_by_a_row(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(CHATS, "served", served)
     assert open_chat("served:http://here:80/v1#m", timeout=3).name == "http://here:80/v1#m"
     assert asked == [("http://here:80/v1#m", {"timeout": 3})]
-
-
-def test_conversations_insist_on_a_template() -> None:
-    tokenizer = chat_tokenizer()
-    assert Conversations().uses_chat(tokenizer)
-    tokenizer.chat_template = None
-    with pytest.raises(InputError, match="no chat template"):
-        Conversations().uses_chat(tokenizer)

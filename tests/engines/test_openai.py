@@ -22,6 +22,7 @@ from misbehaving import (
     Body,
     Rule,
     Served,
+    changed,
     chat_server,
     fails,
     honest,
@@ -74,14 +75,10 @@ def asked_of(served: Served) -> list[Body]:
     return [body for body in served.asked if WHO in question(body)]
 
 
-def of_question(answer: Callable[[Body, Answer], Answer], rule: Rule) -> Rule:
-    """The rule, its answers to the question changed."""
-
-    def changed(body: Body, before: int) -> Answer:
-        found = rule(body, before)
-        return answer(body, found) if WHO in question(body) else found
-
-    return changed
+def of_question(change: Callable[[Body, Answer], Answer]) -> Rule:
+    """An honest rule, its answers to the question changed."""
+    mine = changed(lambda body, found: change(body, found) if WHO in question(body) else found)
+    return mine(honest({WHO: LAW}))
 
 
 def test_what_is_sent_leaves_nothing_to_defaults(served: Served) -> None:
@@ -277,14 +274,14 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
 ) -> None:
     lost: list[int] = []
 
-    def changed(body: Body, answer: Answer) -> Answer:
+    def change(body: Body, answer: Answer) -> Answer:
         if len(lost) < 2:
             lost.append(body["seed"])
             return loses(body, answer)
         assert body["seed"] not in lost
         return answer
 
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+    with chat_server(of_question(change), LISTED) as up:
         engine = engine_at(up.url)
         sample = draw(engine, 96)
     assert (sample.n, sample.missing) == (96, 32)
@@ -308,12 +305,12 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
     ],
 )
 def test_an_output_that_is_not_whole_is_missing(change: dict[str, Any], missing: int) -> None:
-    def changed(body: Body, answer: Answer) -> Answer:
+    def edit(_: Body, answer: Answer) -> Answer:
         found = json.loads(answer.body)
         found["choices"] = [one | change for one in found["choices"]]
         return Answer(json.dumps(found))
 
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+    with chat_server(of_question(edit), LISTED) as up:
         sample = draw(engine_at(up.url), 48)
     assert (sample.n, sample.missing) == (48, missing)
 
@@ -377,10 +374,10 @@ def test_a_query_that_is_refused_altogether_is_a_failure(served: Served) -> None
 
 
 def test_a_server_that_loses_everything_is_left(tmp_path: Path) -> None:
-    def changed(body: Body, answer: Answer) -> Answer:
+    def change(body: Body, answer: Answer) -> Answer:
         return fails(500)
 
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+    with chat_server(of_question(change), LISTED) as up:
         engine = engine_at(up.url, "probe=off&concurrency=1")
         with pytest.raises(IncompleteError, match="lost 12 requests in a row"):
             draw(engine, 16 * 40)
@@ -392,7 +389,7 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
     begun: list[int] = []
     counting, all_begun, stopped = threading.Lock(), threading.Barrier(4), threading.Event()
 
-    def changed(body: Body, answer: Answer) -> Answer:
+    def change(body: Body, answer: Answer) -> Answer:
         """One of four that are under way at once comes; the others, when it is too late."""
         with counting:
             begun.append(body["seed"])
@@ -405,7 +402,7 @@ def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+    with chat_server(of_question(change), LISTED) as up:
         engine = engine_at(up.url, "probe=off&concurrency=4")
         engine.kept, engine.tell = Journal(tmp_path / "kept.jsonl", {"part": 0}), stop
         with pytest.raises(KeyboardInterrupt):
@@ -498,10 +495,10 @@ def test_another_word_for_the_length_is_found() -> None:
 def test_requests_are_under_way_at_once() -> None:
     together = threading.Barrier(3)
 
-    def changed(_: Body, answer: Answer) -> Answer:
+    def change(_: Body, answer: Answer) -> Answer:
         together.wait(60)
         return answer
 
-    with chat_server(of_question(changed, honest({WHO: LAW})), LISTED) as up:
+    with chat_server(of_question(change), LISTED) as up:
         draw(engine_at(up.url, "probe=off&n=1&concurrency=3"), 30)
         assert up.most_under_way == 3

@@ -28,6 +28,7 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.evaluation import evaluate, summary
 from leakbound.types import Decoding, Draws, Headway, Query, Sample
+from sampling_tables import next_law
 from suites import require_fit
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -211,14 +212,8 @@ def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str
         return {text: number / known.n for text, number in counts(known).items()}
     port = int(model.split(":")[3].split("/")[0])
     plain = peer.law(port, query.text)
-    heated = {text: p ** (1 / decoding.temperature) for text, p in plain.items()}
-    total, seen, kept = sum(heated.values()), 0.0, {}
-    for text in sorted(heated, key=lambda text: -heated[text]):
-        if seen >= decoding.top_p:
-            break
-        kept[text] = heated[text] / total
-        seen += kept[text]
-    return {text: p / seen for text, p in kept.items()}
+    law = zip(plain, next_law(list(plain.values()), decoding).tolist(), strict=True)
+    return {text: p for text, p in law if p}
 
 
 def counts(sample: Sample) -> Counter[str]:

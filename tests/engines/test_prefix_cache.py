@@ -5,7 +5,6 @@ In half precision layer by layer: roundings pass, faults do not.
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 import transformers as tf
 
 from leakbound.engines import branching, cascade
-from leakbound.engines.branching import FedLayers, distance, prefix_model
+from leakbound.engines.branching import FedLayers, prefix_model
 from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
@@ -433,23 +432,3 @@ def test_a_model_that_is_broken_is_no_other_law() -> None:
     with torch.no_grad():
         model.model.norm.weight.fill_(torch.nan)
     assert isinstance(prefix_model(model, frozenset())[0], CachedModel)
-
-
-@pytest.mark.parametrize(
-    ("found", "want", "far"),
-    [
-        ([1.0, 2.0], [1.0, 4.0], 0.5),
-        ([0.0], [0.0], 0.0),
-        ([math.nan], [1.0], math.inf),
-        ([math.inf], [1.0], math.inf),
-        ([1.0], [math.nan], 0.0),
-    ],
-)
-def test_a_distance_is_relative_to_the_largest(
-    found: list[float], want: list[float], far: float
-) -> None:
-    assert distance(torch.tensor(found), torch.tensor(want)) == far
-
-
-def test_the_probe_tells_tokens_apart_in_a_small_vocabulary() -> None:
-    assert len({tuple(one) for one in branching._sequences(VOCAB)}) == 3

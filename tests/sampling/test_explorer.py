@@ -7,6 +7,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+
+from leakbound.errors import InputError
+from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
+from leakbound.sampling import search as search_module
+from leakbound.sampling.explore import certain_mass, plant
+from leakbound.sampling.model import Ending
+from leakbound.sampling.search import Open, Search, SearchTree, split_rows
+from leakbound.sampling.stems import Stem
+from leakbound.types import Decoding, Draws, Effort
 from sampling_tables import (
     DECODINGS,
     EOS,
@@ -20,15 +29,6 @@ from sampling_tables import (
     says_12,
     table,
 )
-
-from leakbound.errors import InputError
-from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
-from leakbound.sampling import search as search_module
-from leakbound.sampling.explore import certain_mass, plant
-from leakbound.sampling.model import Ending
-from leakbound.sampling.search import Open, Search, SearchTree, split_rows
-from leakbound.sampling.stems import Stem
-from leakbound.types import Decoding, Draws, Effort
 from suites import require_fit
 
 PLAIN = Decoding(max_new_tokens=4)

@@ -8,6 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from leakbound.errors import InputError
+from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling.forest import Lengths
+from leakbound.sampling.law import certain_law
+from leakbound.sampling.stems import Stem
+from leakbound.types import Decoding, Draws
 from sampling_tables import (
     DECODINGS,
     EOS,
@@ -17,13 +24,6 @@ from sampling_tables import (
     probabilities,
     table,
 )
-
-from leakbound.errors import InputError
-from leakbound.sampling import Forest, Root, TableModel, Tree
-from leakbound.sampling.forest import Lengths
-from leakbound.sampling.law import certain_law
-from leakbound.sampling.stems import Stem
-from leakbound.types import Decoding, Draws
 from suites import require_fit
 
 
@@ -272,25 +272,6 @@ def test_draws_that_go_on_count_as_far_as_they_are() -> None:
     halves = (0, 100, 50, 50), (1, 50, 25, 25)
     assert seen(64, *halves) == pytest.approx(sum(0.5**k for k in range(1, 64)))
     assert seen(4, *halves) == pytest.approx(0.5 + 0.25 + 0.125)  # with the fourth all end
-
-
-def test_the_later_half_says_how_it_goes_on() -> None:
-    """Nine in ten end at once, and nobody afterwards: those who are left go on to the end."""
-    steps = [(0, 100, 90, 10), *((k, 10, 0, 10) for k in range(1, 5))]
-    assert seen(10, *steps) == pytest.approx(0.1 * 9)
-    assert seen(10, *steps[:2]) == pytest.approx(0.1 * 9)
-
-
-def test_shared_prefixes_are_forwarded_once_and_the_last_ones_go_on() -> None:
-    assert seen(5, (0, 100, 0, 2), (1, 100, 0, 10)) == pytest.approx(0.02 + 3 * 0.1)
-
-
-def test_rows_at_other_places_are_counted_together() -> None:
-    rows = [(0, 50, 0, 50), (0, 50, 0, 10), (1, 30, 30, 0), (1, 20, 20, 0)]
-    assert seen(2, *rows) == pytest.approx(0.6)
-    lengths = Lengths(2)
-    lengths.add(*(np.array(column) for column in zip(*rows, strict=True)))
-    assert lengths.forwards() == pytest.approx(0.6)
 
 
 def test_nothing_is_foreseen_before_a_tenth_ended_or_an_eighth_of_the_way() -> None:

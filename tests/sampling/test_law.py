@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from sampling_tables import ONE_STEP, next_law
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from leakbound.sampling.law import Law, certain_law, kept_tokens
-from leakbound.sampling.next_token import Picks, pick
+from leakbound.sampling.law import Law, Picks, certain_law, kept_tokens, pick
 from leakbound.types import Decoding
+from sampling_tables import ONE_STEP, next_law
 from suites import require_fit
 
 
@@ -106,6 +106,18 @@ def test_without_margin_nothing_is_in_doubt(decoding: Decoding) -> None:
     assert torch.equal(law.floor, law.logprob)
     for row, got in zip(logits, torch.exp(law.logprob), strict=True):
         assert np.allclose(got, truth(row, decoding), atol=1e-12)
+
+
+@pytest.mark.parametrize("decoding", [d for d in ONE_STEP if not d.greedy], ids=lambda d: d.name)
+def test_the_definition_is_that_of_transformers_own_sampler(decoding: Decoding) -> None:
+    warpers = [TemperatureLogitsWarper(decoding.temperature)]
+    warpers += [TopKLogitsWarper(decoding.top_k)] if decoding.top_k else []
+    warpers += [TopPLogitsWarper(decoding.top_p)] if decoding.top_p < 1 else []
+    for row in np.random.default_rng(6).normal(0, 2, (40, 12)):
+        warped = torch.from_numpy(row)[None]
+        for warper in warpers:
+            warped = warper(None, warped)
+        assert np.allclose(warped[0].softmax(dim=-1).numpy(), truth(row, decoding), atol=1e-9)
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)

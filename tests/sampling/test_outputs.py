@@ -6,6 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import pytest
+
+from leakbound.errors import InputError
+from leakbound.sampling import Forest, TableModel, force
+from leakbound.sampling.outputs import FORCED, Sampler
+from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample, Usage
 from sampling_tables import (
     DECODINGS,
     EOS,
@@ -18,11 +23,6 @@ from sampling_tables import (
     says_12,
     table,
 )
-
-from leakbound.errors import InputError
-from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.outputs import FORCED, Sampler
-from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample, Usage
 
 QUERIES = [Query(id=root.query_id, prompt_id=root.query_id, text=root.query_id) for root in ROOTS]
 DECODING = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)

@@ -8,6 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+
+from leakbound.sampling import Root, Settle, TableModel
+from leakbound.sampling.prove import Proof, Prover
+from leakbound.sampling.search import SearchTree
+from leakbound.types import Decoding
 from sampling_tables import (
     DECODINGS,
     EOS,
@@ -19,11 +24,6 @@ from sampling_tables import (
     probabilities,
     table,
 )
-
-from leakbound.sampling import Root, Settle, TableModel
-from leakbound.sampling.prove import Proof, Prover
-from leakbound.sampling.search import SearchTree
-from leakbound.types import Decoding
 
 PLAIN = Decoding(max_new_tokens=4)
 LEAK = 3
@@ -203,22 +203,7 @@ def random_case(seed: int) -> tuple[float, float]:
         return [(score(ids),) * 2 if ended else (0.0, 1.0) for ids, ended in items]
 
     decoding = Decoding(max_new_tokens=longest, top_k=(words - 1) * (seed % 2), temperature=1.3)
-    law = dict[Ids, float]()
-
-    def visit(path: Ids, mass: float) -> None:
-        weights = np.asarray(p((0, *path))) ** (1 / decoding.temperature)
-        if decoding.top_k:
-            weights[np.argsort(-weights, kind="stable")[decoding.top_k :]] = 0
-        for token, each in enumerate((weights / weights.sum()).tolist()):
-            if not each:
-                continue
-            longer = (*path, token)
-            if token == 0 or len(longer) == longest:
-                law[longer] = mass * each
-            else:
-                visit(longer, mass * each)
-
-    visit((), 1.0)
+    law = enumerate_law(decoding, (0,), p, eos=0)
     leaks = [ids for ids in law if score(ids)]
     rng.shuffle(leaks)
     leads = [tuple(ids) for ids in leaks[: int(rng.integers(0, 4))]]

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sampling_tables import DECODINGS, EOS, ROOTS, VOCAB, Table, perturbed, probabilities, table
 
 from leakbound.sampling import Forest, Root
-from leakbound.sampling.next_token import pick
+from leakbound.sampling.law import pick
 from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.types import Decoding, Draws
+from sampling_tables import (
+    DECODINGS,
+    EOS,
+    ROOTS,
+    VOCAB,
+    Ids,
+    Table,
+    perturbed,
+    probabilities,
+    table,
+)
 
 MARGIN = 0.03
 Stored = dict[str, StoredOutputs]
@@ -75,73 +85,67 @@ def test_the_same_roundings_are_no_excuse_without_a_margin() -> None:
     assert any(one.differs_at is not None for one in retrace(DECODINGS[0], draws, stored).values())
 
 
-def _dropped(outputs: StoredOutputs) -> StoredOutputs:
-    return outputs[1:]
-
-
-def _fewer(outputs: StoredOutputs) -> StoredOutputs:
+def fewer(outputs: StoredOutputs) -> StoredOutputs:
     (ids, counts), *others = outputs
     return [(ids, {c: n - 1 for c, n in counts.items() if n > 1}), *others]
 
 
-def _moved(outputs: StoredOutputs) -> StoredOutputs:
+def moved(outputs: StoredOutputs) -> StoredOutputs:
     """All draws of one output given to another."""
-    (one, counts), (other, theirs), *others = sorted(outputs, key=lambda each: -_n(each[1]))
+    (_, counts), (other, theirs), *others = sorted(outputs, key=lambda each: -total(each))
     chunks = {*counts, *theirs}
-    del one
     return [(other, {c: counts.get(c, 0) + theirs.get(c, 0) for c in chunks}), *others]
 
 
-def _invented(outputs: StoredOutputs) -> StoredOutputs:
+def invented(outputs: StoredOutputs) -> StoredOutputs:
     """The heaviest output replaced by one that nobody drew."""
-    heaviest = max(outputs, key=lambda each: _n(each[1]))
-    seen = {ids for ids, _ in outputs}
+    heaviest, seen = max(outputs, key=total), {ids for ids, _ in outputs}
     every = itertools.product(range(VOCAB - 1), repeat=3)
     new = next((*ids, EOS) for ids in every if (*ids, EOS) not in seen)
     return [(new if each is heaviest else each[0], each[1]) for each in outputs]
 
 
-def _cut_short(outputs: StoredOutputs) -> StoredOutputs:
+def cut_short(outputs: StoredOutputs) -> StoredOutputs:
     """An output that ends before it is over."""
     longest = max(outputs, key=lambda each: len(each[0]))
     return [(each[0][:-1] if each is longest else each[0], each[1]) for each in outputs]
 
 
-def _longer(outputs: StoredOutputs) -> StoredOutputs:
+def longer(outputs: StoredOutputs) -> StoredOutputs:
     """The last output goes on after its end."""
     *others, last = sorted(outputs, key=lambda each: each[0])
     return [*others, ((*last[0], 0), last[1])]
 
 
-def _other_chunk(outputs: StoredOutputs) -> StoredOutputs:
-    return [(ids, {1 - c: n for c, n in counts.items()}) for ids, counts in outputs]
+def total(output: tuple[Ids, Mapping[int, int]]) -> int:
+    return sum(output[1].values())
 
 
-def _none(outputs: StoredOutputs) -> StoredOutputs:
-    return []
-
-
-def _n(counts: Mapping[int, int]) -> int:
-    return sum(counts.values())
-
-
-FORGERIES = [_dropped, _fewer, _moved, _invented, _cut_short, _longer, _other_chunk, _none]
+FORGERIES: dict[str, Callable[[StoredOutputs], StoredOutputs]] = {
+    "dropped": lambda outputs: outputs[1:],
+    "none": lambda outputs: [],
+    "other chunk": lambda all_: [(ids, {1 - c: n for c, n in own.items()}) for ids, own in all_],
+    "fewer": fewer,
+    "moved": moved,
+    "invented": invented,
+    "cut short": cut_short,
+    "longer": longer,
+}
 
 
 @pytest.mark.parametrize("margin", [0.0, 1e-4])
-@pytest.mark.parametrize("forge", FORGERIES, ids=lambda f: f.__name__)
-def test_what_was_not_drawn_is_found(
-    forge: Callable[[StoredOutputs], StoredOutputs], margin: float
-) -> None:
+@pytest.mark.parametrize("name", FORGERIES)
+def test_what_was_not_drawn_is_found(name: str, margin: float) -> None:
     """In the question where it was done, and in no other, also of the same prompt."""
+    forge = FORGERIES[name]
     roots = [Root("a", (1,)), Root("b", (2,)), Root("c", (1,))]
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(64, 64), seed=2)
     stored = drawn(decoding, draws, roots)
     forged = {**stored, "a": forge(stored["a"])}
     found = retrace(decoding, draws, forged, roots, margin)
     assert [found[i].differs_at is None for i in range(3)] == [False, True, True]
-    known = {_none: (), _longer: max(ids for ids, _ in stored["a"])}
-    assert found[0].differs_at == known.get(forge, found[0].differs_at)
+    known = {"none": (), "longer": max(ids for ids, _ in stored["a"])}
+    assert found[0].differs_at == known.get(name, found[0].differs_at)
     both = retrace(decoding, draws, {**forged, "c": forge(stored["c"])}, roots, margin)
     assert [both[i].differs_at is None for i in range(3)] == [False, True, False]
 

@@ -29,9 +29,8 @@ import numpy as np
 
 from leakbound.sampling import philox
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.law import certain_law
+from leakbound.sampling.law import certain_law, pick
 from leakbound.sampling.model import Ids
-from leakbound.sampling.next_token import pick
 from leakbound.sampling.search import Lump, Node, Open, Search, SearchTree, split_rows
 from leakbound.sampling.stems import Floats, Leaf, Root, Starts, Stem, confidence_of
 from leakbound.types import Decoding, Draws, Effort

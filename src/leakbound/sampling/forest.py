@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
+from leakbound.sampling.law import Picks, pick
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
-from leakbound.sampling.next_token import Picks, pick
 from leakbound.sampling.stems import (
     Floats,
     Ints,

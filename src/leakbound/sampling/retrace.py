@@ -28,9 +28,8 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.sampling.forest import Forest, Frontier
-from leakbound.sampling.law import LogitsReading, greedy_steps, ratio, read, truncations
+from leakbound.sampling.law import LogitsReading, Picks, greedy_steps, ratio, read, truncations
 from leakbound.sampling.model import Ids
-from leakbound.sampling.next_token import Picks
 from leakbound.sampling.stems import Floats, Ints, Root, Tree
 from leakbound.types import Decoding
 

@@ -89,7 +89,7 @@ def next_law(p: Sequence[float], decoding: Decoding, greedy: bool = False) -> np
         if seen >= decoding.top_p * total - 1e-12:
             break
     weights = np.array([w if i in kept else 0.0 for i, w in enumerate(weights)])
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def enumerate_law(
@@ -97,6 +97,7 @@ def enumerate_law(
     prompt: Ids,
     of: Table = probabilities,
     ended: Callable[[Ids], bool] = lambda path: False,
+    eos: int = EOS,
 ) -> dict[Ids, float]:
     """Every completion with its exact probability."""
     law: dict[Ids, float] = {}
@@ -109,7 +110,7 @@ def enumerate_law(
         weights = next_law(p, decoding, greedy)
         for token in np.flatnonzero(weights):
             child = (*path, int(token))
-            if token == EOS or len(child) == decoding.max_new_tokens or ended(child):
+            if token == eos or len(child) == decoding.max_new_tokens or ended(child):
                 law[child] = mass * weights[token]
             else:
                 visit(child, mass * weights[token], confidence)

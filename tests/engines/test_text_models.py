@@ -1,0 +1,364 @@
+"""Models that sort texts, and models that place them: what they give, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertModel,
+    MambaConfig,
+    MambaForCausalLM,
+)
+
+from leakbound.engines.classify import SequenceClassifier, YesNoClassifier, open_classifier
+from leakbound.engines.embedding import SentenceEmbedder, TransformersEmbedder
+from leakbound.engines.models import OpenModels
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError, ModelError
+from leakbound.study import Rewritings
+from tiny import (
+    causal_sequence_classifier,
+    sequence_classifier,
+    tiny_bert_config,
+    tiny_llama,
+    tiny_loaded,
+    tiny_model_folder,
+    tiny_tokenizer,
+    yes_no_model,
+)
+
+TEXTS = ("red", "who wrote red blue green sky", "Ann Bob", "sea", "blue blue green who Ann")
+PAIRS = [(TEXTS[i], TEXTS[-1 - i] if i % 2 else "sky") for i in range(5)]
+SINGLE = [(text, None) for text in TEXTS]
+
+
+def alone(folder: Path, text: str, second: str | None) -> Any:
+    """What plain transformers makes of one text."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        logits = model(**tokenizer(text, second, return_tensors="pt")).logits[0]
+    return torch.softmax(logits.double(), dim=-1).numpy()
+
+
+@pytest.mark.parametrize("texts", [PAIRS, SINGLE], ids=["pairs", "single"])
+@pytest.mark.parametrize("make", [sequence_classifier, causal_sequence_classifier])
+def test_probabilities_are_those_of_each_text_alone(
+    make: Callable[[Path], Path], texts: list[tuple[str, str | None]], tmp_path: Path
+) -> None:
+    folder = make(tmp_path / "c")
+    classifier = SequenceClassifier.open(str(folder))
+    object.__setattr__(classifier, "batch_size", 2)
+    found = classifier.classify(texts)
+    assert found.dtype == np.float64
+    assert found.sum(axis=1) == pytest.approx(np.ones(len(texts)))
+    expected = np.stack([alone(folder, *text) for text in texts])
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert len({tuple(row) for row in expected.round(5)}) == len(texts)
+
+
+def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
+    labels = [f"l{i}" for i in range(11)]  # as text, 10 comes before 2
+    folder = sequence_classifier(tmp_path / "c", labels)
+    classifier = open_classifier(str(folder))
+    assert classifier.labels == tuple(labels)
+    assert classifier.classify([]).shape == (0, 11)
+    assert classifier.name == str(folder)
+
+
+def test_a_fingerprint_tells_weights_apart_and_needs_none_loaded(tmp_path: Path) -> None:
+    folders = [sequence_classifier(tmp_path / name, seed=s) for name, s in (("a", 0), ("b", 0))]
+    other = sequence_classifier(tmp_path / "c", seed=1)
+    a, b, c = (SequenceClassifier.open(str(f)) for f in (*folders, other))
+    assert a.fingerprint == b.fingerprint
+    assert a.fingerprint["weights"] != c.fingerprint["weights"]
+    assert a.fingerprint["dtype"] == "float32"
+    assert "_model" not in vars(a)
+    a.classify(SINGLE)
+    assert "_model" in vars(a)
+
+
+def test_a_text_that_is_too_long_has_no_probabilities(tmp_path: Path) -> None:
+    classifier = open_classifier(str(sequence_classifier(tmp_path / "c")))
+    fits, long = "red " * 11, "red " * 12
+    found = classifier.classify([("red", "red"), (fits, long), (fits, fits)])
+    assert np.isnan(found[1]).all()
+    assert found[[0, 2]].sum(axis=1) == pytest.approx(1)
+
+
+def test_a_tokenizer_may_allow_less_than_the_model(tmp_path: Path) -> None:
+    folder = sequence_classifier(tmp_path / "c")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.model_max_length = 4
+    tokenizer.save_pretrained(folder)
+    found = open_classifier(str(folder)).classify([("red blue", "red blue"), ("red", None)])
+    assert np.isnan(found).all(axis=1).tolist() == [True, False]
+
+
+def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    causal = tiny_model_folder(tmp_path / "causal")
+    with pytest.raises(ModelError, match=r"LlamaForCausalLM.*form=yes-no"):
+        open_classifier(str(causal))
+    several = sequence_classifier(tmp_path / "m", problem_type="multi_label_classification")
+    with pytest.raises(ModelError, match="exclude each other"):
+        open_classifier(str(several))
+    single = sequence_classifier(tmp_path / "s", ("reward",))
+    with pytest.raises(ModelError, match="two labels"):
+        open_classifier(str(single))
+    gguf = tmp_path / "x.gguf"
+    gguf.touch()
+    with pytest.raises(ModelError, match="safetensors"):
+        open_classifier(str(gguf))
+
+
+def test_code_of_its_own_is_never_run(tmp_path: Path) -> None:
+    folder = sequence_classifier(tmp_path / "c")
+    edit(folder / "config.json", model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+    (folder / "mine.py").write_text("raise SystemExit('this code ran')")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        open_classifier(str(folder))
+
+
+def test_nan_is_refused(tmp_path: Path) -> None:
+    folder = sequence_classifier(tmp_path / "c")
+    weights = load_file(folder / "model.safetensors")
+    weights["classifier.bias"][0] = float("nan")
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="NaN"):
+        open_classifier(str(folder)).classify(SINGLE)
+
+
+def test_yes_is_weighed_against_no(tmp_path: Path) -> None:
+    folder = yes_no_model(tmp_path / "m")
+    classifier = open_classifier(f"yes-no:{folder}")
+    assert classifier.labels == ("no", "yes")
+    assert classifier.name == f"yes-no:{folder}"
+    object.__setattr__(classifier, "batch_size", 3)
+    found = classifier.classify(SINGLE)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    for (text, _), row in zip(SINGLE, found, strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            p = torch.softmax(model(ids).logits[0, -1].double(), dim=-1)
+        yes, no = (sum(p[tokenizer.vocab[w]] for w in words) for words in (["yes", "Yes"], ["NO"]))
+        assert row == pytest.approx([float(no / (yes + no)), float(yes / (yes + no))], abs=1e-6)
+    assert len(set(found[:, 1].round(5))) == len(SINGLE)
+
+
+def test_yes_and_no_need_tokens_of_their_own(tmp_path: Path) -> None:
+    folder = yes_no_model(tmp_path / "m", words=("yes",))
+    with pytest.raises(ModelError, match="the word 'no'"):
+        YesNoClassifier.open(str(folder))
+
+
+def test_a_yes_no_prompt_is_one_text_that_fits(tmp_path: Path) -> None:
+    classifier = open_classifier(f"yes-no:{yes_no_model(tmp_path / 'm')}")
+    with pytest.raises(InputError, match="the whole prompt, got a pair"):
+        classifier.classify([("red", None), ("red", "blue")])
+    found = classifier.classify([("red " * 129, None), ("red " * 128, None)])
+    assert np.isnan(found).all(axis=1).tolist() == [True, False]
+
+
+PLACED = ["who wrote red", "sea", "who wrote blue sky", "Ann"]
+PLAIN = Prompting(template="Question: {question} Answer: ")
+
+
+def test_the_mean_is_over_the_questions_own_tokens() -> None:
+    model = tiny_loaded()
+    found = TransformersEmbedder(model, PLAIN, batch_size=3).embed(PLACED)
+    assert found.shape == (4, 16)
+    assert found.dtype == np.float32
+    for text, vector in zip(PLACED, found, strict=True):
+        ids = torch.tensor([PLAIN.encode(model.tokenizer, text)])
+        with torch.no_grad():
+            last = model.model(ids, output_hidden_states=True).hidden_states[-1][0]
+        expected = last[1:-1].mean(0)  # without "Question:" and "Answer:"
+        np.testing.assert_allclose(vector, expected.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_texts_are_apart_in_a_batch_of_another_family() -> None:
+    config = MambaConfig(vocab_size=len(tiny_tokenizer()), hidden_size=16, num_hidden_layers=1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = tiny_loaded(MambaForCausalLM(config).eval(), None)
+    together = TransformersEmbedder(model, PLAIN).embed(PLACED)
+    alone = TransformersEmbedder(model, PLAIN, batch_size=1).embed(PLACED)
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6)
+
+
+def test_half_precision_weights_give_single_precision_vectors() -> None:
+    model = tiny_loaded(tiny_llama(len(tiny_tokenizer())).to(torch.bfloat16))
+    assert TransformersEmbedder(model, PLAIN).embed(PLACED).dtype == np.float32
+
+
+def test_a_text_longer_than_the_context_is_refused() -> None:
+    fits = TransformersEmbedder(tiny_loaded(context=4), PLAIN)
+    assert len(fits.embed(["who wrote red"])) == 1  # with "Question:"
+    with pytest.raises(InputError, match=r"1 to 4 tokens .* got 4 after 1: 'who wrote red sky'"):
+        fits.embed(["who wrote red sky"])
+
+
+class FakeSentences:
+    """What is used of sentence_transformers.SentenceTransformer."""
+
+    def __init__(self, location: str, **settings: Any) -> None:
+        if location == "none":
+            raise OSError("no such model\nand more")
+        self.settings = settings
+
+    def encode(self, texts: list[str], **settings: Any) -> Any:
+        assert settings == {"show_progress_bar": False, "convert_to_numpy": True}
+        return np.array([[len(text), 1.0] for text in texts])
+
+
+def test_sentence_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("sentence_transformers")
+    library.SentenceTransformer = FakeSentences  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    embedder = SentenceEmbedder.open("mini", "cpu")
+    assert embedder.name == "sentence-transformers:mini"
+    assert embedder.model.settings == {
+        "device": "cpu",
+        "trust_remote_code": False,
+        "model_kwargs": {"use_safetensors": True},
+    }
+    found = embedder.embed(("ab", "c"))
+    assert found.tolist() == [[2.0, 1.0], [1.0, 1.0]]
+    assert found.dtype == np.float32
+    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
+        SentenceEmbedder.open("none")
+    models = OpenModels(device="auto")
+    a, b = (models.embed(name) for name in ("mini-a", "mini-b"))
+    assert a is models.embed("mini-a") is not b
+    assert a.model.settings["device"] is None  # type: ignore[attr-defined]
+    told = OpenModels(device="cpu").embed("mini-a")
+    assert told.model.settings["device"] == "cpu"  # type: ignore[attr-defined]
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(
+        InputError, match=r"'mini' needs sentence_transformers.*pip install '\.\[embed\]'"
+    ):
+        SentenceEmbedder.open("mini")
+
+
+SENTENCES = ["who wrote red", "sea", "who wrote blue sky Ann Bob green sea red sky", "Ann"]
+# Warnings of the library about its own old names.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Transformer, mean pooling and a norm of 1, with a prompt of its own."""
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+
+    folder = tmp_path_factory.mktemp("sentences")
+    tokenizer = tiny_tokenizer(cls_token="<unk>", sep_token="</s>", mask_token="<pad>")
+    config = tiny_bert_config(len(tokenizer))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        BertModel(config).save_pretrained(folder / "bert")
+    tokenizer.save_pretrained(folder / "bert")
+    parts = [Transformer(str(folder / "bert")), Pooling(16, pooling_mode="mean"), Normalize()]
+    parts[0].max_seq_length = 32
+    prompts = {"query": "who ", "passage": "sea "}
+    model = library.SentenceTransformer(modules=parts, prompts=prompts, device="cpu")
+    model.save(str(folder / "whole"), create_model_card=False)
+    return folder / "whole"
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "mine"))
+
+
+def edit(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def weights(folder: Path) -> None:
+    tensors = {name: x + 0.1 for name, x in load_file(folder / "model.safetensors").items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def norm(folder: Path) -> None:
+    file = folder / "modules.json"
+    file.write_text(json.dumps(json.loads(file.read_text())[:-1]))
+
+
+def words(folder: Path) -> None:
+    values = json.loads((folder / "tokenizer.json").read_text())
+    known = values["model"]["vocab"]
+    known["red"], known["blue"] = known["blue"], known["red"]
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+
+
+def pooling(folder: Path) -> None:
+    edit(folder / "1_Pooling" / "config.json", pooling_mode="max")
+
+
+OWN = "config_sentence_transformers.json"
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "weights": weights,
+    "config": lambda f: edit(f / "config.json", layer_norm_eps=0.5),
+    "pooling": pooling,
+    "norm": norm,
+    "prompt": lambda f: edit(f / OWN, default_prompt_name="query"),
+    "length": lambda f: edit(f / "tokenizer_config.json", model_max_length=4),
+    "words": words,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_decides_a_vector_is_in_the_fingerprint(change: str, folder: Path) -> None:
+    before = SentenceEmbedder.open(str(folder), "cpu")
+    told, vectors = before.fingerprint, before.embed(SENTENCES)
+    CHANGES[change](folder)
+    after = SentenceEmbedder.open(str(folder), "cpu")
+    assert np.abs(after.embed(SENTENCES) - vectors).max() > 1e-3  # it does decide
+    assert after.fingerprint != told
+
+
+def test_the_same_model_elsewhere_has_the_same_fingerprint_used_or_not(folder: Path) -> None:
+    one, other = (
+        SentenceEmbedder.open(str(where), "cpu")
+        for where in (folder, shutil.copytree(folder, folder.parent / "elsewhere"))
+    )
+    one.embed(SENTENCES)  # which sets how long the tokenizer makes texts
+    assert one.fingerprint == other.fingerprint
+    other.model.bfloat16()
+    del other.__dict__["fingerprint"]  # it is computed once
+    assert other.fingerprint["weights"] != one.fingerprint["weights"]
+    assert json.loads(json.dumps(one.fingerprint)) == one.fingerprint
+
+
+def test_a_change_in_a_folder_below_opens_it_anew(folder: Path) -> None:
+    models = OpenModels(device="cpu")
+    before = models.embed(str(folder))
+    assert models.embed(str(folder)) is before
+    pooling(folder)
+    assert models.embed(str(folder)) is not before
+
+
+def test_a_run_tells_the_embedder_of_its_inputs_by_its_files(folder: Path) -> None:
+    asked = Rewritings("rules", embedder=str(folder), similarity=0.5)
+    before = asked.fingerprint
+    assert asked.fingerprint == before
+    pooling(folder)
+    assert asked.fingerprint != before
