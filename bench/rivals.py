@@ -329,9 +329,8 @@ def beam_search(
         children = []
         for part, law in laws_after(logits, open_, decoding, margin):
             ids = law.logprob.topk(min(width, model.vocab_size)).indices.tolist()
-            parents = zip(open_[part], handles[part], ids, law.steps(ids), strict=True)
-            for stem, at, tokens, steps in parents:
-                children += [stem.child(at, *each) for each in zip(tokens, steps, strict=True)]
+            for stem, at, steps in zip(open_[part], handles[part], law.steps(ids), strict=True):
+                children += [stem.child(at, token, step) for token, step in steps]
         children = [child for child in children if child.floor > -math.inf]
         ends = [child for child in children if ending.reason(child.path)]
         done += [(child.path, True, math.exp(child.floor)) for child in ends]

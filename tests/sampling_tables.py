@@ -10,7 +10,7 @@ import numpy as np
 from leakbound.sampling import Root, TableModel
 from leakbound.types import Decoding
 
-VOCAB, EOS = 7, 6
+VOCAB, EOS, LEAK = 7, 6, 3
 ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]
 Ids = tuple[int, ...]
 Table = Callable[[Ids], Sequence[float]]
@@ -69,6 +69,16 @@ def perturbed(table: Table, half: float, kind: int) -> Table:
 
 def table(of: Table = probabilities) -> TableModel:
     return TableModel(of, vocab_size=VOCAB, eos_token_ids=[EOS])
+
+
+def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
+    """Nothing is known before a completion has ended: whether it has the token `LEAK`."""
+    return [(float(LEAK in ids),) * 2 if ended else (0.0, 1.0) for ids, ended in items]
+
+
+def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
+    """As `unsettled`, but the token settles the score where it occurs."""
+    return [(float(LEAK in ids), float(LEAK in ids or not ended)) for ids, ended in items]
 
 
 def says_12(ids: Ids) -> bool:

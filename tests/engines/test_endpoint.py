@@ -23,7 +23,6 @@ from leakbound.engines.models import CHATS, OpenModels, open_chat
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.scorers import connect, make_scorer
-from leakbound.study import Rewritings
 from leakbound.types import Decoding, Message, Request
 from misbehaving import Answer, Body, Rule, chat_server, fails, raw_server, says
 from tiny import request
@@ -211,16 +210,6 @@ def test_equal_greedy_requests_are_asked_once(tmp_path: Path) -> None:
         assert opened(served.url, tmp_path).chat(requests, GREEDY, 0) == ["to who"] * 5
         opened(served.url, tmp_path).chat(requests, GREEDY, 1)
     assert len(served.asked) == 1
-
-
-def test_draws_under_other_ids_and_seeds_are_draws_of_their_own(tmp_path: Path) -> None:
-    with chat_server(echo) as served:
-        chat = opened(served.url, tmp_path)
-        for seed in (0, 1):
-            chat.chat([asks("who", name=f"r{i}") for i in range(10)], Decoding(), seed)
-    seeds = {body["seed"] for body in served.asked}
-    assert len(seeds) == 20
-    assert max(seeds) < 2**31  # more than that is refused by some servers
 
 
 def other_model(url: str, folder: Path) -> EndpointChat:
@@ -473,13 +462,6 @@ def test_no_server_is_opened_that_was_not_named(cut: str) -> None:
         with pytest.raises(UnnamedServerError, match=r"nothing was sent to `http://127.0.0.1:8000"):
             connect(judge, OpenModels(servers=servers))
     connect(judge, OpenModels(servers=frozenset({HERE})))
-
-
-def test_rewritings_come_from_named_servers_alone() -> None:
-    inputs = Rewritings(f"model:openai:{HERE}#m")
-    assert inputs.models == (f"openai:{HERE}#m",)
-    with pytest.raises(UnnamedServerError):
-        inputs.open().chat.chat([asks("who")], GREEDY, 0)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def stems(model: TableModel, number: int) -> tuple[Root, dict[tuple[int, ...], f
     tokens = [t for t in range(0, VOCAB, 2) if law.logprob[0, t] > -math.inf]
     begun = [
         (Stem.prompt().child(handle, token, step), (4000 * (i + 1),))
-        for i, (token, step) in enumerate(zip(tokens, *law.steps([tokens]), strict=True))
+        for i, (token, step) in enumerate(law.steps([tokens])[0])
     ]
     return replace(root, starts=tuple(begun)), enumerate_law(
         Decoding(max_new_tokens=4), root.token_ids

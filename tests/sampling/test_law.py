@@ -201,8 +201,8 @@ def test_steps_of_many_rows_are_those_of_each() -> None:
     law = certain_law(logits, Decoding(top_k=4), np.zeros(4), np.ones(4, np.int64), 1e-3)
     wanted = [[0, 5], [], [3], [2, 1, 4]]
     for row, (tokens, steps) in enumerate(zip(wanted, law.steps(wanted), strict=True)):
-        assert len(steps) == len(tokens)
-        for token, step in zip(tokens, steps, strict=True):
+        assert [token for token, _ in steps] == tokens
+        for token, step in steps:
             columns = (law.logprob, law.floor, law.model_logprob)
             assert step[:3] == tuple(float(column[row, token]) for column in columns)
             assert step.p_max == law.p_max[row]

@@ -16,27 +16,19 @@ from leakbound.types import Decoding
 from sampling_tables import (
     DECODINGS,
     EOS,
+    LEAK,
     ROOTS,
     VOCAB,
     Ids,
     enumerate_law,
+    keyword,
     perturbed,
     probabilities,
     table,
+    unsettled,
 )
 
 PLAIN = Decoding(max_new_tokens=4)
-LEAK = 3
-
-
-def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-    """Token 3 leaks, wherever it occurs."""
-    return [(float(LEAK in ids), float(LEAK in ids or not ended)) for ids, ended in items]
-
-
-def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-    """As `keyword`, but nothing is known before the end."""
-    return [(float(LEAK in ids),) * 2 if ended else (0.0, 1.0) for ids, ended in items]
 
 
 def share(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:

@@ -382,10 +382,7 @@ def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     # a law is its own logits at T = 1, and leaving tokens out renormalises it
     picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), one))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
-    stems = [
-        stem.child(lump.handle, token, step)
-        for token, step in zip(tokens, *law.steps([tokens]), strict=True)
-    ]
+    stems = [stem.child(lump.handle, token, step) for token, step in law.steps([tokens])[0]]
     return tuple((each, (count,)) for each, count in zip(stems, counts, strict=True))
 
 

@@ -83,11 +83,9 @@ class _Trie:
                 [] if broken else sorted(self._after[key])
                 for key, broken in zip(part[some], law.broken, strict=True)
             ]
-            mine = zip(
-                part[some], stems[some], handles[some], wanted, law.steps(wanted), strict=True
-            )
-            for key, stem, handle, tokens, steps in mine:
-                for token, step in zip(tokens, steps, strict=True):
+            mine = zip(part[some], stems[some], handles[some], law.steps(wanted), strict=True)
+            for key, stem, handle, steps in mine:
+                for token, step in steps:
                     if step.logprob > -math.inf:
                         child = stem.child(handle, token, step)
                         self.stems[key[0], child.path] = child

@@ -81,8 +81,8 @@ class Law:
     p_max: Floats
     broken: Flags
 
-    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[Step]]:
-        """What it is to take each of these tokens after each row's prefix; a sequence a row.
+    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[tuple[int, Step]]]:
+        """Each of these tokens, a sequence a row, and what it is to take it after that prefix.
 
         All of them are read off the device at once.
         """
@@ -91,8 +91,8 @@ class Law:
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
         values = torch.stack([column[row, token] for column in columns]).cpu().numpy()
-        every = zip(*values.tolist(), self.p_max[rows].tolist(), strict=True)
-        steps = iter([Step(*each) for each in every])
+        every = zip(ids.tolist(), *values.tolist(), self.p_max[rows].tolist(), strict=True)
+        steps = iter([(id_, Step(*each)) for id_, *each in every])
         return [list(islice(steps, len(some))) for some in tokens]
 
 

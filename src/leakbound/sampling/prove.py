@@ -331,6 +331,5 @@ class Prover:
                 list(dict.fromkeys([*hunt.wanted_after(stem.path), *row]))
                 for stem, row in zip(stems[part], ids, strict=True)
             ]
-            steps = zip(tokens, law.steps(tokens), law.broken, strict=True)
-            found += [_Split(list(zip(mine, each, strict=True)), b) for mine, each, b in steps]
+            found += [_Split(*each) for each in zip(law.steps(tokens), law.broken, strict=True)]
         return found

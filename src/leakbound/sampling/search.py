@@ -260,9 +260,8 @@ def split_rows(
             row[: int(count)]
             for row, count in zip(whole[:, 3:].long().tolist(), counts, strict=True)
         ]
-        splits = zip(tokens, law.steps(tokens), left, left_floor, law.broken, strict=True)
-        for mine, steps, *others in splits:
-            found.append(Split(list(zip(mine, steps, strict=True)), *others))
+        splits = zip(law.steps(tokens), left, left_floor, law.broken, strict=True)
+        found += [Split(*each) for each in splits]
     return found
 
 
