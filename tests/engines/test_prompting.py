@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +16,6 @@ from transformers import PreTrainedTokenizer, PreTrainedTokenizerFast
 
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.templates import DATE_STRING
 from leakbound.engines.tokens import Detokenizer, split_at
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Prompt, Query, from_json, object_of
@@ -253,76 +253,71 @@ CHAT = (
     "{% for m in messages %}{{ '<s> ' + m['role'] + ' ' + m['content'] + ' <e> ' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<s> assistant ' }}{% endif %}"
 )
+NO_TURNS = "{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}"
 NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}x"
 
 
-def plain(*extra: str, **settings: object):
-    return tiny_tokenizer(["Question:", "Answer:", "who", "Ann", "{x}", *extra], **settings)
-
-
-def chat(template: str = CHAT):
-    tokenizer = plain("user", "system", "assistant", "calm", DATE_STRING.split()[0])
+def plain(template: str | None = None, added: str = "", **settings: object) -> Any:
+    """With a chat template, or with what stands in texts that the tokenizer adds to."""
+    words = ["Question:", "Answer:", "who", "Ann", "{x}", "user", "system", "assistant", "calm"]
+    tokenizer = tiny_tokenizer(words, chat_template=template, **settings)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<s>", "<e>"]})
-    tokenizer.chat_template = template
+    if added:
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=added, special_tokens=[("<unk>", 1), ("</s>", 2)]
+        )
     return tokenizer
 
 
-def words(tokenizer, ids: list[int]) -> str:
-    return " ".join(tokenizer.convert_ids_to_tokens(ids))
+@pytest.mark.parametrize(
+    ("tokenizer", "rule", "asked", "prompt", "answer"),
+    [
+        (plain(), Prompting("{x} {question} "), "{x} who", "{x} {x} who", "Ann </s>"),
+        (plain(CHAT), Prompting(chat=False), "who", "Question: who Answer:", "Ann </s>"),
+        (plain(NO_TURNS), Prompting(), "who", "who", "Ann </s>"),
+        (
+            plain(added="<unk> $A", bos_token="<unk>"),
+            Prompting("{question} "),
+            query("who", "Ann "),
+            "<unk> who Ann",
+            "Ann </s>",
+        ),
+        (
+            plain(added="<unk> $A </s>", bos_token="<unk>"),
+            Prompting("{question} "),
+            query("who", "Ann "),
+            "<unk> who Ann",
+            "Ann </s>",
+        ),
+    ],
+    ids=["other braces", "no chat", "no end of turn", "a beginning", "a beginning and an end"],
+)
+def test_nothing_is_added_but_a_beginning_and_an_end(
+    tokenizer: Any, rule: Prompting, asked: Any, prompt: str, answer: str
+) -> None:
+    def spelt(ids: Sequence[int]) -> str:
+        return " ".join(tokenizer.convert_ids_to_tokens(ids))
+
+    assert spelt(rule.encode(tokenizer, asked)) == prompt
+    assert spelt(rule.join(tokenizer, asked, "Ann").answer) == answer
 
 
-def with_bos(*, and_eos: bool = False):
-    tokenizer = plain(bos_token="<unk>")
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="<unk> $A </s>" if and_eos else "<unk> $A",
-        special_tokens=[("<unk>", 1), ("</s>", 2)],
-    )
-    return tokenizer
-
-
-def test_template_keeps_other_braces() -> None:
-    tokenizer = plain()
-    prompting = Prompting(template="{x} {question}")
-    assert words(tokenizer, prompting.encode(tokenizer, "{x} who")) == "{x} {x} who"
-
-
-def test_template_without_question_is_refused() -> None:
-    with pytest.raises(InputError, match=r"must contain \{question\}"):
-        Prompting(template="Answer this: {q}")
-
-
-@pytest.mark.parametrize("and_eos", [False, True])
-def test_bos_is_kept_and_nothing_else_is_added(and_eos: bool) -> None:
-    tokenizer = with_bos(and_eos=and_eos)
-    ids = Prompting(template="{question} ").encode(tokenizer, query("who", "Ann"))
-    assert words(tokenizer, ids) == "<unk> who Ann"
-
-
-def test_chat_template_without_end_of_turn_ends_with_eos() -> None:
-    tokenizer = chat("{% for m in messages %}{{ m['content'] + ' ' }}{% endfor %}")
-    assert words(tokenizer, Prompting().join(tokenizer, "who", "Ann").answer) == "Ann </s>"
-
-
-def test_chat_can_be_switched_off() -> None:
-    tokenizer = chat()
-    prompting = Prompting(chat=False)
-    assert words(tokenizer, prompting.encode(tokenizer, "who")) == "Question: who Answer:"
-    assert words(tokenizer, prompting.join(tokenizer, "who", "Ann").answer) == "Ann </s>"
-
-
-def test_chat_is_refused_without_a_template() -> None:
-    with pytest.raises(InputError, match="no chat template"):
-        Prompting(chat=True).encode(plain(), "who")
-
-
-def test_refused_system_message_is_explained() -> None:
-    with pytest.raises(InputError, match="Try without a system message"):
-        Prompting(system="calm").encode(chat(NO_SYSTEM), "who")
-
-
-def test_tokenizer_without_end_token_is_refused() -> None:
-    with pytest.raises(ModelError, match="no end token"):
-        Prompting().join(plain(eos_token=None), "who", "Ann")
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda: Prompting(template="Answer this: {q}"), r"must contain \{question\}"),
+        (lambda: Prompting(chat=True).encode(plain(), "who"), "no chat template"),
+        (
+            lambda: Prompting(system="calm").encode(plain(NO_SYSTEM), "who"),
+            "Try without a system message",
+        ),
+        (lambda: Prompting().join(plain(eos_token=None), "who", "Ann"), "no end token"),
+    ],
+    ids=["no question", "no template", "no system", "no end"],
+)
+def test_what_makes_no_prompt_is_refused(use: Callable[[], object], said: str) -> None:
+    with pytest.raises((InputError, ModelError), match=said):
+        use()
 
 
 def test_to_dict_gives_the_same_prompting_back() -> None:
