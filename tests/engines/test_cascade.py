@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, SIZES, VOCAB, build
+from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, VOCAB, build
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -28,7 +28,7 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.engines.prefix_cache import CachedModel
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 from tiny import tiny_model_folder
@@ -193,6 +193,9 @@ def key_bytes(seam: CachedModel) -> Iterator[_Gathers]:
         yield gathers
 
 
+LONG = GROUPED | {"max_position_embeddings": 200}
+
+
 def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list[int]:
     """Bytes of keys and values read at each step of so many rows a prompt."""
     roots = [seam.prefill(prompt)[0] for prompt in prompts]
@@ -206,20 +209,6 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
     return found
 
 
-def test_the_keys_of_a_prompt_are_read_once_a_query_and_step() -> None:
-    config = tf.LlamaConfig(**{**GROUPED, "max_position_embeddings": 200})
-    model, token = build(config), 2 * 2 * 8 * 4 * 3  # keys, values: heads × width × bytes × layers
-    first, second = list(range(1, 61)), [*range(1, 31), *range(2, 12)]
-    joined = CachedModel(model, frozenset(), Cascade(tokens=60, rows=4))
-    assert steps_of(joined, [first, second], 25, 3) == [
-        token * (60 + 40 + 50 * own) for own in (1, 2, 3)
-    ]
-    gathered = CachedModel(model, frozenset())
-    assert steps_of(gathered, [first, second], 25, 3) == [
-        token * 50 * (60 + own) for own in (1, 2, 3)
-    ]
-
-
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
     [([64], 4, True), ([63], 4, False), ([64], 3, False), ([64, 5], 4, True), ([5, 5], 9, False)],
@@ -227,19 +216,18 @@ def test_the_keys_of_a_prompt_are_read_once_a_query_and_step() -> None:
 def test_shapes_alone_say_whether_prompts_are_read_once(
     prompts: list[int], rows: int, pays: bool
 ) -> None:
-    config = tf.LlamaConfig(**{**GROUPED, "max_position_embeddings": 200})
-    seam, _ = prefix_model(build(config), frozenset())
-    whole = steps_of(seam, [[i + 1] * n for i, n in enumerate(prompts)], rows, 1)
-    token = 2 * 2 * 8 * 4 * 3
-    once = sum(prompts) + rows * len(prompts)
-    assert whole == [token * (once if pays else rows * len(prompts) * (max(prompts) + 1))]
+    """Once a query and step, and beside them what each row has generated; or all by each row."""
+    seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
+    read = steps_of(seam, [[i + 1] * n for i, n in enumerate(prompts)], rows, 3)
+    token, every = 2 * 2 * 8 * 4 * 3, rows * len(prompts)  # bytes of keys, values in all layers
+    shared, alone = (sum(prompts), 0) if pays else (0, max(prompts))
+    assert read == [token * (shared + every * (alone + own)) for own in (1, 2, 3)]
 
 
 def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = tf.LlamaConfig(**{**SIZES, "max_position_embeddings": 200})
-    seam, _ = prefix_model(build(config), frozenset())
+    seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
     joined = []
     share = prefix_cache._Gathered.share
 
@@ -257,9 +245,7 @@ def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
 
 def transfers(layers: int, n: int, decoding: Decoding, prompt: int = 70) -> tuple[int, int]:
     """Transfers of a forest of so many draws, and its steps."""
-    config = tf.LlamaConfig(
-        **{**GROUPED, "num_hidden_layers": layers, "max_position_embeddings": 200}
-    )
+    config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
     seam, _ = prefix_model(build(config), frozenset())
     assert isinstance(seam, CachedModel)
     forest = Forest(seam, decoding, Draws(sizes=(n,), seed=1), rows=4096)

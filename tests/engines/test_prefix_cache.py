@@ -61,14 +61,7 @@ BRANCHING = {
 ALWAYS = Cascade(tokens=1, rows=1)
 OTHERWISE = {  # attention that cannot be computed in parts here: whole paths are gathered
     "deepseek-v3": BRANCHING["deepseek-v3"],
-    "falcon": tf.FalconConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        bos_token_id=0,
-        eos_token_id=0,
-    ),
+    "falcon": tf.FalconConfig(**SIZES, bos_token_id=0, eos_token_id=0),
 }
 JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHERWISE} | {
     "gpt-oss": tf.GptOssConfig(  # sinks, and windows
@@ -79,15 +72,7 @@ JOINED = {name: config for name, config in BRANCHING.items() if name not in OTHE
         rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     ),
     "cohere2": tf.Cohere2Config(**GROUPED, sliding_window=3, bos_token_id=0, eos_token_id=0),
-    "opt": tf.OPTConfig(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        word_embed_proj_dim=32,
-        ffn_dim=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=96,
-    ),
+    "opt": tf.OPTConfig(**SIZES, word_embed_proj_dim=32, ffn_dim=48),
 }
 CACHED = ("gpt2", "qwen2-mixed-windows", "gemma3", "deepseek-v3")  # no two cache alike
 READ_ONCE = ("llama", "gemma2", "gpt-oss")  # grouped heads; windows and caps; sinks

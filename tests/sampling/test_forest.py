@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,51 +161,16 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query() -> None:
     assert model.most <= 10 + 2 * 40
 
 
-def stems(model: TableModel, number: int) -> tuple[Root, dict[tuple[int, ...], float]]:
-    """A root that starts from the first tokens of even id, and the law of what follows."""
-    root = ROOTS[number]
-    handle, logits = model.prefill(root.token_ids)
-    law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
-    tokens = [t for t in range(0, VOCAB, 2) if law.logprob[0, t] > -math.inf]
-    begun = [
-        (Stem.prompt().child(handle, token, step), (4000 * (i + 1),))
-        for i, (token, step) in enumerate(law.steps([tokens])[0])
-    ]
-    return replace(root, starts=tuple(begun)), enumerate_law(
-        Decoding(max_new_tokens=4), root.token_ids
-    )
-
-
-@pytest.mark.thorough
-def test_draws_go_on_from_stems_by_the_law_that_follows_them() -> None:
-    decoding, model = Decoding(max_new_tokens=4), table()
-    started = [stems(model, i) for i in range(len(ROOTS))]
-    want = None
-    for rows in (1000, 3, 1):
-        forest = Forest(model, decoding, Draws(sizes=(1,), seed=2), rows=rows)
-        trees = {t.root: t for t in forest.sample([root for root, _ in started])}
-        assert model.held == len(ROOTS)  # the handles of stems stay their owner's
-        assert want is None or trees == want
-        want = trees
-    assert forest.usage.prompt_tokens == 0
-    for i, (root, law) in enumerate(started):
-        counts = {leaf.token_ids: leaf.counts[0] for leaf in trees[i].leaves}
-        assert sum(counts.values()) == sum(n for _, (n,) in root.starts)
-        for leaf in trees[i].leaves:
-            assert math.isclose(leaf.logprob, math.log(law[leaf.token_ids]), abs_tol=1e-9)
-        for stem, (n,) in root.starts:
-            mine = {path: k for path, k in counts.items() if path[:1] == stem.path}
-            assert sum(mine.values()) == n
-            require_fit(mine, {path: p for path, p in law.items() if path[:1] == stem.path})
-
-
 def test_roots_with_starts_have_trees_of_their_own() -> None:
-    model = table()
-    roots = [replace(stems(model, 0)[0], query_id=name) for name in ("one", "other")]
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
-    for tree in forest.sample(roots):
-        begun = sum(n for _, (n,) in roots[tree.root].starts)
-        assert sum(leaf.counts[0] for leaf in tree.leaves) == begun
+    model, prompt = table(), ROOTS[0].token_ids
+    handle, logits = model.prefill(prompt)
+    law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
+    first = law.steps([np.flatnonzero(law.logprob[0] > -math.inf).tolist()])[0]
+    starts = tuple((Stem.prompt().child(handle, *each), (90,)) for each in first)
+    roots = [Root(name, prompt, starts) for name in ("one", "other")]
+    for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
+        assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
+    assert model.held == 1  # the handle stays its owner's
 
 
 def test_finish_reasons_and_confidence() -> None:
