@@ -19,6 +19,7 @@ from sampling_tables import (
     Ids,
     enumerate_law,
     mass_of,
+    perturbed,
     probabilities,
     says_12,
     table,
@@ -194,6 +195,21 @@ def test_a_forced_output_is_told_as_a_drawn_one() -> None:
             assert forced.finish_reason == leaf.finish_reason
             for name in ("logprob", "floor", "model_logprob", "confidence"):
                 assert math.isclose(getattr(forced, name), getattr(leaf, name), abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("decoding", DECODINGS, ids=lambda d: d.name)
+def test_floors_of_forced_outputs_hold_whatever_the_logits_within_the_margin(
+    decoding: Decoding,
+) -> None:
+    """One whose tokens are in doubt is an output all the same."""
+    margin, root = 0.02, ROOTS[1]
+    keys = [(1, ids) for ids in enumerate_law(decoding, root.token_ids)]
+    found = force(table(), decoding, ROOTS, keys, margin=margin)
+    for kind in range(4):
+        law = enumerate_law(decoding, root.token_ids, perturbed(probabilities, margin / 2, kind))
+        for leaf in found:
+            assert leaf is not None
+            assert math.exp(leaf.floor) <= law.get(leaf.token_ids, 0) + 1e-12
 
 
 def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
