@@ -384,6 +384,42 @@ def test_a_server_that_loses_everything_is_left(tmp_path: Path) -> None:
         assert len(asked_of(up)) == 12
 
 
+def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Path) -> None:
+    counted, gone = 0, False
+
+    def change(body: Body, answer: Answer) -> Answer:
+        nonlocal counted
+        counted += 1
+        if counted == 2:
+            return fails(500)
+        return fails(429, Retry_After="999") if counted > 3 and not gone else answer
+
+    with chat_server(of_question(change), LISTED) as up:
+        engine = engine_at(up.url, "probe=off&concurrency=1")
+        engine.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
+        with pytest.raises(IncompleteError, match="What came is kept"):
+            draw(engine, 96)
+        with (tmp_path / "kept.jsonl").open("a") as stream:
+            stream.write('\n{"half of a line')
+        first, gone = len(asked_of(up)), True
+        again = engine_at(up.url, "probe=off&concurrency=1")
+        again.kept = Journal(tmp_path / "kept.jsonl", {"part": 0})
+        sample = draw(again, 96)
+        assert len(asked_of(up)) == first + 3
+    assert (sample.n, sample.missing) == (96, 16)
+
+
+def test_a_model_that_changes_midway_stops_the_draws() -> None:
+    def change(_: Body, answer: Answer) -> Answer:
+        return Answer(json.dumps(json.loads(answer.body) | {"system_fingerprint": "other"}))
+
+    with (
+        chat_server(of_question(change), LISTED) as up,
+        pytest.raises(IncompleteError, match='"other"'),
+    ):
+        draw(engine_at(up.url))
+
+
 def test_what_was_under_way_when_a_command_ended_is_lost(tmp_path: Path) -> None:
     """Long answers are under way more often than others: asked again, they would become rarer."""
     begun: list[int] = []

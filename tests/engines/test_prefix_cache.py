@@ -414,6 +414,7 @@ def test_attention_that_gives_something_else_is_told_by_logits() -> None:
 
 def test_a_model_that_is_broken_is_no_other_law() -> None:
     model = build(BRANCHING["llama"]).to(torch.bfloat16)
-    with torch.no_grad():
-        model.model.norm.weight.fill_(torch.nan)
-    assert isinstance(prefix_model(model, frozenset())[0], CachedModel)
+    for part in (model.model.norm, model.model.layers[0].input_layernorm):
+        with torch.no_grad():
+            part.weight.fill_(torch.nan)
+        assert isinstance(prefix_model(model, frozenset())[0], CachedModel)
