@@ -78,7 +78,7 @@ def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
     how = Decoding(max_new_tokens=5, stop=("1",))
     for sample in sampler().generate(QUERIES, how, Draws(sizes=(200,)), longest=2):
         assert isinstance(sample, Sample)
-        assert sample.decoding == how
+        assert (sample.n, sample.decoding) == (200, how)
         for one in sample.completions:
             assert one.token_ids is not None
             assert len(one.token_ids) <= 2
