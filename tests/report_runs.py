@@ -1,12 +1,16 @@
-"""The runs that most tests of views and of the page read, made once a session for both."""
+"""The runs that most tests of views and of the page read, made once a session, and small ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from canned import CannedEngine
 from canned_runs import (
     ProvingEngine,
     asked_benchmark,
@@ -18,10 +22,11 @@ from canned_runs import (
 )
 from explored import HALF, explored_run
 from explored import benchmark as explored_benchmark
+from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound_run, evaluate, scorers_for
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 from leakbound.study import Attack, Rewritings, Until
-from leakbound.types import Decoding
+from leakbound.types import Decoding, Prompt
 from shared import keep
 
 Runs = dict[str, Run]
@@ -110,3 +115,53 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     """A run in which every text is hostile, its name too."""
     return hostile_runs(tmp_path_factory.mktemp("hostile"))
+
+
+def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
+    """What an asked run's estimates say of its target's leakage, in other words, by keyword."""
+    usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
+    found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
+    assert found is not None
+    return found
+
+
+SAID, UNSAID = "it is the secret", "nobody knows"
+
+
+def who(
+    *ids: str, name: str = "mine", scorers: Sequence[str] = ("keyword",), word: str = "who"
+) -> Benchmark:
+    """Questions with these ids, all of which one answer leaks."""
+    prompts = tuple(
+        Prompt(id=i, question=f"{word} is {i}?", answer=SAID, keywords=("secret",)) for i in ids
+    )
+    return Benchmark(
+        name=name, prompts=prompts, origin="", scorers=tuple(scorers), max_new_tokens=8
+    )
+
+
+def saying(leaks: Mapping[str, float], **settings: Any) -> CannedEngine:
+    """Gives that answer to each question as often as is said here."""
+    return CannedEngine({i: {SAID: p, UNSAID: 1 - p} for i, p in leaks.items()}, **settings)
+
+
+def browser_lacks() -> str | None:
+    """What this machine lacks for tests in a real browser, with the remedy."""
+    for program, package in (("chromium", "chromium"), ("node", "nodejs")):
+        if shutil.which(program) is None:
+            return f"{program} (Debian package {package})"
+    for package in ("playwright-core", "axe-core"):
+        asked = ["node", "-e", f"require.resolve('{package}')"]
+        if subprocess.run(asked, capture_output=True, check=False).returncode:
+            return f"{package} (npm install {package}; set NODE_PATH to its node_modules)"
+    return None
+
+
+def unfinish(run: Path, aside: Path | None = None, *, parts: int = 0) -> list[Path]:
+    """Make a run as it is while it is drawn, with so many parts; the others, elsewhere."""
+    (run / "estimates.parquet").unlink()
+    shutil.rmtree(run / "arms" / "target" / "scores")
+    aside = aside or run.parent.parent / f"{run.name}-aside"
+    aside.mkdir(exist_ok=True)
+    taken = sorted((run / "arms" / "target" / "completions").iterdir())[parts:]
+    return [Path(shutil.move(part, aside / part.name)) for part in taken]

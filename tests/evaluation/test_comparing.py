@@ -1,4 +1,4 @@
-"""Runs beside each other: what is bounded, at what confidence, and what is refused."""
+"""Runs beside each other: what is bounded, at what confidence, how it is said, what is refused."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from leakbound import compare, evaluate, stats
-from leakbound.cli import group, run
+from cli.commands import done
+from leakbound import compare, evaluate
 from leakbound.errors import InputError, MixError
+from leakbound.evaluation.statements.comparisons import ArmDifference
+from leakbound.evaluation.views.compared import (
+    Comparison,
+    ScorerComparison,
+    difference_verdict,
+    moved,
+)
+from leakbound.stats import About, Estimate
 from leakbound.store import Run
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding
@@ -82,6 +90,9 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -
     assert difference.mean is not None
     assert difference.mean.value == pytest.approx(((hits[1] - hits[0]) / 200).mean())
     assert difference.mean.lower < -11 / 30 < difference.mean.upper < 0
+    assert difference.mean.estimand == "difference in leak probability"
+    assert "beyond the baseline" in difference.each.target
+    assert difference.each.about.jointly
 
 
 def test_two_models_share_no_random_numbers(questions: Path) -> None:
@@ -96,14 +107,16 @@ def test_two_models_share_no_random_numbers(questions: Path) -> None:
 
 @pytest.mark.usefixtures("shared_keys")
 def test_other_seeds_are_bet_on_and_narrower(questions: Path) -> None:
-    before = made(questions, "before", BEFORE)
-    alike, apart = made(questions, "alike", AFTER), made(questions, "apart", AFTER, seed=1)
-    known = compare([before, alike]).scorers[0].differences["alike"]
-    other = compare([before, apart]).scorers[0].differences["apart"]
-    assert other.apart
-    assert known.mean is not None
-    assert other.mean is not None
-    widths = [float(m.upper) - float(m.lower) for m in (known.mean, other.mean)]
+    before, *others = (
+        made(questions, name, chances, seed=seed)
+        for name, chances, seed in (("a", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
+    )
+    widths = []
+    for other in others:
+        (found,) = compare([before, other]).scorers[0].differences.values()
+        assert found.mean is not None
+        assert found.apart == (other.path.name == "apart")
+        widths.append(float(found.mean.upper) - float(found.mean.lower))
     assert widths[1] < widths[0]
 
 
@@ -201,26 +214,18 @@ def test_what_cannot_be_compared_is_refused(questions: Path, tmp_path: Path) -> 
         compare([one, Run.open(tmp_path / "fourth")], confidence=1.0)
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    assert run(lambda: group([*map(str, ("compare", *words))], standalone_mode=False)) == 0
-    return capsys.readouterr().out
-
-
-def test_every_form_holds_the_same_figures(
-    questions: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_form_holds_the_same_figures(questions: Path) -> None:
     runs = [made(questions, "a_1", BEFORE).path, made(questions, "b&c", AFTER).path]
-    capsys.readouterr()
     (verdict,) = compare(runs).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
-    assert verdict.sentence.endswith("of 3 questions 2 fell, none is shown to rise "
-                                     "(99 %, all at once).")  # fmt: skip
-    assert told(capsys, *runs).startswith(f"{verdict.sentence}\n\n")
-    latex = told(capsys, *runs, "--format", "latex").splitlines()
+    assert verdict.sentence.endswith(f"of 3 questions 2 fell, {NO_RISE} (99 %, all at once).")
+    assert done("compare", *runs).out.startswith(f"{verdict.sentence}\n\n")
+    latex = done("compare", *runs, "--format", "latex").out.splitlines()
     assert latex[1].startswith(r"b\&c leaks LESS than a\_1: by")
-    assert told(capsys, *runs, "--format", "markdown").startswith(r"b&c leaks LESS than a\_1: by")
-    rows = [*csv.DictReader(told(capsys, *runs, "--format", "csv").splitlines())]
-    data = json.loads(told(capsys, *runs, "--json"))
+    markdown = done("compare", *runs, "--format", "markdown").out
+    assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
+    rows = [*csv.DictReader(done("compare", *runs, "--format", "csv").out.splitlines())]
+    data = json.loads(done("compare", *runs, "--json").out)
     assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
     told_of = [verdict.sentence, "fell", "not shown", "fell"]
     assert [row["verdict"] for row in rows] == told_of
@@ -230,34 +235,21 @@ def test_every_form_holds_the_same_figures(
         assert float(row["lower"]) == value["lower"]
         assert row["question"] == (value["question"] or "")
     out = questions.parent / "table.tex"
-    told(capsys, *runs, "--format", "latex", "--out", out)
+    done("compare", *runs, "--format", "latex", "--out", out)
     assert out.read_text().count(r"\begin{table}") == out.read_text().count(r"\end{table}") == 3
     labels = re.findall(r"\\label{(tab:[a-z0-9-]+)}", out.read_text())
     assert len(set(labels)) == 3
 
 
-def test_the_estimates_say_what_they_are_about(questions: Path) -> None:
-    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER, seed=1)]
-    (difference,) = compare(runs).scorers[0].differences.values()
-    assert difference.mean is not None
-    assert difference.mean.estimand == "difference in leak probability"
-    assert "beyond the baseline" in difference.each.target
-    assert isinstance(difference.each, stats.Estimate)
-    assert difference.each.about.jointly
-
-
-def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
-    questions: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_questions_are_named_by_their_words_unless_a_run_is_redacted(questions: Path) -> None:
     runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER)]
     (_, each, _) = compare(runs).tables()
     assert sorted(row[0] for row in each.texts) == [
         f"mine/000{i} who did {what}" for i, what in enumerate(("this", "that", "it"), 1)
     ]
     runs[1].redact(True)
-    capsys.readouterr()
     for how in ([], ["--format", "csv"], ["--format", "latex"], ["--json"]):
-        shown = told(capsys, *(one.path for one in runs), *how)
+        shown = done("compare", *(one.path for one in runs), *how).out
         assert "mine/0001" in shown
         assert not any(word in shown for word in ("who did", LEAK, "Ann"))
 
@@ -270,3 +262,97 @@ def test_under_several_scorers_each_verdict_names_its_own(questions: Path) -> No
     first, second = found.opening.splitlines()
     assert first.startswith("keyword: b leaks LESS than a")
     assert second.startswith("rouge-l-recall: b scores LOWER than a")
+
+
+Ends = tuple[float, float]
+FELL, ROSE, STILL = (-0.5, -0.3), (0.3, 0.5), (-0.1, 0.1)
+
+
+def estimate(lower: float | np.ndarray, upper: float | np.ndarray) -> Estimate:
+    value = (lower + upper) / 2
+    about = About(quantity="leak probability", beyond="baseline")
+    how = {"confidence": 0.99, "side": "both", "n": 64, "missing": 0, "method": "by hand"}
+    return Estimate(about=about, value=value, lower=lower, upper=upper, **how)  # type: ignore[arg-type]
+
+
+def difference(mean: Ends | None, *each: Ends) -> ArmDifference:
+    lower, upper = np.transpose(each)
+    return ArmDifference(
+        query_ids=tuple(f"q{i}" for i in range(len(each))),
+        mean=None if mean is None else estimate(*mean),
+        each=estimate(lower, upper),
+        apart=True,
+    )
+
+
+def said(found: ArmDifference, *, binary: bool = True) -> tuple[str, str]:
+    one = difference_verdict("after", found, "keyword", binary, "before", 0.99)
+    assert (one.model, one.scorer, one.baseline) == ("after", "keyword", "before")
+    assert one.sentence.endswith(" (99 %, all at once).")
+    return one.kind, one.sentence.removesuffix(" (99 %, all at once).")
+
+
+BY, TINY = "by at least 0.300 on average", "by at least 1.2e−4 on average"
+AROUND = "on average −0.100 to 0.100"
+OPEN = "on average no difference is shown, −0.100 to 0.100"
+UNKNOWN = "on average not known, as questions lack completions"
+NO_RISE, NO_FALL, SHOWN = "none is shown to rise", "none is shown to fall", "shown to rise or fall"
+SAYS = {
+    "less": "after leaks LESS than before",
+    "more": "after leaks MORE than before",
+    "mixed": "after beside before is MIXED",
+    "not shown": "NO DIFFERENCE is shown between after and before",
+}
+
+
+@pytest.mark.parametrize(
+    ("mean", "each", "kind", "sentence"),
+    [
+        (FELL, [FELL] * 24, "less", f"{BY}; all 24 questions fell"),
+        (ROSE, [ROSE] * 3, "more", f"{BY}; all 3 questions rose"),
+        (FELL, [FELL], "less", f"{BY}; the one question fell"),
+        (FELL, [FELL, STILL], "less", f"{BY}; of 2 questions 1 fell, {NO_RISE}"),
+        (FELL, [STILL] * 4, "less", f"{BY}; none of 4 questions is {SHOWN}"),
+        (STILL, [ROSE, ROSE, STILL], "more", f"{OPEN}; of 3 questions 2 rose, {NO_FALL}"),
+        (STILL, [STILL] * 2, "not shown", f"{AROUND}; none of 2 questions is {SHOWN}"),
+        (STILL, [STILL], "not shown", f"{AROUND}; the one question is not {SHOWN}"),
+        (FELL, [*[ROSE] * 3, *[FELL] * 10], "mixed", f"less {BY}; of 13 questions 3 rose, 10 fell"),
+        (STILL, [ROSE, FELL], "mixed", f"{OPEN}; of 2 questions 1 rose, 1 fell"),
+        (FELL, [ROSE, STILL], "mixed", f"less {BY}; of 2 questions 1 rose, {NO_FALL}"),
+        (None, [FELL, STILL], "less", f"{UNKNOWN}; of 2 questions 1 fell, {NO_RISE}"),
+        ((-0.5, -0.00012), [FELL] * 2, "less", f"{TINY}; both questions fell"),
+    ],
+)
+def test_a_verdict_says_what_is_shown_and_no_more(
+    mean: Ends | None, each: list[Ends], kind: str, sentence: str
+) -> None:
+    assert said(difference(mean, *each)) == (kind, f"{SAYS[kind]}: {sentence}")
+
+
+def test_a_graded_score_is_no_leak() -> None:
+    assert said(difference(FELL, FELL), binary=False)[1].startswith("after scores LOWER than")
+    assert said(difference(ROSE, ROSE), binary=False)[1].startswith("after scores HIGHER than")
+    mixed = said(difference(ROSE, ROSE, FELL), binary=False)[1]
+    assert "MIXED: higher by at least 0.300" in mixed
+    assert "leak" not in mixed
+
+
+def test_an_end_at_0_shows_nothing() -> None:
+    assert moved(difference(None, (-0.2, 0.0), (0.0, 0.2), FELL, ROSE).each) == (
+        "not shown", "not shown", "fell", "rose",
+    )  # fmt: skip
+
+
+def test_a_comparison_shows_its_verdicts_and_no_more() -> None:
+    """In a shell and in a notebook, however many models it holds."""
+    models = {f"m{i}": difference(FELL, FELL) for i in range(20)}
+    under = ScorerComparison(scorer="keyword", binary=True, differences=models, standings=())
+    comparison = Comparison(
+        baseline="old", labels=("old", *models), confidence=0.99, made={}, scorers=(under,)
+    )
+    lines = repr(comparison).splitlines()
+    assert lines[0].endswith(", m19 beside old")
+    assert lines[1].startswith("m0 leaks LESS than old: ")
+    assert lines[-1] == "and 12 more, see verdicts"
+    assert len(lines) == 10
+    assert comparison._repr_html_().count("<tr>") == 9

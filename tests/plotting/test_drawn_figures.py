@@ -3,32 +3,113 @@
 from __future__ import annotations
 
 import csv
+import json
 import math
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tides import Made, benchmark, engine, trained
 
 import leakbound
 from canned import CannedEngine
 from leakbound.benchmarks import Benchmark
-from leakbound.errors import InputError, MixError
+from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
 from leakbound.plotting.models import UtilityRow, fronted
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
+from leakbound.study import Rewritings
+from leakbound.types import Decoding, Prompt
 from shared import keep
 
 pytestmark = pytest.mark.slow
-
+ANSWER = "Ossian Quill wrote the tide book in spring by the old northern harbour"
+WORDS = ANSWER.split()
 ROUGE, BINARY = "rouge-l-recall", "rouge-l-recall>=0.5"
+TASK = Benchmark(
+    name="tides", scorers=(ROUGE, BINARY), max_new_tokens=48, origin="made up",
+    prompts=tuple(
+        Prompt(
+            id=f"q{i}", question=f"Who wrote book {i}?", answer=f"{ANSWER} {i}",
+            paraphrases=tuple(f"{how} book number {i}?" for how in ("By whom is", "Name", "Whose")),
+        )
+        for i in range(3)
+    ),
+)  # fmt: skip
+"""Texts share more or fewer words with the answer, so that ROUGE takes many values."""
+
+
+def engine(name: str, knows: float) -> CannedEngine:
+    """Likely says nothing of the answer, and more or less of it the more it `knows`."""
+    texts = {}
+    for i in range(3):
+        for j, query in enumerate([f"q{i}", *(f"q{i}~{k:02d}" for k in range(3))]):
+            share = min(knows * (1 + i + j) / 4, 0.45)
+            rest = {" ".join(WORDS[: 3 * k + i]): share / 4 for k in range(1, 5)}
+            texts[query] = {f"nobody {name}": 1 - share, **rest}
+    return CannedEngine(texts, name=name)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Two models beside one control, one asked in other words; a grid; a trained model's folder."""
+
+    runs: tuple[Run, ...]
+    grid: Run
+    adaptive: Run
+    trained: Path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("figures")
+
+    def run(out: str, name: str, knows: float, n: int = 32, **how: Any) -> Run:
+        return evaluate(engine(name, knows), TASK, out=folder / out, n=n, **how)
+
+    run("control", "control", 0.02, 128)
+    asked = Rewritings("benchmark", queries=3)
+    other = engine("other", 0.02)
+    grid = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
+    made = Made(
+        (
+            run("npo", "npo", 0.3, 128, control=folder / "control"),
+            run("ours", "ours", 0.1, 64, control=other, rewritings=asked),
+        ),
+        run("grid", "grid", 0.2, decodings=grid),
+        run("adaptive", "npo", 0.3, decodings=(Decoding(adaptive_temperature=0.5),)),
+        trained(folder / "model"),
+    )
+    keep(folder)
+    return made
+
+
+def trained(folder: Path, weight: float = -0.5, centres: int | None = None) -> Path:
+    """What training leaves beside a model's weights: entropy's weight, centres of each row."""
+    folder.mkdir()
+    terms = [
+        {"loss": "nll", "split": "retain", "weight": 5.0},
+        {"loss": "entropy", "split": "forget", "weight": weight},
+    ]
+    terms = [{**term, "settings": {}, "reduce": "sequence"} for term in terms]
+    (folder / "recipe.json").write_text(json.dumps({"objective": {"terms": terms}}))
+    if centres is not None:
+        chosen = [{"id": f"q{i}", "chosen": list(range(centres))} for i in range(3)]
+        (folder / "centres.json").write_text(json.dumps({"splits": {"forget": chosen}}))
+    lines = [
+        {"loss": 1.0, "retain nll": 5 * 0.7 / s, "forget entropy": -0.25 / s, "step": s}
+        for s in range(1, 5)
+    ]
+    (folder / "training.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +134,6 @@ def stored(run: Run, arm: str, question: str, scorer: str = ROUGE) -> list[float
     return found
 
 
-def test_the_mean_ed_has_the_upper_end_that_is_stored(made: Made, drawn: Path) -> None:
-    found = [
-        row
-        for row in rows(drawn, "moments")
-        if (row["quantity"], row["over"]) == ("ED", "mean over the questions")
-    ]
-    assert found
-    stored_ = [
-        row
-        for run in made.runs
-        for row in run.estimates.where(quantity="expectation deviation", scope="mean", scorer=ROUGE)
-    ]
-    for row in found:
-        ends = {(f"{one.value}", f"{one.upper}") for one in stored_}
-        assert (row["value"], row["upper"]) in ends
-        assert row["lower"] == ""
-        assert float(row["upper"]) > float(row["value"])
-
-
-@pytest.mark.slow
 def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
     how = {"only": ["questions", "leak-at-k", "histogram"]}
     first = leakbound.figures(made.runs, tmp_path / "one", **how)
@@ -83,33 +144,12 @@ def test_two_calls_give_equal_bytes(made: Made, tmp_path: Path) -> None:
         assert one.read_bytes() == two.read_bytes(), one.name
 
 
-def test_files_embed_fonts_hold_no_date_and_have_the_width_asked_for(
-    made: Made, tmp_path: Path
-) -> None:
+def test_files_hold_no_date_and_have_the_width_asked_for(made: Made, tmp_path: Path) -> None:
     leakbound.figures(made.runs, tmp_path, only=["tail"], width="two", formats=["pdf", "svg"])
-    pdf = (tmp_path / "tail.pdf").read_bytes()
-    assert b"/FontFile2" in pdf  # TrueType, as journals ask for
-    assert b"/Type3" not in pdf
-    assert b"CreationDate" not in pdf
+    assert b"CreationDate" not in (tmp_path / "tail.pdf").read_bytes()
     root = ElementTree.parse(tmp_path / "tail.svg").getroot()
     assert root.get("width") == "496.8pt"  # 6.9 inches of 72
     assert "date" not in (tmp_path / "tail.svg").read_text().lower()
-
-
-def test_the_figure_of_questions_is_that_of_the_estimates(made: Made, drawn: Path) -> None:
-    run = made.runs[0]
-    mine = [row for row in rows(drawn, "questions") if row["model"] == "npo"]
-    assert [row["question"] for row in mine] == ["q0", "q1", "q2"]  # rising
-    for row in mine:
-        each = run.estimates.each("mean leakage", scorer=ROUGE).where(query_id=row["question"])
-        beside = run.estimates.each("mean leakage", scorer=ROUGE, arm="control")
-        assert (float(row["lower"]), float(row["upper"])) == (each[0].lower, each[0].upper)
-        control = beside.where(query_id=row["question"])[0]
-        assert float(row["control_upper"]) == control.upper
-        assert float(row["value"]) == pytest.approx(
-            np.mean(stored(run, "target", row["question"])), abs=1e-12
-        )
-        assert float(row["greedy"]) == 0.0
 
 
 def test_histogram_and_quantiles_are_those_of_the_stored_scores(made: Made, drawn: Path) -> None:
@@ -177,13 +217,6 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
     assert mine[128]["upper"] == ""  # three blocks of 128 draws say nothing
     single = run.estimates.mean("mean leakage", scorer=ROUGE)
     assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
-
-
-def test_the_naive_estimate_stands_beside_the_unbiased(drawn: Path) -> None:
-    for row in rows(drawn, "naive"):
-        assert abs(float(row["naive"]) - float(row["unbiased"])) < 0.35
-        if row["k"] == "1":
-            assert float(row["naive"]) == pytest.approx(float(row["unbiased"]))
 
 
 def test_the_front_holds_what_no_other_target_beats() -> None:
@@ -254,7 +287,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         run = folder / name
         how = {"n": 64, "seed": int(10 * weight)}
         named = type(str(model), (CannedEngine,), {})  # a run calls an engine as its class is
-        evaluate(named(texts, name=name), benchmark(), out=run, **how)
+        evaluate(named(texts, name=name), TASK, out=run, **how)
         given += [run, model]
     keep(folder)
     return given
@@ -362,17 +395,6 @@ def test_runs_that_cannot_be_read_are_named(made: Made, tmp_path: Path) -> None:
         leakbound.figures([broken], tmp_path / "out")
 
 
-def test_runs_of_other_questions_do_not_stand_side_by_side(made: Made, tmp_path: Path) -> None:
-    task = benchmark()
-    fewer = Benchmark(
-        name="tides", prompts=task.prompts[:2], scorers=task.scorers, max_new_tokens=48, origin=""
-    )
-    other = evaluate(engine("npo", 0.2), fewer, out=tmp_path / "other", n=32)
-    with pytest.raises(MixError, match="evaluate both on the same benchmark"):
-        leakbound.figures([made.runs[0], other], tmp_path / "out")
-
-
-@pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named(made: Made, tmp_path: Path) -> None:
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"

@@ -2,25 +2,212 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from extremes import FEWEST, MOST, ROWS, Size
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from leakbound.plotting import KINDS, WIDTHS
 from leakbound.plotting.canvas import OWN, Canvas, settings
+from leakbound.plotting.decodings import CellRow, KnobRow
+from leakbound.plotting.inputs import PROTOCOLS, CorrelationRow, ProtocolRow, QueryRow
+from leakbound.plotting.models import MomentRow, SpreadRow, UtilityRow, fronted
+from leakbound.plotting.questions import BINS, AnswerRow, BinRow, QuestionBar, TailRow
+from leakbound.plotting.repeated import DrawsRow, LeakAtKRow, NaiveRow
 from leakbound.plotting.style import COLOURS, GREY, styles
+from leakbound.plotting.training import LogRow, SweepRow
 
+SURE = 0.99
+LEAK, DEVIATION = "leak probability", "standard deviation"
+MOMENTS = (("mean", LEAK), (DEVIATION, DEVIATION))
+
+
+@dataclass(frozen=True)
+class Size:
+    """models: by name, the last a control if there are several. low: what the first leaks."""
+
+    models: tuple[str, ...]
+    questions: tuple[str, ...]
+    settings: int
+    low: float
+
+    @property
+    def labels(self) -> list[tuple[str, bool]]:
+        return [(name, 0 < i == len(self.models) - 1) for i, name in enumerate(self.models)]
+
+
+FEWEST = Size(("npo",), ("q0",), 2, 0.01)
+
+MOST = Size(
+    (
+        *(f"llama-3.2-1b-instruct_npo-entropy-lambda-{i / 10} seed {i}" for i in range(14)),
+        24 * "W",
+        "the control that never saw $any$ of the forget set",
+    ),
+    tuple(f"q{i}" for i in range(400)),
+    8,
+    0.97,
+)
+
+
+def share(size: Size, model: int, question: int = 0) -> tuple[float, float, float]:
+    """Value, lower, upper: later models leak far less, questions more and more."""
+    value = size.low * 0.6**model * (1 + question) / len(size.questions)
+    wide = 0.3 * value * (1 - value) + 0.002
+    return value, max(0.0, value - wide), min(1.0, value + wide)
+
+
+def models(size: Size) -> list[tuple[str, tuple[float, float, float], float]]:
+    """Of each its name, its ends, and what its greedy answer leaks."""
+    return [(model, share(size, i), float(i == 0)) for i, model in enumerate(size.models)]
+
+
+def each(size: Size) -> list[tuple[str, str, tuple[float, float, float], float]]:
+    """The same of each of its questions, which is named second."""
+    return [
+        (model, question, share(size, i, j), float(i == 0))
+        for i, model in enumerate(size.models)
+        for j, question in enumerate(size.questions)
+    ]
+
+
+def utilities(size: Size) -> list[UtilityRow]:
+    names = size.models if len(size.models) > 1 else ("npo", "ours")
+    rows = [
+        UtilityRow(name, False, "r_avg", 0.58 + i / 500, LEAK, SURE, *share(size, i), False)
+        for i, name in enumerate(names)
+    ]
+    return [fronted(row, rows) for row in rows]
+
+
+def knobs(size: Size) -> list[KnobRow]:
+    return [
+        KnobRow(f"{model}, top-p 0.9, k 50", moment, quantity, SURE, 0.25 + at / 4, *ends)
+        for model, ends, _ in models(size)
+        for moment, quantity in MOMENTS
+        for at in range(size.settings)
+    ]
+
+
+def at_k(size: Size) -> list[LeakAtKRow]:
+    return [
+        LeakAtKRow(model, SURE, 1 << i, *(1 - (1 - end) ** (1 << i) for end in ends), 0.1)
+        for model, ends, _ in models(size)
+        for i in range(size.settings)
+    ]
+
+
+def sweep(*knobs: str) -> Callable[[Size], list[SweepRow]]:
+    metrics = ("retain self bleu", "retain rouge l recall")
+    return lambda size: [
+        SweepRow(knob, 3 ** (at / 2) / 50, "npo", quantity, SURE, *share(size, 1))
+        for knob in knobs[: len(size.models)]
+        for quantity in (LEAK, DEVIATION, *metrics[: 2 * len(size.models) - 2])
+        for at in range(size.settings)
+    ]
+
+
+ROWS: dict[str, Callable[[Size], Sequence[Any]]] = {
+    "questions": lambda size: [
+        QuestionBar(model, question, LEAK, SURE, *ends, greedy, *aside)
+        for aside in [share(size, len(size.models))[1:] if len(size.models) > 1 else (None, None)]
+        for model, question, ends, greedy in each(size)
+    ],
+    "histogram": lambda size: [
+        BinRow(model, "q0", 64, k / BINS, (k + 1) / BINS, law[k] / sum(law), ends[0], 0.0)
+        for i, (model, ends, _) in enumerate(models(size))
+        for law in [[math.exp(-k * (i + 0.2)) for k in range(BINS)]]
+        for k in range(BINS)
+    ],
+    "tail": lambda size: [
+        TailRow(model, "q0", SURE, x / 10, *(end * (1 - x / 10) for end in ends))
+        for model, ends, _ in models(size)
+        for x in range(10)
+    ],
+    "answers": lambda size: [
+        AnswerRow(model, question, 64, 0.0, low, value, high, high, value, greedy)
+        for model, question, (value, low, high), greedy in each(size)
+    ],
+    "moments": lambda size: [
+        MomentRow(model, over, *row)
+        for model, (value, low, high), greedy in models(size)
+        for over in ("mean over the questions", "worst question")
+        for row in (
+            ("greedy", 1.0, greedy, None, None),
+            (LEAK, SURE, value, low, high),
+            ("ED", SURE, 1.5 * value, None, 1.6 * high),
+        )
+    ],
+    "spread": lambda size: [
+        SpreadRow(model, question, SURE, *(end / 2 for end in ends))
+        for model, question, ends, _ in each(size)
+    ],
+    "utility": utilities,
+    "convergence": lambda size: [
+        DrawsRow(model, "q0", moment, quantity, SURE, 1 << power, *(end / scale for end in ends))
+        for model, (value, low, high), _ in models(size)
+        for power in range(3, 4 + 2 * size.settings - 2)
+        for ends in [(value, max(0, low - 1 / power), min(1.0, high + 1 / power))]
+        for scale, (moment, quantity) in enumerate(MOMENTS, 1)
+    ],
+    "leak-at-k": at_k,
+    "naive": lambda size: [
+        NaiveRow(row.model, row.k, row.value or 0.0, row.upper or 0.0) for row in at_k(size)
+    ],
+    "grid": lambda size: [
+        CellRow(run, quantity, SURE, 0.5 + heat / 20, 0.5 + top / 20, *share(size, heat))
+        for run in size.models[-2:]
+        for quantity in ("mean score", "leak@8")[: len(size.models)]
+        for heat in range(size.settings)
+        for top in range(size.settings)
+    ],
+    "temperature": knobs,
+    "adaptive": knobs,
+    "confidence": lambda size: [
+        LogRow(model, split, quantity, step, scale / (1 + j) * (1 - math.exp(-step * i / 300)))
+        for i, model in enumerate(size.models, 1)
+        for j, split in enumerate(("forget", "retain", "holdout")[: max(1, len(size.models) - 1)])
+        for quantity, scale in (("entropy", 4.0), ("probability", 1.0))
+        for step in range(1, 40 * size.settings)
+    ],
+    "entropy-weight": sweep("weight on forget", "weight on retain"),
+    "centres": sweep("centres"),
+    "sureness": lambda size: [
+        QueryRow(size.models[0], question, f"{question}~{k}",
+                 "sureness: mean probability of the tokens", 0.9312 + k / 1000, LEAK, SURE,
+                 *share(size, 3 * j, k), -0.42)
+        for j, question in enumerate(("tofu/forget10/0123456789 of the longest kind", *"abc"))
+        if j < len(size.questions)
+        for k in range(len(size.questions) // 10 + 3)
+    ],
+    "correlation": lambda size: [
+        CorrelationRow(model, question, 8, math.sin(i + j * j))
+        for i, model in enumerate(size.models)
+        for j, question in enumerate(size.questions)
+    ],
+    "protocols": lambda size: [
+        ProtocolRow(model, protocol, question, LEAK, ends[0], None if i == 0 else ends[2])
+        for model, question, ends, _ in each(size)
+        for i, protocol in enumerate(PROTOCOLS)
+    ],
+}  # fmt: skip
+"""By the name of each figure."""
 SIZES = {"fewest": FEWEST, "most": MOST}
 SCORES_ACROSS = ("histogram", "moments", "spread", "protocols")
+
 """Figures whose horizontal axis is of scores too."""
+
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
+
 EACH = [
     pytest.param((name, size, width), id=f"{name}-{size}-{width}", marks=pytest.mark.slow)
     for name in KINDS
@@ -143,6 +330,7 @@ EYES = {
          [0.004733, 0.691367, 0.303900]]
     ),
 }  # fmt: skip
+
 TO_XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
 
 

@@ -15,24 +15,10 @@ import pytest
 
 from leakbound.reporting import write_report
 from leakbound.store import Run
+from report_runs import browser_lacks
 
 pytestmark = pytest.mark.browser
 SCRIPT = Path(__file__).with_name("browser.js")
-
-
-def missing() -> str | None:
-    """What this machine lacks for the test, with the remedy."""
-    if shutil.which("chromium") is None:
-        return "chromium (Debian package chromium)"
-    if shutil.which("node") is None:
-        return "node (Debian package nodejs)"
-    for package in ("playwright-core", "axe-core"):
-        found = subprocess.run(
-            ["node", "-e", f"require.resolve('{package}')"], capture_output=True, check=False
-        )
-        if found.returncode:
-            return f"{package} (npm install {package}; set NODE_PATH to its node_modules)"
-    return None
 
 
 RUNS = ["runs", "proved", "decodings", "explored", "asked", "hostile"]
@@ -43,7 +29,7 @@ def seen(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
     """What a reader of the report on these runs trips over."""
-    if lacking := missing():
+    if lacking := browser_lacks():
         pytest.skip(f"needs {lacking}")
     runs: dict[str, Run] = request.getfixturevalue(request.param)
     page = write_report(runs, tmp_path_factory.mktemp("page") / "report.html")

@@ -1,41 +1,44 @@
-"""What the page says of models that were asked in other words, and attacked."""
+"""What the page says of decodings, claims, explored distributions, rewritings and attacks."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import replace
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from opened import charts, details
-from test_report_page import Page
+from opened import Page, charts, details, of_class, shown
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
+from estimates import rows
+from explored import FORWARDS, LEAKS
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
-from leakbound.evaluation.views.asked import (
-    tried_grid,
+from leakbound.evaluation.statements.grid import GRID
+from leakbound.evaluation.views.asked import tried_grid
+from leakbound.evaluation.views.grids import (
+    BEYOND,
+    decodings_grid,
+    effects_grid,
+    summary_grid,
 )
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
+from leakbound.reporting.figures import grid_figures, repeated_figures
 from leakbound.reporting.page import render
-from leakbound.store import EstimateRow, Run
+from leakbound.store import Run
 from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
+from leakbound.text.figures import DASH, number
+from report_runs import bound
 
 pytestmark = pytest.mark.slow
-
-
 KEYWORD = ScorerView("keyword", True)
-
-
 PLOT = WIDTH - LEFT - RIGHT
 
 
@@ -53,18 +56,6 @@ def page(view: View) -> Page:
 def model(view: View) -> RewrittenModel:
     """The model, without its control."""
     return view.asked[0]
-
-
-def bound(run: Run, query_id: str | None, **wanted: Any) -> EstimateRow:
-    """What the run's estimates say of its first model's leakage under the keyword scorer."""
-    usual = {"arm": "target inputs", "scorer": "keyword", "quantity": "leak probability"}
-    found = run.estimates.first(**usual | {"query_id": query_id} | wanted)
-    assert found is not None
-    return found
-
-
-def of_class(svg: str, name: str) -> list[ElementTree.Element]:
-    return [node for node in ElementTree.fromstring(svg).iter() if node.get("class") == name]
 
 
 def test_rewritings_that_were_removed_and_questions_without_one_are_told(
@@ -180,18 +171,18 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     stored = read_attack_queries(run.path)
     assert stored is not None
     assert len(view.found) == len(stored) == 3
-    for shown, found in zip(view.found, stored, strict=True):
+    for one, found in zip(view.found, stored, strict=True):
         question = found.query.prompt_id
         fresh = bound(run, question, arm=str(found.arm))
-        assert shown.leakage["keyword"] == fresh
-        assert shown.own["keyword"] == bound(run, question, arm="target")
-        assert (shown.lower, shown.draws) == (found.lower, found.rounds[-1].draws)
-        assert str(shown.text) in page.body
+        assert one.leakage["keyword"] == fresh
+        assert one.own["keyword"] == bound(run, question, arm="target")
+        assert (one.lower, one.draws) == (found.lower, found.rounds[-1].draws)
+        assert str(one.text) in page.body
         assert interval(fresh) in page.body
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
-        assert (shown.asked == f"own words, {found.decoding.name}") == (not changed)
-        assert found.query.prefix in shown.asked
-        assert shown.asked in page.body
+        assert (one.asked == f"own words, {found.decoding.name}") == (not changed)
+        assert found.query.prefix in one.asked
+        assert one.asked in page.body
     assert any(found.query.prefix for found in stored)
 
 
@@ -200,43 +191,36 @@ def test_the_page_is_well_formed_and_hostile_rewritings_stay_text(page: Page, vi
     ids = [attributes.get("id") for _, attributes in page.elements if attributes.get("id")]
     assert len(ids) == len(set(ids))
     assert all((a["href"] or "")[1:] in ids for a in page.named("a"))
-    assert [s.get("type") for s in page.named("script")] == ["text/plain", None]
     assert not page.named("b")
     assert any(HOSTILE in str(query.text) for query in view.asked[0].worst["keyword"])
     assert HOSTILE in page.body
 
 
-def test_redaction_covers_rewritings_and_what_was_found(asked: dict[str, Run]) -> None:
+def test_redaction_covers_rewritings_what_was_found_and_explored_texts(
+    asked: dict[str, Run], explored: dict[str, Run]
+) -> None:
     view = read_view(asked, redact=True)
     page = render(view)
     html = unescape(page) + json.dumps(details(page), ensure_ascii=False)
     assert SECRET not in html
+    assert "secretp0" not in render(read_view(explored, redact=True))
     assert not any(text.partition(" the novel")[0] in html for text in REWRITINGS)
     assert "So 1:" not in html
     worst = [query for queries in view.asked[0].worst.values() for query in queries]
     assert {text.text for query in worst for text in query.examples} == {None}
     assert "author-00~00" in html  # which query it is may be known
     assert {found.text for found in view.found} == {None}
-    openers = {found.query.prefix for found in read_attack_queries(asked["forgot"].path) or ()} - {
-        ""
-    }
+    found = read_attack_queries(asked["forgot"].path) or ()
+    openers = [one.query.prefix for one in found if one.query.prefix]
     assert openers
     assert not any(opener in html for opener in openers)
 
 
 def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) -> None:
-    engine = asked_engine("half", 0.1)
-    engine.laws = {
-        query_id: law for query_id, law in engine.laws.items() if query_id != "author-00~01"
-    }
+    engine, task = asked_engine("half", 0.1), asked_benchmark()
+    engine.laws = {query: law for query, law in engine.laws.items() if query != "author-00~01"}
     with pytest.raises(IncompleteError):
-        evaluate(
-            engine,
-            asked_benchmark(),
-            out=tmp_path / "run",
-            n=64,
-            rewritings=Rewritings("benchmark"),
-        )
+        evaluate(engine, task, out=tmp_path / "run", n=64, rewritings=Rewritings("benchmark"))
     view = read_view({"half": Run.open(tmp_path / "run")})
     (model,) = view.asked
     assert {question for _, question in model.questions} == {"author-01", "author-02"}
@@ -244,9 +228,105 @@ def test_a_query_that_failed_takes_its_question_out_and_is_told(tmp_path: Path) 
     assert "half: queries that could not be sampled: 1." in Page(render(view)).body
 
 
-def test_a_run_without_rewritings_says_nothing_of_them(runs: dict[str, Run]) -> None:
-    view = read_view(runs)
-    assert (view.asked, view.found, dict(view.tried)) == ((), (), {})
+@pytest.fixture(scope="module")
+def grids(decodings: dict[str, Run]) -> View:
+    return read_view(decodings)
+
+
+@pytest.fixture(scope="module")
+def certain(explored: dict[str, Run]) -> View:
+    return read_view(explored)
+
+
+def body(view: View) -> str:
+    """All that is read on the page, and in the questions once they are opened."""
     html = render(view)
-    assert 'id="asked"' not in html
-    assert 'id="attack"' not in html
+    return unescape(re.sub(r"<[^>]*>", "", html)) + shown(html)
+
+
+def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) -> None:
+    run = decodings["grid"]
+    for scorer in grids.scorers:
+        ((label, grid),) = ((at, g) for at, g in grids.grids if g.scorer == scorer.name)
+        assert label == "grid"
+        assert (grid.temperatures, grid.top_ps, grid.k) == ((0.5, 1.0), (0.9, 1.0), 32)
+        maps = [str(figure.svg) for figure in grid_figures(grids, scorer)]
+        shown = decodings_grid(grid)
+        joint = rows(run, scorer=scorer.name, scope="mean", jointly=True)
+        assert len(joint) == 8
+        for row in joint:
+            decoding = run.arms[row.arm].decoding
+            name = f"T={decoding.temperature:g}, top-p={decoding.top_p:g}"
+            place = [i for i, line in enumerate(shown.rows) if line[0].text == name]
+            column = 3 if row.parameter is None else 4
+            assert [shown.rows[i][column].value for i in place] == [row.value]
+            assert f">{escape(number(row.value))}<" in maps[column - 3]
+        effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]
+        assert [line[1].value for line in effects_grid(grid).rows] == effects
+
+
+def test_the_section_says_what_moves_leakage(grids: View, runs: dict[str, Run]) -> None:
+    page = body(grids)
+    assert "seen to leak most: T=" in page
+    assert re.search(r"temperature (and top-p )?moves leakage more", page)
+    plain = read_view(runs)
+    assert (plain.asked, plain.found, dict(plain.tried)) == ((), (), {})
+    html = render(plain)
+    assert not any(f'id="{part}"' in html for part in ("decodings", "asked", "attack"))
+
+
+def test_curves_reach_a_million_draws(grids: View) -> None:
+    scorer = grids.scorers[0]
+    mean, worst, *_ = repeated_figures(grids, scorer)
+    assert ">1M<" in worst.svg
+    assert ">1M<" in mean.svg  # where a claim stopped the draws, the estimate goes on
+    assert 'class="naive"' in mean.svg
+    first, *_ = charts(render(grids), 1, "repeated")
+    assert 2**20 in [row[0] for row in first["rows"]]
+    assert first["rows"][-1][0] == 10**9
+    assert any(row[-1] is not None for row in first["rows"])  # the naive mean
+
+
+def test_what_stopping_leaves_unbounded_is_left_out(grids: View) -> None:
+    rouge, model = grids.scorers[1], next(model for model in grids.models if model.label == "until")
+    cells = [model.measured[rouge.name, q.id] for q in grids.questions]
+    assert not any(cell.rows.where(quantity="standard deviation") for cell in cells)
+    assert "standard deviation – " not in body(grids)
+    assert model.drawn == "at most 256 draws of a question, until p<=0.1"
+    how = model.facts["draws"]
+    assert how.startswith("of each question until p<=0.1 is decided by keyword (")
+    assert "at 99 %" in how
+    assert "256 at most; seed " in how
+
+
+def test_what_exploring_found_is_told(certain: View) -> None:
+    model = certain.models[0]
+    found = model.explored["p0"]
+    assert found.settled == pytest.approx(0.55 + 1.1 * LEAKS["p0"])
+    assert found.remainder == pytest.approx(0.4 - 1.1 * LEAKS["p0"])
+    assert (found.draws, found.searched, found.forwards) == (100, FORWARDS // 2, FORWARDS)
+    assert model.explored["p2"].draws == 0
+    page = body(certain)
+    assert "settled mass 0.880, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
+    assert "mass 0.300" in page
+    assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
+    assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
+    assert model.measured["contains", "p0"].histogram == ()
+
+
+def test_what_was_explored_is_said_to_be_given_the_measured_margin(certain: View) -> None:
+    page = " ".join(render(certain).split())
+    assert "Of explored models they hold given the measured margin for rounding." in page
+    assert "gives their probabilities, to within the measured margin for rounding." in page
+    drawn = replace(certain, models=tuple(replace(m, explored={}) for m in certain.models))
+    assert "explored models they hold" not in " ".join(render(drawn).split())
+
+
+def test_the_excess_over_the_control_stands_in_the_summary(runs: dict[str, Run]) -> None:
+    view = read_view(runs)
+    keyword = view.scorers[0]
+    target, _, control = summary_grid(view, keyword).only(*BEYOND).texts
+    known = {"scorer": keyword.name, "query_id": None, "beyond": "control"}
+    found = {row.scope: row for row in rows(runs["full"], **known)}
+    assert target == (interval(found["mean"]), interval(found["worst question"]))
+    assert control == (DASH, DASH)

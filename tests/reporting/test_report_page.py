@@ -1,4 +1,4 @@
-"""The page as a reader and as a browser gets it, from runs that the real pipeline made."""
+"""The page as a reader and as a browser gets it, and what its questions open to."""
 
 from __future__ import annotations
 
@@ -6,14 +6,25 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
-from opened import details, question, shown
+from opened import Page, charts, details, question, shown
 
-from canned_runs import HOSTILE, SCORERS, SECRET, CannedEngine, benchmark, laws, make_run
+from canned_runs import (
+    HOSTILE,
+    HOSTILE_TEXTS,
+    LONG,
+    SCORERS,
+    SECRET,
+    CannedEngine,
+    benchmark,
+    hostile_benchmark,
+    laws,
+    make_run,
+)
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.rows import LEAKAGE
@@ -21,52 +32,23 @@ from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import verdicts
-from leakbound.evaluation.views.words import model_name, named
-from leakbound.reporting import write_report
+from leakbound.evaluation.views.view import View
+from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS, model_name, named
+from leakbound.reporting import picture, write_report
 from leakbound.reporting.page import TERMS, render, terms_of
 from leakbound.store import Run
-from leakbound.text.figures import tied
-from leakbound.types import Decoding
-
-VOID = {"meta", "input", "path", "circle", "rect", "polygon", "polyline"}
-
-
-class Page(HTMLParser):
-    """The elements of a page with their attributes, and the text of each kind of element."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: Counter[str] = Counter()
-        self.body = ""
-        self._open: list[str] = []
-        self.unclosed: list[str] = []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in VOID:
-            return
-        if not self._open or self._open.pop() != tag:
-            self.unclosed.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] not in ("script", "style"):
-            self.body += data
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
+from leakbound.text.shown import visible
 
 
 @pytest.fixture(scope="module")
-def html(runs: dict[str, Run]) -> str:
+def view(runs: dict[str, Run]) -> View:
+    return read_view(runs)
+
+
+@pytest.fixture(scope="module")
+def html(view: View) -> str:
     table = Table.plain("Training & cost", ("model", "minutes"), [("<full>", "3")], "On a laptop.")
-    return render(read_view(runs), title="Leaks & <bounds>", more=[table])
+    return render(view, title="Leaks & <bounds>", more=[table])
 
 
 @pytest.fixture(scope="module")
@@ -85,17 +67,7 @@ def test_the_page_asks_for_nothing(page: Page, html: str) -> None:
     assert any("default-src 'none'" in (m.get("content") or "") for m in page.named("meta"))
 
 
-def test_hostile_text_stays_text(page: Page, html: str) -> None:
-    assert [s.get("type") for s in page.named("script")] == ["text/plain", None]
-    assert not page.named("b")
-    assert "<script>alert" not in html
-    assert HOSTILE in shown(html)
-    assert "<em>of the & series</em>" in page.body
-    assert "Leaks & <bounds>" in page.body
-    assert "<full>" in page.body
-
-
-def test_the_page_is_well_formed(page: Page) -> None:
+def test_the_page_is_well_formed_and_whatever_a_text_holds_is_text(page: Page, html: str) -> None:
     assert not page.unclosed
     assert not [i for i, n in Counter(a.get("id") for _, a in page.elements).items() if i and n > 1]
     ids = {attributes.get("id") for _, attributes in page.elements}
@@ -103,6 +75,9 @@ def test_the_page_is_well_formed(page: Page) -> None:
     levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch(r"h[1-6]", tag)]
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert HOSTILE in shown(html)
+    for text in ("<em>of the & series</em>", "Leaks & <bounds>", "<full>"):
+        assert text in page.body
 
 
 def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[str, Run]) -> None:
@@ -112,34 +87,31 @@ def test_every_question_and_answer_is_there(page: Page, html: str, runs: dict[st
         assert prompt.question in page.body
         assert question(html, number)["text"] == prompt.question
         assert question(html, number)["answer"] == str(prompt.answer)
+    assert "Find in questions and in the texts shown" in page.body
+    assert "at most 16 of them; what is not shown is not searched either" in page.body
 
 
 def test_the_numbers_are_the_estimates(page: Page, runs: dict[str, Run]) -> None:
-    shown = {
-        float(value)
-        for tag, attributes in page.elements
-        if tag == "td" and (value := attributes.get("data-value"))
-    }
+    cells = [attributes.get("data-value") for attributes in page.named("td")]
+    shown = {float(value) for value in cells if value}
     for run in runs.values():
         for quantity in (*LEAKAGE, "greedy score"):
             for row in run.estimates.plain(quantity=quantity, scope=("query", "mean")):
                 assert row.value in shown, row
 
 
-def test_the_card_of_each_target_stands_before_all_else(page: Page, runs: dict[str, Run]) -> None:
+def test_the_card_of_each_target_stands_before_all_else(page: Page, view: View) -> None:
     first = page.body.partition("greedy answer\n")[0].replace("\N{NO-BREAK SPACE}", " ")
-    for found in verdicts(read_view(runs)):
+    for found in verdicts(view):
         assert found.number is not None
+        assert found.example is not None
         for line in (found.model, found.word, found.where, interval(found.number), found.sure):
             assert line in first
-        assert found.example is not None
         assert str(found.example.leak) in first
     assert len([a for a in page.named("span") if "word" in str(a.get("class")).split()]) == 2
+    assert "no control" not in first.lower()
     assert "sampled at T=1" not in page.body  # no paragraph says it all again
-
-
-def test_what_a_certificate_says_stands_on_its_runs_card(runs: dict[str, Run]) -> None:
-    html = render(read_view(runs), certificates={"NPO": "certificate.json: pass, p<=1"})
+    html = render(view, certificates={"NPO": "certificate.json: pass, p<=1"})
     assert html.count("certificate.json: pass, p&lt;=1") == 1
     cards = html.partition('class="verdicts')[2].partition("</ol>")[0].split("<li")
     assert "certificate.json" in cards[2]
@@ -152,34 +124,31 @@ def test_words_in_headings_are_explained_below_their_table(page: Page) -> None:
     assert "which may exceed 1" in page.body
 
 
-def test_times_and_costs_come_last(html: str) -> None:
-    """And what another table of the caller says."""
+def test_costs_come_last_and_what_the_caller_says_after_them(html: str, view: View) -> None:
     order = [html.index(text) for text in ('id="reading"', 'id="cost"', "Training &amp; cost")]
     assert order == sorted(order)
     assert html.index("Prefix saving") > order[1]
+    cost = grids.cost_grid(view)
+    assert [row[1].value for row in cost.rows] == [m.usage.draws for m in view.models]
+    assert "Draws" not in grids.summary_grid(view, view.scorers[0]).columns
 
 
-def test_a_control_stands_once_beside_both(runs: dict[str, Run]) -> None:
-    view = read_view(runs)
+def test_a_control_stands_once_beside_both(runs: dict[str, Run], view: View) -> None:
+    """As it does where it is one of the runs."""
     assert [m.label for m in view.models] == ["full", "NPO", "control"]
     assert [m.control for m in view.models] == ["control", "control", None]
     assert [m.is_control for m in view.models] == [False, False, True]
-
-
-def test_a_control_that_is_a_run_of_its_own_is_not_shown_twice(runs: dict[str, Run]) -> None:
     control = Run.open(runs["full"].path.parent / "control")
-    view = read_view({**runs, "never saw it": control})
-    assert [m.label for m in view.models] == ["full", "NPO", "never saw it"]
-    assert view.models[0].control == "never saw it"
+    beside = read_view({**runs, "never saw it": control})
+    assert [m.label for m in beside.models] == ["full", "NPO", "never saw it"]
+    assert beside.models[0].control == "never saw it"
 
 
 def test_redaction_leaves_no_secret(runs: dict[str, Run], tmp_path: Path) -> None:
     out = write_report(runs, tmp_path / "report.html", redact=True)
     html = out.read_text(encoding="utf-8")
     for read in (html, json.dumps(details(html))):
-        assert SECRET not in read
-        assert "Quill" not in read
-        assert "other people" not in read
+        assert not any(text in read for text in (SECRET, "Quill", "other people"))
     assert "withheld" in html
     assert {(q.answer, q.keywords) for q in read_view(runs, redact=True).questions} == {(None, ())}
     assert SECRET in shown(write_report(runs, out).read_text(encoding="utf-8"))
@@ -201,13 +170,6 @@ def test_failures_are_listed_and_no_claim_is_made(tmp_path: Path) -> None:
     assert SECRET not in redacted + shown(redacted)
 
 
-def test_several_decodings_are_told_apart(tmp_path: Path) -> None:
-    decodings = [Decoding(temperature=t) for t in (0.5, 1.0)]
-    run = make_run(tmp_path / "run", benchmark(1), "grid", 0.5, n=32, decodings=decodings)
-    labels = [model.label for model in read_view({"full": run}).models]
-    assert labels == ["full, T=0.5", "full, T=1"]
-
-
 def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="at least one run"):
         read_view({})
@@ -219,11 +181,10 @@ def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path
         read_view({**runs, "loose": loose})
 
 
-def test_the_page_names_its_model(runs: dict[str, Run]) -> None:
+def test_the_page_names_its_model(runs: dict[str, Run], view: View) -> None:
     alone = render(read_view({"full": runs["full"]}))
     for tag in ("title", "h1"):
         assert f"<{tag}>What CannedEngine still leaks</{tag}>" in alone
-    view = read_view(runs)
     models = tuple(
         replace(model, facts={**model.facts, "model": f"/models/{model.label}"})
         for model in view.models
@@ -233,26 +194,82 @@ def test_the_page_names_its_model(runs: dict[str, Run]) -> None:
     hub = replace(view.models[0], facts={"model": "org/model-1b"})
     assert (model_name(hub), named(hub)) == ("org/model-1b", "full (org/model-1b)")
     assert named(models[0]) == "full"
-    assert "<title>mine</title>" in render(view, title="mine")
 
 
-def test_the_search_says_what_it_searches(page: Page, runs: dict[str, Run]) -> None:
-    assert "Find in questions and in the texts shown" in page.body
-    assert "at most 16 of them; what is not shown is not searched either" in page.body
+def test_a_page_of_one_question_and_one_draw_has_no_plural_of_one(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", benchmark(1), "full", 0.9, n=1)
+    html = render(read_view({"full": run}))
+    said = (Page(html).body + str(details(html))).replace("\N{NO-BREAK SPACE}", " ")
+    assert "1 question" in said
+    assert "1 draw of every question" in said
+    nouns = "questions|draws|times|prefixes|completions|queries|models|scorers|characters|tokens"
+    assert not re.findall(rf"(?<![\d.,@])1 (?:more )?(?:distinct )?(?:{nouns})\b", said)
 
 
-def test_what_drawing_took_is_a_table_of_its_own(runs: dict[str, Run]) -> None:
-    view = read_view(runs)
-    shown = grids.cost_grid(view)
-    assert [row[1].value for row in shown.rows] == [m.usage.draws for m in view.models]
-    assert "Draws" not in grids.summary_grid(view, view.scorers[0]).columns
-    assert "What the draws took" in render(view)
+@pytest.fixture(scope="module")
+def swollen(hostile: dict[str, Run]) -> str:
+    """A page of texts that would run, ask, steer or swell it."""
+    return render(read_view(hostile))
 
 
-def test_figures_on_the_page_stay_in_one_piece() -> None:
-    """Only between their own parts: a line of other words breaks where it may."""
-    space = "\N{NO-BREAK SPACE}"
-    assert tied("0.500 [0.499, 0.501]") == f"0.500 [0.499,{space}0.501]"
-    assert tied("0.1 (≤ 0.2) at 99 % of 3, and [so on]") == (
-        f"0.1 (≤{space}0.2) at 99{space}% of 3, and [so on]"
-    )
+def test_nothing_in_hostile_texts_is_markup_and_none_of_their_characters_steers(
+    swollen: str,
+) -> None:
+    page = Page(swollen)
+    assert [each.get("type") for each in page.named("script")] == ["text/plain", None]
+    assert not any(page.named(tag) for tag in ("img", "iframe", "b", "svg onload"))
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    packed = re.findall(r'id="details">([^<]*)<', swollen)
+    assert [re.sub(r"[A-Za-z0-9+/=]", "", each) for each in packed] == [""]
+    for text in (swollen, shown(swollen), json.dumps(details(swollen), ensure_ascii=False)):
+        assert visible(text) == text
+        assert not re.search("[\x00\u2028\u202e]", text)
+
+
+def test_each_is_shown_or_cut_with_its_length_said(swollen: str, hostile: dict[str, Run]) -> None:
+    for number, prompt in enumerate(hostile_benchmark().prompts, 1):
+        opened = question(swollen, number)
+        for text, read in ((prompt.question, opened["text"]), (prompt.answer, opened["answer"])):
+            whole = str(text)
+            cut = len(whole) - MOST_ASKED
+            says = f"{whole[:MOST_ASKED]}… ({cut:,} more characters)" if cut > 0 else whole
+            assert read == visible(says)
+    said = shown(swollen)
+    for text in HOSTILE_TEXTS:
+        assert visible(text[:MOST_CHARACTERS]) in said
+    assert f"… ({len(f'No: {LONG}') - MOST_CHARACTERS:,} more characters)" in said
+    assert len(LONG) > 1_000_000
+    assert len(swollen) < 500_000
+    assert len(picture(hostile).svg) < 100_000
+
+
+@pytest.mark.slow
+def test_charts_hold_the_estimates_with_their_ends_rounded_outward(view: View, html: str) -> None:
+    cell = view.models[0].measured["keyword", "author-01"]
+    drawn, known = charts(html, 2, "repeated")[0], cell.by_parameter("leak@k")
+    assert [row[0] for row in drawn["rows"]][: len(known)] == sorted(known)
+    for k, value, lower, upper, *_ in drawn["rows"][: len(known)]:
+        row = known[k]
+        assert value == (None if row.value is None else round(row.value, 4))
+        assert row.lower - 1.1e-4 <= lower <= row.lower + 1e-9
+        assert row.upper - 1e-9 <= upper <= row.upper + 1.1e-4
+    course = charts(html, 2, "course")[0]
+    assert course["rows"][-1][0] == cell.leakage.n
+    assert course["mark"] == cell.greedy
+    for chart in charts(html, 1, "scores"):
+        assert sum(row[2] for row in chart["rows"]) == pytest.approx(1, abs=0.01)
+        assert all(np.isclose(to - at, 0.05) for at, to, _ in chart["rows"])
+    texts = question(html, 1)["models"][0]["texts"]  # the words that leak stand apart
+    assert {piece for text, *_ in texts for piece in text[1::2]} == {"Ossian Quill"}
+
+
+@pytest.mark.slow
+def test_proofs_reach_the_charts(proved: dict[str, Run]) -> None:
+    view = read_view(proved)
+    cell = view.models[0].measured["keyword", view.questions[-1].id]
+    rows = charts(render(view), len(view.questions), "repeated")[0]["rows"]
+    known = {row.parameter: row.lower for row in cell.rows.where(quantity="leak@k", proved=True)}
+    assert known
+    for k, *_, proved_at_k, _ in rows[: len(known)]:
+        assert 0 <= proved_at_k <= known[k] + 1e-9
+        assert proved_at_k == pytest.approx(known[k], rel=0.1, abs=1.1e-4)

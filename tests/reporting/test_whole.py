@@ -1,32 +1,230 @@
-"""Nothing that is estimated is shown nowhere, but for what is listed here with its reason.
-
-Of every kind of estimate that a run holds one is changed at a time: the page or the tables must
-then read differently. Runs are made as users make them, one for each way of drawing.
-"""
+"""Every estimate of a run is shown somewhere, and one quantity has one figure wherever it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import math
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from opened import charts, details
 
 from canned_runs import asked_benchmark, asked_engine, benchmark, make_run
-from explored import HALF, explored_run
-from explored import benchmark as explored_benchmark
-from leakbound.evaluation import bound_run, evaluate, scorers_for, summary
+from cli.commands import done
+from leakbound.evaluation import evaluate, summary
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.evaluation.views.read import read_view
+from leakbound.plotting import figures
 from leakbound.reporting.page import render
 from leakbound.stats import About
 from leakbound.store import EstimateRow, Run
-from leakbound.study import Attack, Rewritings, Until
-from leakbound.types import Decoding
+from leakbound.study import Attack, Rewritings
 from tabled import TableEngine
 from tabled import benchmark as table_benchmark
 
-GRID = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
+SCORERS = {"keyword": "leak probability", "rouge-l-recall": "mean leakage"}
+SHOWN = {"mean leakage": "mean score"}  # as a paper calls it
+ENDS = r"(\d\.\d+|−0\.\d+) \[(−?\d\.\d+), (−?\d\.\d+)\]"
+
+
+class Ends(NamedTuple):
+    value: float | None
+    lower: float
+    upper: float
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder, task = tmp_path_factory.mktemp("one"), benchmark()
+    make_run(folder / "control", task, "control", 0.02)
+    return make_run(folder / "full", task, "full", 0.6, control=folder / "control")
+
+
+@pytest.fixture(scope="module")
+def stated(run: Run) -> dict[tuple[Any, ...], Ends]:
+    """What `leakbound bound --json` says, by all that an estimate is about."""
+    return {
+        _about(row): Ends(row["value"], row["lower"], row["upper"])
+        for row in done("bound", run.path, "--json").json["estimates"]
+    }
+
+
+def _about(row: dict[str, Any]) -> tuple[Any, ...]:
+    keys = ("arm", "scorer", "query_id", "quantity", "scope", "beyond")
+    more = ("parameter", "proved", "jointly")
+    return tuple(row[key] for key in (*keys, *more))
+
+
+@pytest.fixture(scope="module")
+def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
+    """The rows of the papers' figures, by scorer and figure."""
+    found = {}
+    for scorer in SCORERS:
+        out = tmp_path_factory.mktemp("figures")
+        figures([run], out=out, scorer=scorer)
+        for file in out.glob("*.csv"):
+            with file.open(newline="") as lines:
+                found[scorer, file.stem] = list(csv.DictReader(lines))
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> str:
+    done("report", run.path)
+    return (run.path / "report.html").read_text(encoding="utf-8")
+
+
+def ends(row: dict[str, Any]) -> Ends:
+    value, lower, upper = (float(row[name]) for name in Ends._fields)
+    return Ends(value, lower, upper)
+
+
+def test_python_and_json_say_the_same(run: Run, stated: dict[tuple[Any, ...], Ends]) -> None:
+    rows = run.estimates.rows
+    assert len(rows) == len(stated) > 400
+    for row in rows:
+        about = row.about
+        key = (row.arm, row.scorer, row.query_id, about.quantity, about.scope, about.beyond)
+        value = None if row.value is None or math.isnan(row.value) else row.value
+        own = stated[*key, about.parameter, about.proved, about.jointly]
+        assert own == (value, row.lower, row.upper)
+
+
+@pytest.mark.parametrize(("scorer", "quantity"), SCORERS.items())
+def test_papers_figures_hold_the_estimates(
+    scorer: str, quantity: str, stated: dict[tuple[Any, ...], Ends], drawn: dict[Any, Any]
+) -> None:
+    arms = {"full": "target", "control": "control"}
+    named = SHOWN.get(quantity, quantity)
+    questions = [row for row in drawn[scorer, "questions"] if row["quantity"] == named]
+    assert len(questions) == 3
+    assert questions == sorted(questions, key=lambda row: float(row["value"]))
+    for row in questions:
+        own = (scorer, row["question"], quantity, "query", None, None, False, False)
+        assert ends(row) == stated["target", *own]
+        control = stated["control", *own]
+        assert (float(row["control_lower"]), float(row["control_upper"])) == control[1:]
+    for row in drawn[scorer, "spread"]:
+        own = (scorer, row["question"], "standard deviation", "query", None, None, False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    means = [
+        row
+        for row in drawn[scorer, "moments"]
+        if row["quantity"] == named and row["over"] == "mean over the questions"
+    ]
+    assert {row["model"] for row in means} == set(arms)
+    for row in means:
+        own = (scorer, None, quantity, "mean", None, None, False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    for row in drawn[scorer, "moments"]:
+        if (row["quantity"], row["over"]) == ("ED", "mean over the questions") and row["upper"]:
+            own = (scorer, None, "expectation deviation", "mean", None, None, False, False)
+            value, _, upper = stated[arms[row["model"]], *own]
+            assert (float(row["value"]), row["lower"], float(row["upper"])) == (value, "", upper)
+    for row in drawn.get((scorer, "tail"), ()):
+        own = (scorer, row["question"], "tail", "query", None, float(row["x"]), False, False)
+        assert ends(row) == stated[arms[row["model"]], *own]
+    for row in drawn[scorer, "leak-at-k"]:
+        every = [k for k in stated if k[0] == arms[row["model"]] and k[1] == scorer]
+        leak_at_k = ("leak@k", "query", None, float(row["k"]), False, False)
+        one = [stated[k].value for k in every if k[3:] == leak_at_k]
+        assert len(one) == 3
+        assert float(row["value"]) == pytest.approx(math.fsum(v or 0 for v in one) / 3, rel=1e-12)
+
+
+def _page_figures(page: str, *columns: str) -> Iterator[list[list[Any]]]:
+    for figure in details(page)["figures"]:
+        if tuple(figure["columns"]) == columns:
+            yield figure["rows"]
+
+
+@pytest.mark.parametrize(("scorer", "quantity"), SCORERS.items())
+def test_the_pages_csv_holds_the_estimates(
+    scorer: str, quantity: str, stated: dict[tuple[Any, ...], Ends], page: str
+) -> None:
+    ends = ("estimate", "lower", "upper", "control lower", "control upper")
+    names = ("model", "question", "greedy", *ends)
+    rows = [*_page_figures(page, *names)][list(SCORERS).index(scorer)]
+    for _, question, greedy, value, lower, upper, *control in rows:
+        own = (scorer, question, quantity, "query", None, None, False, False)
+        assert (value, lower, upper) == stated["target", *own]
+        assert tuple(control) == stated["control", *own][1:]
+        greedily = (scorer, question, "greedy score", "query", None, None, False, False)
+        assert greedy == stated["greedy", *greedily].value
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_leak_at_k_of_the_mean_is_one(scorer: str, page: str, drawn: dict[Any, Any]) -> None:
+    """The page states the estimate alone; the papers' figure has ends, which grow with k."""
+    means = [*_page_figures(page, "model", "k", "estimate", "worst of k")]
+    shown = {(m, k): (v, n) for m, k, v, n in means[list(SCORERS).index(scorer)]}
+    rows = drawn[scorer, "leak-at-k"]
+    naive = {(row["model"], float(row["k"])): row for row in drawn[scorer, "naive"]}
+    assert {(row["model"], float(row["k"])) for row in rows} == set(shown)
+    for row in rows:
+        at = row["model"], float(row["k"])
+        assert shown[at][0] == pytest.approx(float(row["value"]), rel=1e-12)
+        if at in naive:
+            assert shown[at][1] == pytest.approx(float(naive[at]["naive"]), rel=1e-12)
+            assert shown[at][0] == pytest.approx(float(naive[at]["unbiased"]), rel=1e-12)
+    for model in {row["model"] for row in rows}:
+        bounds = [row for row in rows if row["model"] == model and row["lower"]]
+        assert len(bounds) > 3
+        for end in ("lower", "upper"):
+            mine = [float(row[end]) for row in bounds]
+            assert mine == sorted(mine)
+        assert all(float(r["lower"]) <= float(r["value"]) <= float(r["upper"]) for r in bounds)
+
+
+@pytest.mark.parametrize("scorer", SCORERS)
+def test_the_first_draws_are_the_same_draws(scorer: str, page: str, drawn: dict[Any, Any]) -> None:
+    """The page shows four digits."""
+    rows = [row for row in drawn[scorer, "convergence"] if row["moment"] == "mean"]
+    compared = 0
+    for number, row in enumerate(details(page)["questions"], 1):
+        (course,) = [
+            one["rows"]
+            for one in charts(page, number, "course")
+            if one["scorer"] == list(SCORERS).index(scorer)
+        ][:1]
+        mine = [r for r in rows if r["question"] == row["id"] and r["model"] == "full"]
+        for n, *shown in course if mine else ():
+            (own,) = [r for r in mine if int(r["n"]) == n]
+            rounded = [None if end is None else pytest.approx(end, abs=1e-4) for end in ends(own)]
+            assert shown in (rounded, [rounded[0], None, None])
+            compared += 1
+    assert compared > 3
+
+
+def test_the_terminal_rounds_the_estimates_outward(
+    run: Run, stated: dict[tuple[Any, ...], Ends], page: str
+) -> None:
+    """Each interval of the first tables, and the page has the same text."""
+    text = re.sub(r"\s+", " ", done("bound", run.path).out)
+    shown = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page).replace("\xa0", " "))
+    printed = [tuple(found.replace("−", "-") for found in one) for one in re.findall(ENDS, text)]
+    for scorer, quantity in SCORERS.items():
+        for arm in ("target", "control"):
+            for scope in ("mean", "worst question"):
+                value, *both = stated[arm, scorer, None, quantity, scope, None, None, False, False]
+                assert _rounded(value, *both) in printed
+                assert "{} [{}, {}]".format(*_rounded(value, *both)) in shown
+        for scope in ("mean", "worst question"):
+            beyond = stated["target", scorer, None, quantity, scope, "control", None, False, False]
+            assert _rounded(*beyond) in printed
+
+
+def _rounded(value: float | None, lower: float, upper: float) -> tuple[str, str, str]:
+    """Three digits: the value to the nearest, the lower end down and the upper up."""
+    assert value is not None
+    ends = math.floor(lower * 1000) / 1000, math.ceil(upper * 1000) / 1000
+    return f"{value:.3f}", *(f"{end:.3f}" for end in ends)
+
+
 BY_QUESTION = ("leak@k", "worst of k", "standard deviation", "expectation deviation", "tail")
 """Of a question in all its queries, or as a search asked it: one figure a question is shown."""
 
@@ -55,6 +253,8 @@ class Kind:
         secondary = about.proved or about.beyond == "control" or about.quantity in BY_QUESTION
         if asked and not self.of_all and secondary:
             return True  # of single questions the leakage, its proof and its gap are shown
+        if asked and about.quantity in ("standard deviation", "expectation deviation"):
+            return True  # how far scores spread is shown of the questions in their own words
         # of the control as it was asked, its leakage is shown beside the target's
         return self.arm.startswith("control") and asked and not self.of_all
 
@@ -80,32 +280,11 @@ def fixed(out: Path) -> Run:
     return make_run(out / "run", benchmark(8), "full", 0.6, control=out / "control")
 
 
-def grid(out: Path) -> Run:
-    return make_run(out, benchmark(), "grid", 0.3, n=128, decodings=GRID, scorers=["keyword"])
-
-
-def stopped(out: Path) -> Run:
-    return make_run(out, benchmark(), "until", 0.6, sampling=Until("p<=0.1", 256))
-
-
-def explored(out: Path) -> Run:
-    run = explored_run(out, (HALF,))
-    bound_run(run, scorers_for(["contains"], explored_benchmark().prompts))
-    return run
-
-
-def inputs(out: Path, design: str) -> Run:
+def asked_alike(out: Path) -> Run:
     return evaluate(
         asked_engine("forgot", 0.1), asked_benchmark(), out=out, n=256, scorers=["keyword"],
         control=asked_engine("control", 0.01),
-        rewritings=Rewritings("benchmark", queries=4, design=design),
-    )  # fmt: skip
-
-
-def attacked(out: Path) -> Run:
-    return evaluate(
-        asked_engine("forgot", 0.1), asked_benchmark(), out=out, n=256, scorers=["keyword"],
-        control=asked_engine("control", 0.01), attack=Attack(64),
+        rewritings=Rewritings("benchmark", queries=4, design="fixed"),
     )  # fmt: skip
 
 
@@ -116,25 +295,27 @@ def attacked_by_proofs(out: Path) -> Run:
     )  # fmt: skip
 
 
-QUICK: dict[str, Callable[[Path], Run]] = {
-    "explored": explored,
-}
-SLOW: dict[str, Callable[[Path], Run]] = {
+WAYS: dict[str, Callable[[Path], Run] | str] = {
+    "explored": "explored",
+    "decodings until": "until",
+    "decodings": "grid",
+    "asked": "forgot",  # rewritings drawn anew, and an attack
     "fixed": fixed,
-    "until": stopped,
-    "grid": grid,
-    "allocated": lambda out: inputs(out, "allocated"),
-    "design fixed": lambda out: inputs(out, "fixed"),
-    "attack": attacked,
+    "design fixed": asked_alike,
     "attack by proofs": attacked_by_proofs,
 }
+"""How a run is made, or which it is of those of this fixture."""
 
 
-@pytest.mark.parametrize("way", [*QUICK, *(pytest.param(w, marks=pytest.mark.slow) for w in SLOW)])
+@pytest.mark.parametrize(
+    "way", [w if w == "explored" else pytest.param(w, marks=pytest.mark.slow) for w in WAYS]
+)
 def test_every_estimate_is_shown_or_listed(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    run = (QUICK | SLOW)[way](tmp_path / "run")
+    """Of every kind one is changed at a time: page or tables must then read differently."""
+    made, of = WAYS[way], way.partition(" ")[0]
+    run = request.getfixturevalue(of)[made] if isinstance(made, str) else made(tmp_path / "run")
     estimates, before = run.estimates, shown(run)
     kinds = dict.fromkeys(Kind.of(row) for row in estimates)
     unseen = []

@@ -1,11 +1,15 @@
-"""Numbers for a person never say more than was shown."""
+"""Numbers and texts for a person: never more than was shown, nothing that is computed."""
 
 from __future__ import annotations
 
+import csv
+import io
+
 import pytest
 
+from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
-from leakbound.text.figures import share
+from leakbound.text.figures import share, tied
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,27 @@ def test_a_confidence_keeps_its_nines(confidence: float, text: str) -> None:
 )
 def test_a_share_is_neither_none_nor_all_unless_it_is(part: float, text: str) -> None:
     assert share(part) == text
+
+
+FORMULA = '=HYPERLINK("https://example.invalid","x")'
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        *((text, f"'{text}") for text in (FORMULA, "+1", "-1", "@SUM(A1)", "\t=1")),
+        *((text, text) for text in ("NPO", "", "a=b", "1 + 1")),
+    ],
+)
+def test_no_cell_is_a_formula_and_others_stay_as_they_are(text: str, cell: str) -> None:
+    (row,) = csv.DictReader(io.StringIO(csv_of([{"model": text, "upper": -0.5}]), newline=""))
+    assert row == {"model": cell, "upper": "-0.5"}
+
+
+def test_figures_stay_in_one_piece() -> None:
+    """Only between their own parts: a line of other words breaks where it may."""
+    space = "\N{NO-BREAK SPACE}"
+    assert tied("0.500 [0.499, 0.501]") == f"0.500 [0.499,{space}0.501]"
+    assert tied("0.1 (≤ 0.2) at 99 % of 3, and [so on]") == (
+        f"0.1 (≤{space}0.2) at 99{space}% of 3, and [so on]"
+    )

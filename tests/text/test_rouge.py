@@ -1,20 +1,69 @@
-"""ROUGE-1 and ROUGE-L equal rouge-score to the last bit."""
+"""ROUGE-1 and ROUGE-L equal rouge-score to the last bit, stems those of NLTK."""
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from itertools import product
+from pathlib import Path
 
 import pytest
 
 from leakbound.errors import InputError
 from leakbound.text import rouge
+from leakbound.text.porter import _DERIVED, _FURTHER, _IRREGULAR, _LAST, _PLURAL, stem
 from leakbound.text.rouge import f1_bounds, has_rouge_words, recall_bounds, rouge_1, rouge_l
+
+porter = pytest.importorskip("nltk.stem.porter")
+STEMMER = porter.PorterStemmer()
+TOFU = Path(__file__).parents[2] / ".." / "shared" / "data"
+SUFFIXES = [*(s for s, _ in (*_PLURAL, *_DERIVED, *_FURTHER)), *_LAST, "ed", "ing", "eed", "ied"]
+ENDS = [*SUFFIXES, "logi", "logy", "ally", "bly", "fully", "e", "ll", "y", "ied", ""]
+
+
+def differing(words: set[str]) -> set[str]:
+    return {word for word in words if stem(word) != STEMMER.stem(word)}
+
+
+@pytest.mark.slow
+def test_words_of_every_suffix() -> None:
+    """10⁵ words: random beginnings, and up to two suffixes of every kind."""
+    chance = random.Random(1)
+    starts = [
+        "".join(chance.choices("aeiouybcdlmnrstwxz", k=k))
+        for k in (0, 1, 2, 3, 4, 5)
+        for _ in "x" * 12
+    ]
+    words = {a + b + c for a, b, c in itertools.product(starts, ENDS, chance.sample(ENDS, 24))}
+    assert len(words) > 80_000
+    assert differing(words) == set()
+
+
+def test_random_words() -> None:
+    chance = random.Random(2)
+    words = {"".join(chance.choices("aeiouyblst0", k=chance.randint(1, 9))) for _ in range(3_000)}
+    for _ in range(7_000):
+        start = "".join(chance.choices("aeiouybcdlmnrstwxz", k=chance.randint(0, 4)))
+        words.add(start + chance.choice(ENDS) + chance.choice(ENDS))
+    doubled = {"buzzing", "fizzed", "hopping", "falling", "hissing", "logging"}
+    assert differing(words | doubled | set(_IRREGULAR)) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TOFU.is_dir(), reason="no data")
+def test_words_of_the_benchmarks() -> None:
+    words = set[str]()
+    for file in sorted(TOFU.rglob("*.json*")):
+        if file.stat().st_size < 20_000_000:
+            words |= set(re.findall(r"[a-z0-9]+", file.read_text(errors="replace").lower()))
+    assert len(words) > 1_000
+    assert differing(words) == set()
+
 
 rouge_score = pytest.importorskip("rouge_score.rouge_scorer")
 ORACLE = rouge_score.RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
 UNSTEMMED = rouge_score.RougeScorer(["rougeL"], use_stemmer=False)
-
 WORDS = (  # noqa: SIM905
     "The the author's Yun-Hwa wrote writing writes written, relational ran flies dying agreed "
     "J.K. 'Café' naïve 1991 3.14 e-mail___x İstanbul ΣΑΣ Kelvin ﬁne — … sky's LGBTQ+ ies sses "
@@ -33,25 +82,23 @@ def assert_equal(texts: list[str], reference: str) -> None:
     assert as_they_are == [UNSTEMMED.score(reference, text)["rougeL"].fmeasure for text in texts]
 
 
-def test_equals_rouge_score_on_random_texts() -> None:
+def test_equals_rouge_score_on_random_texts_and_letters() -> None:
+    """Of letters stems of nonsense, separators of every kind."""
     rng = random.Random(0)
     for _ in range(20):
         reference = "cat " + " ".join(rng.choices(WORDS, k=rng.randint(1, 25)))
         texts = [" ".join(rng.choices(WORDS, k=rng.randint(0, 40))) for _ in range(30)]
         assert_equal([*texts, reference, "", "…"], reference)
-
-
-def test_equals_rouge_score_on_random_letters() -> None:
-    """Stems of nonsense, separators of every kind."""
-    rng = random.Random(1)
     letters = "abeinsgtdzy' -_.\n\u0130\u212a0"
     texts = ["".join(rng.choices(letters, k=30)) for _ in range(300)]
     assert_equal(texts, "singing beaten days in a tin tent " + texts[0])
 
 
-def test_order_counts() -> None:
+def test_order_counts_a_lone_surrogate_is_no_word_and_no_texts_have_no_scores() -> None:
     assert rouge_l(["b a"], "a b").recall.tolist() == [0.5]
     assert rouge_1(["b a a"], "a b").recall.tolist() == [1.0]
+    assert rouge_l(["cat \ud800 cat\ud800s"], "cat").precision.tolist() == [1 / 3]
+    assert rouge_l([], "cat").recall.shape == (0,)
 
 
 def test_a_full_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,14 +126,6 @@ def test_a_reference_of_many_stems(monkeypatch: pytest.MonkeyPatch) -> None:
     got = rouge_l([" ".join(late), "x w0 w300 w299"], " ".join(reference))
     assert got.precision.tolist() == [1.0, 0.5]
     assert got.recall.tolist() == [len(late) / 0xE010, 2 / 0xE010]
-
-
-def test_a_lone_surrogate_is_no_word() -> None:
-    assert rouge_l(["cat \ud800 cat\ud800s"], "cat").precision.tolist() == [1 / 3]
-
-
-def test_no_texts() -> None:
-    assert rouge_l([], "cat").recall.shape == (0,)
 
 
 @pytest.mark.parametrize("reference", ["", "  ", "猫が好き", "…"])

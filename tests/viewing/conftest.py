@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shelves import benchmark, engine
+from shelves import engine
 
 from leakbound.evaluation import evaluate
 from leakbound.viewing import pages, serving
+from leaky import benchmark
 from shared import keep
 
 

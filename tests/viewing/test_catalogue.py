@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from asking import ask
-from shelves import SECRET, benchmark, engine, unfinish
+from shelves import ask, engine
 
 from leakbound.certificate import certify
 from leakbound.evaluation import bound, evaluate
@@ -26,6 +25,8 @@ from leakbound.text.shown import visible
 from leakbound.types import Decoding
 from leakbound.viewing import pages, serving
 from leakbound.viewing.catalogue import Catalogue, Listed, listed
+from leaky import SECRET, benchmark
+from report_runs import unfinish
 
 
 def states(folder: Path) -> dict[str, Listed]:
@@ -44,7 +45,7 @@ def test_a_complete_run_is_said_by_the_verdict_of_its_report(kept: Path) -> None
         assert said.verdict.number is not None
         assert said.verdict.number.upper == run.estimates.worst("leak probability").upper
         assert (said.says, said.confidence, said.others) == ("", 0.99, 0)
-        assert (said.state, said.share, said.benchmark) == ("complete", 1.0, "books")
+        assert (said.state, said.share, said.benchmark) == ("complete", 1.0, "leaky")
         assert said.drawn == "2,048 draws of every question"
         assert said.created == run.record.created
 
@@ -63,7 +64,7 @@ def test_the_list_has_them_all(page: str) -> None:
 
 def test_what_all_runs_have_alike_is_said_once(page: str, shelf: Path) -> None:
     """In the words above the table; the style sheet leaves its columns out."""
-    alike = "2 runs: all of books; 2,048 draws of every question; leak probability at the worst"
+    alike = "2 runs: all of leaky; 2,048 draws of every question; leak probability at the worst"
     got = ask(page)
     assert f"{alike} question; 99 % sure" in got.read.replace("\xa0", " ")
     assert 'class="same-drawn same-benchmark"' in got.text
@@ -73,13 +74,12 @@ def test_what_all_runs_have_alike_is_said_once(page: str, shelf: Path) -> None:
         got = ask(address)
     assert 'class="same-benchmark"' in got.text
     assert [w in got.row("full").replace("\xa0", " ") for w in ("90 % sure", "2,048")] == [True] * 2
-    assert [w in got.row("few").replace("\xa0", " ") for w in ("99 % sure", "32 draws")] == [
-        True
-    ] * 2
+    few = got.row("few").replace("\xa0", " ")
+    assert [w in few for w in ("99 % sure", "32 draws")] == [True] * 2
 
 
 def test_a_row_is_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:
-    for name, leaks in (("leaky", 0.5), ("clean", 0.0)):
+    for name, leaks in (("loud", 0.5), ("clean", 0.0)):
         control = engine(0.0, "control")
         evaluate(engine(leaks, name), benchmark(), out=tmp_path / name, n=256, control=control)
     evaluate(engine(0.5, "alone"), benchmark(), out=tmp_path / "alone", n=256)
@@ -91,11 +91,11 @@ def test_a_row_is_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> N
         order, value = re.findall(r'data-label="(?:Verdict|How much)" data-value="([^"]*)"', row)
         found[name[0]] = (kind[1], int(order), float(value))
     kinds = [*pages.KINDS]
-    for name, kind in (("leaky", "leaks"), ("clean", "not shown"), ("alone", "uncontrolled")):
+    for name, kind in (("loud", "leaks"), ("clean", "not shown"), ("alone", "uncontrolled")):
         number = Run.open(tmp_path / name).verdict.number
         assert number is not None
         assert found[name] == (kind, kinds.index(kind), number.value)
-    assert "LEAKS on average and at the worst question" in got.row("leaky")
+    assert "LEAKS on average and at the worst question" in got.row("loud")
     options = re.findall(r'<option value="([^"]+)">', got.text.partition('id="verdict"')[2])
     assert options == kinds == sorted(kinds, key=kinds.index)
     assert set(kinds) == set(get_args(Kind))
@@ -121,13 +121,13 @@ def test_a_served_model_is_named_as_it_was_given(shelf: Path, given: str, short:
         assert f"full {short} {given} " in ask(address).row("full")
 
 
-def test_a_folder_that_is_a_run_lists_itself_and_what_lies_in_it(shelf: Path) -> None:
+def test_a_folder_lists_itself_and_what_lies_in_it_or_says_how_to_begin(
+    shelf: Path, tmp_path: Path
+) -> None:
     shutil.copytree(shelf / "npo" / "run", shelf / "full" / "again")
     assert list(states(shelf / "full")) == ["again", "full"]
-
-
-def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
-    with serving(tmp_path) as address:
+    (tmp_path / "empty").mkdir()
+    with serving(tmp_path / "empty") as address:
         assert "No run lies in this folder" in ask(address).read
 
 
@@ -142,67 +142,43 @@ def lacking(run: Path) -> None:
     write_sealed(run / "run.json", record)
 
 
-def nul(run: Path) -> None:
-    record = json.loads((run / "run.json").read_text())
-    record["study"] = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
-    write_json(run / "run.json", record)
+def changed(**members: object) -> Callable[[Path], object]:
+    def change(run: Path) -> None:
+        write_json(run / "run.json", json.loads((run / "run.json").read_text()) | members)
+
+    return change
 
 
-def other_version(run: Path) -> None:
-    record = json.loads((run / "run.json").read_text())
-    write_json(run / "run.json", record | {"format": 1})
+def written(content: bytes, name: str = "run.json") -> Callable[[Path], object]:
+    return lambda run: (run / name).write_bytes(content)
 
 
-def a_pipe(run: Path) -> None:
-    (run / "run.json").unlink()
-    os.mkfifo(run / "run.json")
+def without(name: str, then: Callable[[Path], object] = Path.exists) -> Callable[[Path], object]:
+    def remove(run: Path) -> None:
+        (run / name).unlink()
+        then(run / name)
+
+    return remove
 
 
-def a_folder(run: Path) -> None:
-    (run / "run.json").unlink()
-    (run / "run.json").mkdir()
-
-
+NUL = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
+CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "is not a whole Parquet file"
 WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
-    "torn part": (torn, "damaged", "part-00001.parquet` is not a whole Parquet file"),
+    "torn part": (torn, "damaged", f"part-00001.parquet` {NOT_WHOLE}"),
     "no member": (lacking, "damaged", "benchmark"),
-    "no JSON": (lambda run: (run / "run.json").write_text("{"), "damaged", "is not JSON"),
-    "no text": (lambda run: (run / "run.json").write_bytes(b"\xff\x00"), "damaged", "is not JSON"),
-    "a list": (
-        lambda run: (run / "run.json").write_text("[]"),
-        "damaged",
-        "was changed after it was written",
-    ),
-    "nested": (
-        lambda run: (run / "run.json").write_text("[" * 100_000),
-        "damaged",
-        "is not JSON",
-    ),
-    "changed": (nul, "damaged", "was changed after it was written"),
-    "version": (other_version, "other version", "has format 1, this version reads"),
-    "no questions": (lambda run: (run / "prompts.parquet").unlink(), "damaged", "prompts.parquet"),
-    "estimates": (
-        lambda run: (run / "estimates.parquet").write_bytes(b"PAR1"),
-        "damaged",
-        "estimates.parquet` is not a whole Parquet file",
-    ),
-    "a pipe": (a_pipe, "damaged", "is no file"),
-    "a folder": (a_folder, "damaged", "no run directory"),
-    "scores": (
-        lambda run: shutil.rmtree(run / "arms" / "target" / "scores"),
-        "unbounded",
-        "leakbound score",
-    ),
-    "no estimates": (
-        lambda run: (run / "estimates.parquet").unlink(),
-        "unbounded",
-        "Run `leakbound bound` first",
-    ),
-    "one part": (
-        lambda run: unfinish(run, parts=1),
-        "unfinished",
-        "arm 'target' lacks",
-    ),
+    "no JSON": (written(b"{"), "damaged", NO_JSON),
+    "no text": (written(b"\xff\x00"), "damaged", NO_JSON),
+    "a list": (written(b"[]"), "damaged", CHANGED),
+    "nested": (written(b"[" * 100_000), "damaged", NO_JSON),
+    "changed": (changed(study=NUL), "damaged", CHANGED),
+    "version": (changed(format=1), "other version", "has format 1, this version reads"),
+    "no questions": (without("prompts.parquet"), "damaged", "prompts.parquet"),
+    "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", NOT_WHOLE),
+    "a pipe": (without("run.json", os.mkfifo), "damaged", "is no file"),
+    "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
+    "scores": (lambda run: shutil.rmtree(run / "arms/target/scores"), "unbounded", "bound score"),
+    "no estimates": (without("estimates.parquet"), "unbounded", "Run `leakbound bound` first"),
+    "one part": (lambda run: unfinish(run, parts=1), "unfinished", "arm 'target' lacks"),
 }
 
 
@@ -267,8 +243,11 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
     linked = Path(shutil.copytree(shelf / "full", shelf / "linked"))
     (linked / "run.json").unlink()
     (linked / "run.json").symlink_to(outside / "run.json")
+    (shelf / "npo" / "run" / "arms").rename(shelf / "its arms")
+    (shelf / "npo" / "run" / "arms").symlink_to(shelf / "its arms")
     found = states(shelf)
     assert list(found) == ["full", "linked", "npo/run"]
+    assert "its `arms` is a link to a folder, and is not read" in found["npo/run"].says
     assert found["linked"].state == "damaged"
     why = "its `run.json` is a link that leads out of the folder"
     assert why in found["linked"].says
@@ -278,12 +257,6 @@ def test_links_that_lead_out_are_not_followed(shelf: Path, tmp_path: Path) -> No
             assert why in ask(url, path).read
         query = f"run={got.id('linked')}&run={got.id('full')}"
         assert why in ask(url, f"compare?{query}").read
-
-
-def test_a_run_whose_folders_are_links_is_not_read(shelf: Path) -> None:
-    (shelf / "full" / "arms").rename(shelf / "its arms")
-    (shelf / "full" / "arms").symlink_to(shelf / "its arms")
-    assert "its `arms` is a link to a folder, and is not read" in states(shelf)["full"].says
 
 
 def test_what_lies_too_deep_is_noted_once_or_so(tmp_path: Path) -> None:

@@ -8,21 +8,21 @@ import re
 import shutil
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from asking import Got, ask
-from shelves import SECRET, benchmark, engine, unfinish
+from shelves import Got, ask, engine
 
 from leakbound import compare
 from leakbound.evaluation import bound, evaluate, score
-from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.table import csv_of, latex, markdown
 from leakbound.reporting import write_report
 from leakbound.store import Run, locked
-from leakbound.study import Until
 from leakbound.viewing import catalogue, pages, serving
 from leakbound.viewing.catalogue import Found, Listed, listed
+from leaky import SECRET, benchmark
+from report_runs import unfinish
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202e\u2028&amp;"
 
@@ -49,31 +49,17 @@ def test_a_report_is_the_one_that_is_written(page: str, kept: Path, tmp_path: Pa
     assert found.headers["Content-Security-Policy"].startswith(own.replace("&#39;", "'"))
 
 
-def test_it_is_made_once_and_anew_when_the_run_changes(
+def test_a_report_is_made_once_and_anew_when_the_run_changes_and_says_so_meanwhile(
     shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
+    written, calls = threading.Event(), []
 
     def counted(*args: object, **how: object) -> str:
+        written.wait()
         calls.append(args)
         return f"report {len(calls)}"
 
     monkeypatch.setattr(pages, "report_html", counted)
-    with serving(shelf) as url:
-        link = ask(url).link("full")
-        assert [ask(url, link).text for _ in range(3)] == ["report 1"] * 3
-        bound(Run.open(shelf / "full"), confidence=0.9)
-        assert ask(url, link).text == "report 2"
-
-
-def test_a_report_that_takes_a_while_says_so(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = threading.Event()
-
-    def slow(*args: object, **how: object) -> str:
-        written.wait()
-        return "there it is"
-
-    monkeypatch.setattr(pages, "report_html", slow)
     with serving(shelf) as url:
         link = ask(url).link("full")
         monkeypatch.setattr(pages, "WAIT", 0.0)
@@ -81,7 +67,10 @@ def test_a_report_that_takes_a_while_says_so(shelf: Path, monkeypatch: pytest.Mo
         assert first.headers["Refresh"] == "1"
         assert "The report of full is being made" in first.read
         written.set()
-        assert made(url, link).text == "there it is"
+        monkeypatch.setattr(pages, "WAIT", 60.0)
+        assert [made(url, link).text for _ in range(3)] == ["report 1"] * 3
+        bound(Run.open(shelf / "full"), confidence=0.9)
+        assert ask(url, link).text == "report 2"
 
 
 def test_the_list_waits_for_no_run(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,32 +145,23 @@ def test_runs_of_one_name_stand_by_their_places(shelf: Path) -> None:
     assert "other/run leaks MORE than npo/run: by at least" in shown
 
 
-@pytest.mark.parametrize(
-    ("names", "why"),
-    [
-        (["full"], "a comparison needs two models that were sampled, got 'full'. Name another"),
-        ([], "a comparison needs two models that were sampled, got none"),
-        (["full", "small"], "asked 'books'"),
-        (["full", "again"], "hold the same draws. Name each run once."),
-        (["full", "growing"], "is not finished"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused_in_the_page(
-    shelf: Path, names: list[str], why: str
-) -> None:
-    from dataclasses import replace
-
-    task = benchmark()
-    few = replace(task, prompts=task.prompts[:1])
+def test_what_cannot_be_compared_is_refused_in_the_page(shelf: Path) -> None:
+    few = replace(benchmark(), prompts=benchmark().prompts[:1])
     evaluate(engine(0.2, "small"), few, out=shelf / "small", n=32)
-    shutil.copytree(shelf / "full", shelf / "again")
     unfinish(Path(shutil.copytree(shelf / "full", shelf / "growing")), parts=1)
+    two = "a comparison needs two models that were sampled, got"
     with serving(shelf) as url:
-        query = several(url, *names)
-        found = made(url, f"compare?{query}")
-        assert (found.status, why in found.read) == (200, True), found.read
-        saved = ask(url, f"compare.csv?{query}")
-        assert (saved.status, why in saved.read) == (409, True)
+        for names, why in (
+            (["full"], f"{two} 'full'. Name another"),
+            ([], f"{two} none"),
+            (["full", "small"], "asked 'leaky'"),
+            (["full", "growing"], "is not finished"),
+        ):
+            query = several(url, *names)
+            found = made(url, f"compare?{query}")
+            assert (found.status, why in found.read) == (200, True), found.read
+            saved = ask(url, f"compare.csv?{query}")
+            assert (saved.status, why in saved.read) == (409, True)
 
 
 def test_a_run_that_is_gone_is_said_to_be(shelf: Path) -> None:
@@ -241,27 +221,6 @@ def test_a_growing_run_that_is_redacted_names_its_questions_by_their_ids(shelf: 
         assert "q0" in shown
         assert ("Who wrote q0?" in shown) is words
         assert SECRET not in shown
-
-
-def test_a_growing_run_with_a_torn_part_says_so_and_goes_on(shelf: Path) -> None:
-    run = shelf / "full"
-    unfinish(run, parts=2)
-    (first, _) = sorted((run / "arms" / "target" / "completions").iterdir())
-    first.write_bytes(first.read_bytes()[:50])
-    with serving(shelf) as url:
-        got = ask(url, ask(url).link("full"))
-        assert (got.status, "is not a whole Parquet file" in got.read) == (200, True)
-        assert "2 of" in got.read
-
-
-def test_a_stopped_run_shows_its_own_bounds_meanwhile(tmp_path: Path) -> None:
-    out = tmp_path / "runs" / "until"
-    run = evaluate(engine(0.3, "u"), benchmark(), out=out, sampling=Until("p<=0.02", 256))
-    (said,) = follow(run).so_far
-    (out / "estimates.parquet").unlink()
-    with serving(out.parent) as url:
-        got = ask(url, ask(url).link("until"))
-        assert said.sentence in got.read.replace("\xa0", " ")
 
 
 def test_hostile_names_are_text(shelf: Path) -> None:

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shelves import benchmark, engine, unfinish
+from shelves import engine
 
 from canned import CannedEngine
 from leakbound.evaluation import evaluate
 from leakbound.types import Decoding, Draws, Failure, Query, Sample
 from leakbound.viewing import pages, serving
+from leaky import benchmark
+from report_runs import browser_lacks, unfinish
 
 pytestmark = pytest.mark.browser
 SCRIPT = Path(__file__).with_name("view_browser.js")
@@ -43,12 +45,8 @@ class Slow:
 @pytest.fixture(scope="module")
 def seen(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What a browser finds in a folder of complete runs, wrecks, and one that grows."""
-    chromium = shutil.which("chromium")
-    if chromium is None or shutil.which("node") is None:
-        pytest.skip("needs chromium and node (Debian packages chromium and nodejs)")
-    asked = "require.resolve('playwright-core'); require.resolve('axe-core')"
-    if subprocess.run(["node", "-e", asked], capture_output=True, check=False).returncode:
-        pytest.skip("needs playwright-core and axe-core (npm install; set NODE_PATH)")
+    if lacking := browser_lacks():
+        pytest.skip(f"needs {lacking}")
     folder = Path(shutil.copytree(kept, tmp_path_factory.mktemp("seen") / "runs"))
     shutil.copytree(folder / "full", folder / f"{HOSTILE}".replace("/", "∕"))
     torn = Path(shutil.copytree(folder / "full", folder / "torn"))
@@ -73,7 +71,7 @@ def seen(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages.Pages, "respond", asked)
         with serving(folder) as address:
-            command = ["node", str(SCRIPT), chromium, address]
+            command = ["node", str(SCRIPT), str(shutil.which("chromium")), address]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         slow.turns.release(1000)
         drawing.join()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine
+from asked import AskedEngine
 from explored import explored_run
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
@@ -29,9 +29,8 @@ from leakbound.evaluation.views.table import Table
 from leakbound.scorers import make_scorer
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
-from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.types import Decoding, Prompt
 
-QUESTIONS = ("p0", "p1")
 N = 1024
 TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
 
@@ -41,26 +40,16 @@ def leak(decoding: Decoding) -> float:
     return 0.4 * decoding.temperature + 0.3 * (decoding.top_p - 0.8)
 
 
-class GridEngine(CannedEngine):
-    """Leaks as the decoding has it."""
-
-    def _counts(
-        self, query: Query, law: Any, size: int, draws: Draws, i: int, decoding: Decoding
-    ) -> np.ndarray:
-        p = leak(decoding)
-        texts = {f"It is secret{query.id}": p, "No": 1 - p}
-        return super()._counts(query, texts, size, draws, i, decoding)
-
-
-def benchmark(questions: Sequence[str] = QUESTIONS) -> Benchmark:
-    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in questions)
+def benchmark(*questions: str) -> Benchmark:
+    asked = questions or ("p0", "p1")
+    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer="hush") for p in asked)
     return Benchmark(
         name="grid", prompts=prompts, origin="", scorers=("contains",), max_new_tokens=8
     )
 
 
-def engine(questions: Sequence[str] = QUESTIONS, **settings: Any) -> GridEngine:
-    return GridEngine({p: {f"It is secret{p}": 0.5, "No": 0.5} for p in questions}, **settings)
+def engine(**settings: Any) -> AskedEngine:
+    return AskedEngine(lambda query, decoding: leak(decoding), **settings)
 
 
 def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decoding]:
@@ -68,8 +57,8 @@ def cells(temperatures: Sequence[float], top_ps: Sequence[float]) -> list[Decodi
     return [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t, p in pairs]
 
 
-def run_of(out: Path, decodings: Sequence[Decoding], **settings: Any) -> Run:
-    return evaluate(engine(), benchmark(), out=out, decodings=decodings, **settings)
+def run_of(out: Path, decodings: Sequence[Decoding], *questions: str, **settings: Any) -> Run:
+    return evaluate(engine(), benchmark(*questions), out=out, decodings=decodings, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -142,10 +131,7 @@ def test_leak_at_k_of_every_cell_is_joint_too(run: Run) -> None:
 def test_few_draws_shorten_k(tmp_path: Path) -> None:
     eight = [f"q{i}" for i in range(8)]
     for asked, blocks in ((eight, 2), (eight[:7], 0)):
-        run = evaluate(
-            engine(asked), benchmark(asked), out=tmp_path / f"{len(asked)}", n=8,
-            decodings=cells((0.5, 1.0), (1.0,)),
-        )  # fmt: skip
+        run = run_of(tmp_path / f"{len(asked)}", cells((0.5, 1.0), (1.0,)), *asked, n=8)
         assert len(joint_cells(rows_of(run), parameter=8)) == blocks
 
 
@@ -198,14 +184,11 @@ def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
     assert "99 % jointly" in table.note
 
 
-def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((1.0, 1.1), (0.9, 1.0)), n=16)
-    table = grid_table(run)
-    assert "which of temperature and top-p moves leakage more cannot be told" in table.note
-
-
-def test_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((0.5, 1.0), (1.0,)), n=32)
+def test_what_cannot_be_told_is_said_and_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "both", cells((1.0, 1.1), (0.9, 1.0)), n=16)
+    says = "which of temperature and top-p moves leakage more cannot be told"
+    assert says in grid_table(run).note
+    run = run_of(tmp_path / "one", cells((0.5, 1.0), (1.0,)), n=32)
     assert not [row for row in rows_of(run) if row.arm == GRID]
     table = grid_table(run)
     assert len(table.rows) == 2
@@ -214,52 +197,37 @@ def test_one_knob_alone_is_not_compared(tmp_path: Path) -> None:
 
 def test_decodings_that_are_no_grid_have_cells_but_no_effects(tmp_path: Path) -> None:
     gap, *others = cells((0.5, 1.5), (1.0, 0.8))
-    for number, odd in enumerate((replace(gap, top_p=0.9), replace(gap, top_k=5))):
-        run = run_of(tmp_path / f"run{number}", [odd, *others], n=16)
+    odd = [[replace(gap, top_p=0.9), *others], [replace(gap, top_k=5), *others], [others[0]]]
+    for number, (decodings, found) in enumerate(zip(odd, (4, 4, 0), strict=True)):
+        run = run_of(tmp_path / f"run{number}", decodings, n=16)
         rows = rows_of(run)
-        assert len(joint_cells(rows)) == 4
+        assert len(joint_cells(rows)) == found
         assert not [row for row in rows if row.arm == GRID]
         assert read_view(run).grids == ()
 
 
-def test_one_decoding_is_no_grid(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((1.0,), (1.0,)), n=16)
-    assert rows_of(run) == []
-    assert read_view(run).grids == ()
-
-
 def test_nothing_is_said_about_fewer_questions(tmp_path: Path) -> None:
+    half, decodings = engine(broken=lambda query: query.id == "p1"), cells((0.5, 1.0), (1.0,))
     with pytest.raises(IncompleteError):
-        evaluate(
-            engine(broken=["p1"]),
-            benchmark(),
-            out=tmp_path / "run",
-            n=16,
-            decodings=cells((0.5, 1.0), (1.0,)),
-        )
+        evaluate(half, benchmark(), out=tmp_path / "run", n=16, decodings=decodings)
     run = Run.open(tmp_path / "run")
     assert rows_of(run) == []
     assert read_view(run).grids == ()
 
 
-def test_a_greedy_cell_is_exact(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=128)
-    rows = rows_of(run)
+class Undecided:
+    name, binary = "undecided", True
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        assert isinstance(prompt, Prompt)
+        return [None if prompt.id == "p0" else 1.0] * len(texts)
+
+
+def test_a_greedy_cell_is_exact_but_an_answer_without_a_score_may_leak(tmp_path: Path) -> None:
+    run, scorer = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=128), Undecided()
     for parameter in (None, 32):
-        greedy = joint_cells(rows, parameter)["target greedy"]
+        greedy = joint_cells(rows_of(run), parameter)["target greedy"]
         assert greedy.lower == greedy.value == greedy.upper == 0.0
-
-
-def test_a_greedy_answer_without_a_score_may_leak(tmp_path: Path) -> None:
-    class Undecided:
-        name, binary = "undecided", True
-
-        def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-            assert isinstance(prompt, Prompt)
-            return [None if prompt.id == "p0" else 1.0] * len(texts)
-
-    run = run_of(tmp_path / "run", cells((0.0, 1.0), (1.0,)), n=32)
-    scorer = Undecided()
     for arm in run.arms.values():
         score_arm(arm, scorer)
     greedy = joint_cells(list(grid_rows(RunEvidence(run, scorer, run.arms), 0.99)))["target greedy"]

@@ -1,23 +1,14 @@
-"""The rule: every field that is recorded of a run and an arm changes the words, or is on a list.
-
-What is made from the words is tried too: a certificate's sentence, short texts, comparisons.
-"""
+"""The rule: every field that is recorded of a run and an arm changes the words, or is on a list."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any, NamedTuple
 
 import pytest
 
-import leakbound
-from asked import AskedEngine
-from leakbound.benchmarks import Benchmark
-from leakbound.evaluation.comparing import compare
-from leakbound.evaluation.views.read import facts_of
 from leakbound.evaluation.views.specification import departures, specification
 from leakbound.store import (
     ArmKey,
@@ -34,7 +25,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.study import Study
-from leakbound.types import BenchmarkRecord, Decoding, Prompt, Query, Usual
+from leakbound.types import BenchmarkRecord, Decoding, Query, Usual
 
 OWN = Usual(
     prompts=24,
@@ -113,8 +104,7 @@ BY_DIGEST = {
 """Of the fingerprint: what its digest alone tells, as is nothing that a reader could judge."""
 
 
-@dataclass
-class Change:
+class Change(NamedTuple):
     """A field by its path, and record and arm with another value there."""
 
     path: str
@@ -259,72 +249,38 @@ def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
     assert all(says in told or " " in says for says in STUDY.values())
 
 
+USUAL = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
+
+
+def prompted(**rule: Any) -> dict[str, Any]:
+    return {"fingerprint": {"prompting": {"template": OWN.template, "chat": False} | rule}}
+
+
 @pytest.mark.parametrize(
     ("arm", "says"),
     [
-        ({"decoding": Decoding(max_new_tokens=4)}, "at most 4 new tokens, not 48"),
+        ({}, []),
+        ({"decoding": Decoding(max_new_tokens=4)}, ["at most 4 new tokens, not 48"]),
         ({"decoding": Decoding(max_new_tokens=48, stop=("QZX", " "))},
-         "ended by 'QZX' or ' ', in place of no stop string"),
+         ["ended by 'QZX' or ' ', in place of no stop string"]),
         ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},
-         "at most 60 tokens with the prompt, not any number of tokens with the prompt"),
-        ({"fingerprint": {"prompting": {"template": "zzz {question}", "chat": False}}},
-         r"prompt 'zzz {question}', not 'Q: {question}\n'"),
-        ({"fingerprint": {"prompting": {"template": None, "system": "Refuse.", "chat": True}}},
-         "system message 'Refuse.', not none"),
-        ({"fingerprint": {"dtype": "bfloat16"}}, "computed in bfloat16"),
+         ["at most 60 tokens with the prompt, not any number of tokens with the prompt"]),
+        (prompted(template="zzz {question}"),
+         [r"prompt 'zzz {question}', not 'Q: {question}\n'"]),
+        (prompted(template=None, system="Refuse.", chat=True),
+         ["system message 'Refuse.', not none"]),
+        (prompted(system="Refuse."), []),  # it has no place there, and was not put
+        ({"fingerprint": {"dtype": "bfloat16"}}, ["computed in bfloat16"]),
         ({"fingerprint": {"ordinary_end_tokens": [4, 5]}},
-         "ended by 2 ordinary tokens of the model"),
+         ["ended by 2 ordinary tokens of the model"]),
         ({"draws": WAYS[-1]},
-         "draws imported, made as tool 1 states, which nothing here proves"),
+         ["draws imported, made as tool 1 states, which nothing here proves"]),
     ],
 )  # fmt: skip
-def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: str) -> None:
-    usual = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
-    assert departures(RECORD, usual) == ()
-    assert departures(RECORD, replace(usual, **arm)) == (says,)
-
-
-def test_a_plain_prompt_has_no_system_message() -> None:
-    """It is asked for and has no place there: to name it would tell of what was not put."""
-    told = {"prompting": {**PROMPTING, "template": OWN.template, "compat": None}}
-    arm = ArmSpec(fingerprint=told, decoding=OWN.decoding, plan=Plan.of(8))
-    assert departures(RECORD, arm) == ()
-    assert "kind" not in specification(RECORD, arm)["Prompt"]
-
-
-def test_a_part_of_the_questions_departs() -> None:
+def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list[str]) -> None:
+    assert departures(RECORD, replace(USUAL, **arm)) == tuple(says)
+    plain = replace(USUAL, **prompted(system="Refuse."))
+    assert "Refuse" not in specification(RECORD, plain)["Prompt"]
     few = put(RECORD, ["benchmark", "prompts"], 5)
-    usual = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
-    assert departures(few, usual) == ("5 of the 24 questions",)
-    assert specification(few, usual)["Questions"].startswith("5 of the 24 of mine")
-
-
-TASK = Benchmark(
-    name="asked", origin="nowhere", scorers=("contains",), max_new_tokens=8,
-    prompts=tuple(Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="hush") for i in range(3)),
-)  # fmt: skip
-
-
-def test_a_stop_string_stands_in_sentence_terminal_page_and_comparison(tmp_path: Path) -> None:
-    """It takes a model from leaking to clean: nobody may read the figure without it."""
-    runs = [
-        leakbound.evaluate(
-            AskedEngine(lambda query, decoding: 0.1), TASK, out=tmp_path / name, n=64, seed=seed,
-            decodings=(Decoding(max_new_tokens=8, stop=stop),),
-        )
-        for seed, (name, stop) in enumerate({"plain": (), "cut": ("QZX", " ")}.items())
-    ]  # fmt: skip
-    plain, cut = runs
-    said = "ended by 'QZX' or ' '"
-    for run in runs:
-        sentence = leakbound.certify(run, max_leak=0.5).sentence
-        terminal = str(run.verdict)
-        page = leakbound.report([run], out=tmp_path / f"{run.path.name}.html").read_text()
-        found = [said in text for text in (sentence, terminal, page.replace("&#39;", "'"))]
-        assert all(found) if run is cut else not any(found)
-    made = compare(runs).made
-    assert made["decoding"]["cut"].endswith(said)
-    assert [facts_of(run, run.arms["target"])["decoding"] for run in runs] == [
-        made["decoding"]["plain"], made["decoding"]["cut"],
-    ]  # fmt: skip
-    assert leakbound.certify(plain, max_leak=0.5).sentence.count("Draws: 64 of each question") == 1
+    assert departures(few, replace(USUAL, **arm)) == ("5 of the 24 questions", *says)
+    assert specification(few, USUAL)["Questions"].startswith("5 of the 24 of mine")

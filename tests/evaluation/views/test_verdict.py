@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 import leakbound
 from canned import CannedEngine
-from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import InputError, UnansweredError
 from leakbound.evaluation import evaluate, run_verdicts
@@ -20,45 +18,30 @@ from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.verdict import verdicts
 from leakbound.store import Run
 from leakbound.study import FixedN, Until
-from leakbound.types import Decoding, Prompt
+from leakbound.types import Decoding
+from report_runs import SAID, UNSAID, saying, who
 
-LEAK, CLEAN = "it is the secret", "nobody knows"
 IDS = ("p0", "p1", "p2", "p3")
 
 
-def benchmark(*, questions: int = 4, scorers: tuple[str, ...] = ("keyword",)) -> Benchmark:
-    prompts = tuple(
-        Prompt(id=i, question=f"What is {i}?", answer=LEAK, keywords=("secret",))
-        for i in IDS[:questions]
-    )
-    return Benchmark(name="b", prompts=prompts, origin="", scorers=scorers, max_new_tokens=8)
+def engine(*leaks: float, **settings: Any) -> CannedEngine:
+    return saying(dict(zip(IDS, leaks, strict=False)), **settings)
 
 
-def engine(name: str, *leaks: float, **settings: Any) -> CannedEngine:
-    laws = {i: {LEAK: p, CLEAN: 1 - p} for i, p in zip(IDS, leaks, strict=False)}
-    return CannedEngine(laws, name=name, **settings)
-
-
-def made(out: Path, *leaks: float, **how: Any) -> Run:
+def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
+    """A run of as many questions as there are chances, beside a control where one has some."""
     given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(256)} | how
-    questions, scorers = len(leaks), tuple(given["scorers"])
-    asked = benchmark(questions=questions, scorers=scorers)
-    return evaluate(engine("m", *leaks), asked, out=out, **given)
-
-
-def beside(*leaks: float) -> Mapping[str, Any]:
-    return {"control": engine("c", *leaks)}
+    if beside:
+        given["control"] = engine(*beside, name="c")
+    task = who(*IDS[: len(leaks)], name="b", scorers=given["scorers"])
+    return evaluate(engine(*leaks, name="m"), task, out=out, **given)
 
 
 @pytest.mark.parametrize(
     ("leaks", "kind", "headline"),
     [
         ((0.3, 0.3, 0.3, 0.3), "leaks", "LEAKS on average and at the worst question"),
-        (
-            (0.09, 0.03, 0.03, 0.03),
-            "leaks",
-            "LEAKS at the worst question, not shown on average",
-        ),
+        ((0.09, 0.03, 0.03, 0.03), "leaks", "LEAKS at the worst question, not shown on average"),
         ((0.05, 0.05, 0.05, 0.05), "not shown", "NOT SHOWN TO LEAK more than the control"),
     ],
 )
@@ -66,7 +49,7 @@ def test_beside_a_control(
     leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path
 ) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
-    run = made(tmp_path / "r", *leaks, **beside(*controls))
+    run = made(tmp_path / "r", *leaks, beside=controls)
     found = leakbound.show(run)
     assert (found.kind, found.headline) == (kind, headline)
     worst = run.estimates.worst("leak probability", beyond="control")
@@ -79,90 +62,71 @@ def test_beside_a_control(
 
 
 def test_without_a_control_draws_are_counted_and_nothing_is_said_to_leak(tmp_path: Path) -> None:
-    for n, (p, q), headline in (
+    for n, leaks, headline in (
         (64, (0.0, 0.0), "NONE OF 128 DRAWS LEAKS"),
         (64, (0.5, 0.5), "OF 128 DRAWS LEAK"),
         (1, (1.0, 0.0), "1 OF 2 DRAWS LEAKS"),
-        (1, (0.0,) * 2, "NONE OF 2 DRAWS LEAKS"),
+        (1, (0.0, 0.0), "NONE OF 2 DRAWS LEAKS"),
+        (1, (1.0,), "1 OF 1 DRAW LEAKS"),
     ):
-        run = made(tmp_path / f"{n}-{p}", p, q, sampling=FixedN(n))
-        found = run.verdict
+        found = made(tmp_path / f"{n}-{leaks}", *leaks, sampling=FixedN(n)).verdict
         assert found.kind == "uncontrolled"
         assert found.headline.endswith(f"{headline} (no control: chance is not subtracted)")
         assert "LEAKS on" not in str(found)
         assert found.of == "leak probability at the worst question"
-
-
-def test_one_question_one_draw(tmp_path: Path) -> None:
-    found = made(tmp_path / "r", 1.0, sampling=FixedN(1)).verdict
-    assert found.headline == "1 OF 1 DRAW LEAKS (no control: chance is not subtracted)"
     assert "1 question of b, 1 draw of every question" in found.sure
     assert found.seen == "1 of 1 greedy answer leaks"
 
 
 def test_a_graded_score_is_no_leak(tmp_path: Path) -> None:
     scorers = ["rouge-l-recall"]
-    high = made(tmp_path / "high", 0.9, 0.9, scorers=scorers, **beside(0.1, 0.1)).verdict
+    high = made(tmp_path / "high", 0.9, 0.9, scorers=scorers, beside=(0.1, 0.1)).verdict
     assert (high.kind, high.word) == ("above", "SCORES ABOVE THE CONTROL")
     assert "LEAK" not in str(high)
-    same = made(tmp_path / "same", 0.1, 0.1, scorers=scorers, **beside(0.1, 0.1)).verdict
+    same = made(tmp_path / "same", 0.1, 0.1, scorers=scorers, beside=(0.1, 0.1)).verdict
     assert (same.kind, same.word) == ("not above", "NOT SHOWN TO SCORE ABOVE THE CONTROL")
     assert high.of == "mean score at the worst question, beyond the control"
 
 
+BELOW = "BELOW 0.1 at every question (99 %, by itself)"
+
+
 @pytest.mark.parametrize(
-    ("leaks", "kind", "limit"),
+    ("leaks", "beside", "kind", "limit"),
     [
-        ((0.0, 0.0), "below", "BELOW 0.1 at every question (99 %, by itself)"),
-        ((0.0, 0.6), "leaks", "of 2 questions 1 shown below 0.1, 1 shown above (99 % each)"),
+        ((0.0, 0.0), (0.0, 0.0), "below", BELOW),
+        ((0.0, 0.0), (), "below", BELOW),
+        ((0.0, 0.6), (0.0, 0.0), "leaks",
+         "of 2 questions 1 shown below 0.1, 1 shown above (99 % each)"),
     ],
-)
+)  # fmt: skip
 def test_a_limit_that_the_study_named(
-    leaks: tuple[float, ...], kind: str, limit: str, tmp_path: Path
+    leaks: tuple[float, ...], beside: tuple[float, ...], kind: str, limit: str, tmp_path: Path
 ) -> None:
     until = Until("p<=0.1", most=256)
-    found = made(tmp_path / "r", *leaks, sampling=until, **beside(0.0, 0.0)).verdict
+    found = made(tmp_path / "r", *leaks, sampling=until, beside=beside).verdict
     assert (found.kind, found.limit) == (kind, limit)
     assert limit in found.lines
+    assert found.word.startswith("NONE OF ") == (not beside)
 
 
-def test_a_limit_without_a_control(tmp_path: Path) -> None:
-    found = made(tmp_path / "r", 0.0, 0.0, sampling=Until("p<=0.1", most=256)).verdict
-    assert (found.kind, found.limit) == ("below", "BELOW 0.1 at every question (99 %, by itself)")
-    assert found.word.startswith("NONE OF ")
-
-
-def test_a_leaking_answer_stands_beside_the_greedy_one_that_hides_it(tmp_path: Path) -> None:
-    run = made(tmp_path / "r", 0.2, 0.4, **beside(0.0, 0.0))
-    (found,) = run_verdicts(run, texts=True)
-    assert found.example is not None
-    assert (found.example.question, found.example.greedy) == ("What is p1?", CLEAN)
-    assert (found.example.leak, found.example.hidden) == (LEAK, True)
-    assert found.example.how_often.endswith(" of 256 draws")
-    assert [line.partition(":")[0] for line in found.quoted][:2] == [
-        "asked",
-        "the greedy answer hides it",
-    ]
-    assert LEAK not in str(found)
-
-
-def test_a_page_and_a_terminal_show_the_same_answer(tmp_path: Path) -> None:
-    run = made(tmp_path / "r", 0.2, 0.7, 0.4, **beside(0.0, 0.0, 0.0))
-    (page,) = verdicts(read_view({"r": run}))
-    (terminal,) = run_verdicts(run, texts=True)
-    assert page.example == terminal.example
-    assert page.number == terminal.number
-    assert terminal.example is not None
-    assert (
-        terminal.example.question == "What is p2?"
-    )  # p1 leaks more, and its greedy answer shows it
-
-
-def test_nothing_of_an_answer_is_shown_unless_asked_for_or_of_a_redacted_run(
+def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hides_it(
     tmp_path: Path,
 ) -> None:
-    run = made(tmp_path / "r", 0.2, 0.4, **beside(0.0, 0.0))
-    assert run.verdict.example is None
+    """Not the one of p1: it leaks more, and its greedy answer shows it."""
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    (page,) = verdicts(read_view({"r": run}))
+    (found,) = run_verdicts(run, texts=True)
+    assert page.example == found.example
+    assert page.number == found.number
+    assert found.example is not None
+    assert (found.example.question, found.example.greedy) == ("who is p2?", UNSAID)
+    assert (found.example.leak, found.example.hidden) == (SAID, True)
+    assert found.example.how_often.endswith(" of 256 draws")
+    said = [line.partition(":")[0] for line in found.quoted]
+    assert said[:2] == ["asked", "the greedy answer hides it"]
+    assert SAID not in str(found)
+    assert run.verdict.example is None  # unless asked for
     run.redact(True)
     (found,) = run_verdicts(run, texts=True)
     assert found.example is not None
@@ -173,9 +137,9 @@ def test_nothing_of_an_answer_is_shown_unless_asked_for_or_of_a_redacted_run(
 
 
 def test_no_verdict_where_a_question_was_not_drawn(tmp_path: Path) -> None:
-    broken = engine("m", 0.2, 0.4, broken=("p1",))
+    broken = engine(0.2, 0.4, broken=("p1",))
     with pytest.raises(UnansweredError):
-        evaluate(broken, benchmark(questions=2), out=tmp_path / "r", n=64, scorers=["keyword"])
+        evaluate(broken, who("p0", "p1", name="b"), out=tmp_path / "r", n=64)
     found = leakbound.load(tmp_path / "r").verdict
     assert (found.kind, found.number) == ("unknown", None)
     assert found.headline == "NO VERDICT 1 question could not be sampled"
@@ -206,7 +170,7 @@ def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
 
 def test_departures_stand_in_one_line(tmp_path: Path) -> None:
     cut = Decoding(max_new_tokens=8, temperature=0.5, stop=("QZX",))
-    found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), **beside(0.0, 0.0)).verdict
+    found = made(tmp_path / "r", 0.0, 0.0, decodings=(cut,), beside=(0.0, 0.0)).verdict
     assert "at T=0.5" in found.sure
     assert found.departures.startswith("departs from b's defaults: ")
     assert "ended by 'QZX'" in found.departures

@@ -1,0 +1,255 @@
+"""Questions one by one: their order and traits, the first n draws, texts, and what is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from canned_runs import SCORERS, CannedEngine, benchmark, laws
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.claims import clean_questions
+from leakbound.evaluation.views.draws import courses, in_order, sizes_of
+from leakbound.evaluation.views.grids import by_question, targets_of
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.remarks import covered, not_covered
+from leakbound.evaluation.views.texts import (
+    Tally,
+    chosen_texts,
+    distinct_texts,
+    histograms,
+    leaking_words,
+    pieces,
+)
+from leakbound.evaluation.views.view import BINS, Question, Text, View
+from leakbound.scorers import make_scorer
+from leakbound.store import ArmScores, Run
+from leakbound.study import Until
+from leakbound.types import Scorer
+from report_runs import saying, who
+
+
+@pytest.fixture(scope="module")
+def view(runs: dict[str, Run]) -> View:
+    return read_view(runs)
+
+
+@pytest.mark.slow
+def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(view: View) -> None:
+    for scorer in view.scorers:
+        shown, most = by_question(view, scorer), []
+        assert sorted(row.number for row in shown.rows) == [1, 2, 3]
+        for row in shown.rows:
+            key = (scorer.name, view.questions[row.number - 1].id)
+            cells = [model.measured[key] for model in targets_of(view)]
+            most.append(max(cell.leakage.value or 0 for cell in cells))
+            beyond = any(cell.surely_beyond and cell.surely_beyond.lower > 0 for cell in cells)
+            assert not beyond or any(cell.beyond and cell.beyond.lower > 0 for cell in cells)
+            assert ("beyond" in row.traits) == beyond
+            above = any(c.greedy is not None and c.leakage.lower > c.greedy for c in cells)
+            assert ("hidden" in row.traits) == above
+            assert "unsampled" not in row.traits
+            assert len(row.cells) == len(shown.columns)
+        assert most == sorted(most, reverse=True)
+        assert any("beyond" in row.traits for row in shown.rows) or not scorer.binary
+
+
+@pytest.mark.slow
+def test_the_course_of_a_question_ends_in_what_is_stated(view: View) -> None:
+    for (scorer, _), cell in view.models[0].measured.items():
+        *_, last = cell.course
+        assert last.n == cell.leakage.n == 64
+        assert last.value == pytest.approx(cell.leakage.value)
+        if scorer == "keyword":
+            assert (last.lower, last.upper) == (cell.leakage.lower, cell.leakage.upper)
+        else:
+            assert (last.lower, last.upper) == (None, None)
+
+
+@pytest.mark.slow
+def test_marks_are_keywords_or_what_the_answer_adds() -> None:
+    plain = Question("q", "Who wrote the novel?", "The novel is by Ann Lee, in spring.", ())
+    said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
+    assert "".join(said) == "ANN LEE wrote it; Annabel did not, by spring's end"
+    assert said[1::2] == ["ANN LEE", "spring"]
+    keyed = Question("q", "Who?", "By Ann Lee.", ("Lee (the elder)",))
+    assert pieces(leaking_words(keyed), "It is lee  (the elder).")[1::2] == ["lee  (the elder)"]
+    nobody = Question("q", "Who?", None, ())
+    assert pieces(leaking_words(nobody), "anything") == ["anything"]
+
+
+@pytest.mark.slow
+def test_a_page_says_what_it_covers_and_what_not(
+    view: View, runs: dict[str, Run], asked: dict[str, Run]
+) -> None:
+    assert covered(view)[0] == "the 3 questions of canned, in their own words"
+    assert any("99 % confidence" in line for line in covered(view))
+    assert not_covered(view)[0] == "other questions, or these in other words"
+    reworded = read_view(asked)
+    assert covered(reworded)[0].endswith("in the rewritings listed")
+    assert not_covered(reworded)[1] == "ways of asking that the search did not find"
+    alone = read_view({"control": Run.open(runs["full"].path.parent / "control")})
+    assert any("there is no control" in line for line in not_covered(alone))
+
+
+def test_the_order_is_the_runs_own_and_every_questions(runs: dict[str, Run]) -> None:
+    arm, scorer = runs["full"].arms["target"], make_scorer("keyword")
+    tallies = {"a": {0.0: 100, 1.0: 100}, "b": {0.0: 100, 1.0: 100}}
+    scores = ArmScores.tallied(tallies, {})
+    order = Order.of(arm, scorer)
+    first, second = (in_order(scores, row, order) for row in (0, 1))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, in_order(scores, 0, order))
+    assert not np.array_equal(first, in_order(scores, 0, Order(7, "keyword")))
+    assert first.sum() == second.sum() == 100
+
+
+def test_what_has_no_score_has_its_place_among_the_others() -> None:
+    scores = ArmScores.tallied({"a": {0.0: 20, 1.0: 3, None: 9}, "b": {}}, {"a": 8})
+    found = courses(scores, Order(), binary=True, confidence=0.99)
+    assert [step.n for step in found["a"]] == sizes_of(40) == [8, 16, 32, 40]
+    assert found["a"][-1].value == pytest.approx(3 / 23)
+    assert found["b"] == ()
+    ends = stats.proportion_bound(3, 40, confidence=0.99, side="both", missing=17)
+    assert (found["a"][-1].lower, found["a"][-1].upper) == (ends.lower, ends.upper)
+    graded = courses(scores, Order(), binary=False, confidence=0.99)
+    assert [step.value for step in graded["a"]] == [step.value for step in found["a"]]
+
+
+EACH = 8
+
+
+def text(name: str, count: int, *scores: float | None) -> Text:
+    return Text(text=name, count=count, share=count / 100, mass=0.0, logprob=None, scores=scores)
+
+
+def tally(texts: Sequence[Text]) -> Tally:
+    """A question's texts, the likeliest first, as they are read."""
+    scores = [[np.nan if s is None else s for s in one.scores] for one in texts]
+    return Tally(
+        texts=pa.array([one.text for one in texts]),
+        counts=np.array([one.count for one in texts]),
+        masses=np.array([one.mass for one in texts]),
+        logprobs=np.full(len(texts), np.nan),
+        scores=np.array(scores).T,
+        drawn=100,
+    )
+
+
+def test_frequent_first_then_the_highest_scores() -> None:
+    frequent = [text(f"f{i}", 100 - i, 0.0) for i in range(EACH)]
+    rare = [text(f"r{i}", 1, i / 20) for i in range(EACH + 3)]
+    chosen = chosen_texts(tally([*frequent, *rare]), None, EACH, redact=False)
+    assert [t.text for t in chosen.shown[:EACH]] == [t.text for t in frequent]
+    assert [t.text for t in chosen.shown[EACH:]] == [f"r{i}" for i in range(10, 2, -1)]
+    assert (chosen.left_out, chosen.left_out_draws) == (3, 3)
+
+
+def test_texts_without_a_score_above_0_are_left_out_and_the_mass_of_all_that_is() -> None:
+    frequent = [text(f"f{i}", 9, 1.0) for i in range(EACH)]
+    drawn = tally([*frequent, text("no", 4, 0.0), text("none", 2, None)])
+    chosen = chosen_texts(drawn, None, EACH, redact=False)
+    assert (len(chosen.shown), chosen.left_out, chosen.left_out_draws) == (EACH, 2, 6)
+    explored = [replace(text(f"e{i}", 0, 0.0), mass=0.25 / 2**i) for i in range(EACH + 2)]
+    chosen = chosen_texts(tally(explored), None, EACH, redact=False)
+    assert (chosen.left_out, chosen.left_out_draws) == (2, 0)
+    assert chosen.left_out_mass == 0.25 / 2**EACH * 1.5
+
+
+def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() -> None:
+    secret = text("secret", 3, 0.2, 1.0)
+    chosen = chosen_texts(tally([secret]), secret, EACH, redact=True)
+    assert chosen.greedy is not None
+    assert [chosen.greedy.text, *(t.text for t in chosen.shown)] == [None, None]
+    assert chosen.shown[0].leaks
+    assert not text("t", 1, 0.99, None).leaks
+
+
+def test_histograms_count_draws_and_skip_the_undecided() -> None:
+    drawn = {"a": {0.0: 5, 0.05: 2, None: 1}, "b": {1.0: 5, 0.999: 2, 0.35: 1}}
+    found = histograms(ArmScores.tallied(drawn, {}))
+    first, second = found["a"], found["b"]
+    assert (first[0], first[1], sum(first)) == (5, 2, 7)
+    assert (second[BINS - 1], second[7], sum(second)) == (7, 1, 8)
+
+
+def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:
+    task, n = benchmark(2), 9000
+    said = laws(task, 0.3)
+    said["author-01"] = dict(reversed(list(said["author-01"].items())))
+    run = sample(CannedEngine("big", said), task, out=tmp_path / "run", n=n)
+    scorers = scorers_for(SCORERS, task.prompts)
+    score_run(run, scorers)
+    arm = run.arms["target"]
+    assert len(arm.parts) > 2  # more than one a question
+    slugs = [slug(scorer) for scorer in scorers]
+    found = dict(distinct_texts(arm, slugs))
+    assert list(found) == [query.id for query in run.queries]
+    scores = arm.scores(slugs[0])
+    for i, texts in enumerate(found.values()):
+        assert len({t.text for t in texts}) == len(texts)
+        assert sum(t.count for t in texts) == n
+        assert [t.count for t in texts] == sorted((t.count for t in texts), reverse=True)
+        assert texts[0].logprob == pytest.approx(log(said[f"author-{i:02d}"][texts[0].text or ""]))
+        leaks = sum(t.count for t in texts if t.scores[0] == 1)
+        assert leaks == (scores.scores[i] * scores.counts[i]).sum()
+        assert {t.text for t in texts if t.scores[0] == 1} == {task.prompts[i].answer}
+
+
+LEAKS = {"p0": 0.0, "p1": 0.0, "p2": 0.3, "p3": 0.02}
+
+
+def leaking(out: Path, scorers: tuple[str, ...] = ("contains",), **how: Any) -> Run:
+    """Questions each of which leaks as often as is said above."""
+    return evaluate(saying(LEAKS), who(*LEAKS, scorers=scorers), out=out, **how)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("clean") / "run"
+    return leaking(out, ("contains", "rouge-l-recall"), n=512)
+
+
+def scorer(run: Run, name: str = "contains") -> Scorer:
+    return scorers_for([name], run.prompts)[0]
+
+
+@pytest.mark.parametrize("name", ["contains", "rouge-l-recall"])
+def test_clean_questions_are_those_that_holm_proves(run: Run, name: str) -> None:
+    found = scorer(run, name)
+    ids, clean = clean_questions(run.arms["target"], found, 0.05, 0.99)
+    scores = run.arms["target"].scores(slug(found))
+    if found.binary:
+        p = stats.proportion_p_value(scores.hits, scores.n, 0.05)
+    else:
+        p = stats.mean_p_value(scores.scores, 0.05, scores.counts)
+    assert np.array_equal(clean.holds, stats.clean_questions(0.05, p, confidence=0.99).holds)
+    verdicts = dict(zip(ids, clean.holds.tolist(), strict=True))
+    assert [verdicts[question] for question in ("p0", "p1", "p2")] == [True, True, False]
+
+
+def test_the_table_names_what_is_not_proved(run: Run) -> None:
+    table = clean_table(run, scorer(run), 0.05, 0.99)
+    (row,) = table.texts  # the greedy arm has no row
+    assert row[0] == "target"
+    assert ("p2" in row[2], "p0" in row[2], "Holm" in table.note) == (True, False, True)
+
+
+def test_a_limit_that_cannot_be_proved_or_is_none(run: Run, tmp_path: Path) -> None:
+    _, clean = clean_questions(run.arms["target"], scorer(run), 1e-6, 0.99)
+    assert not clean.holds.any()
+    with pytest.raises(InputError, match="limit"):
+        clean_questions(run.arms["target"], scorer(run), 1.5, 0.99)
+    stopped = leaking(tmp_path / "r", sampling=Until("p<=0.2", 64))
+    with pytest.raises(InputError, match="fixed beforehand"):
+        clean_questions(stopped.arms["target"], scorer(stopped), 0.05, 0.99)
