@@ -234,7 +234,6 @@ def compare(
     """
     from leakbound.evaluation.comparing import compare as verb
     from leakbound.evaluation.views.compared import SHOWN
-    from leakbound.evaluation.views.table import csv_of, latex, markdown
     from leakbound.store.files import write_text
 
     found = verb(runs, confidence=confidence, utility=utility)
@@ -246,13 +245,7 @@ def compare(
         for table in found.tables(questions=SHOWN):
             print_table(table)
         return
-    match form:
-        case "csv":
-            text = csv_of([*found.rows()])
-        case "latex":
-            text = latex(found.tables(), found.opening)
-        case _:
-            text = markdown(found.tables(), found.opening)
+    text = found.written("markdown" if form == "table" else form)
     if out is None:
         say(text.rstrip("\n"))
         return

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.planning.metrics import stored_metrics
 from leakbound.evaluation.statements.comparisons import differences, standing
 from leakbound.evaluation.views.compared import (
     UTILITY,
@@ -21,6 +20,7 @@ from leakbound.evaluation.views.read import (
     require_same_questions,
     sampled_targets,
 )
+from leakbound.evaluation.views.summary import metrics_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
 
@@ -141,13 +141,13 @@ def _standing(
         label=label,
         n=arm.usage.draws,
         bounds=standing(run, arm, make_scorer(scorer), confidence=confidence),
-        utility=None if utility is None else _measured(run)[utility],
+        utility=None if utility is None else metrics_of(run, "target")[utility],
     )
 
 
 def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
     """The metric that stands for utility, which all runs have; None where there is none."""
-    measured = {label: _measured(run) for label, run in runs.items()}
+    measured = {label: metrics_of(run, "target") for label, run in runs.items()}
     if wanted is None:
         return next((m for m in UTILITY if all(m in mine for mine in measured.values())), None)
     for label, mine in measured.items():
@@ -157,13 +157,6 @@ def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
                 "or evaluate it with --metrics."
             )
     return wanted
-
-
-def _measured(run: Run) -> dict[str, float]:
-    """The metrics of the run's model that have a value."""
-    arms = stored_metrics(run).get("arms", {})
-    found = arms.get("target", {}).get("metrics", {})
-    return {name: each["value"] for name, each in found.items() if each["value"] is not None}
 
 
 def _listed(names: Sequence[str]) -> str:

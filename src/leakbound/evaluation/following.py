@@ -8,6 +8,7 @@ parts in whatever order they please, a part of short outputs sooner.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,10 +20,16 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
 from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
-from leakbound.evaluation.views.words import MOST_NAME, clipped, described, loaded_name
+from leakbound.evaluation.views.words import (
+    MOST_NAME,
+    between,
+    clipped,
+    described,
+    loaded_name,
+    quantity,
+)
 from leakbound.scorers import make_scorer, models_of
 from leakbound.store import Arm, ArmScores, FixedDraws, Part, Run, StoppedDraws
-from leakbound.text.figures import above, below
 from leakbound.types import Fingerprint, Scorer
 
 
@@ -35,7 +42,7 @@ class PartTally:
     failed: queries that have no completions.
     """
 
-    scored: Mapping[str, Mapping[float | None, int]]
+    scored: Mapping[str, Counter[float | None]]
     missing: Mapping[str, int]
     failed: frozenset[str]
 
@@ -67,19 +74,19 @@ class SeenParts:
         key = meta.digest, slug(scorer)
         if key not in self._known:
             table = arm.completions(part)
-            scored: dict[str, dict[float | None, int]] = {q: {} for q in part.query_ids}
+            scored: dict[str, Counter[float | None]] = {q: Counter() for q in part.query_ids}
             columns = (table[name].to_pylist() for name in ("query_id", "count"))
             scores = score_part(arm, scorer, table)
             for query_id, count, score in zip(*columns, scores, strict=True):
                 if count:
-                    scored[query_id][score] = scored[query_id].get(score, 0) + count
+                    scored[query_id][score] += count
             self._known[key] = PartTally(scored, meta.missing, frozenset(meta.failures))
         return self._known[key]
 
     def scores(self, arm: Arm, scorer: Scorer) -> ArmScores:
         """The draws of every question from its first to that before its first missing part."""
-        tallies: dict[str, dict[float | None, int]] = {}
-        missing: dict[str, int] = {}
+        tallies: dict[str, Counter[float | None]] = {}
+        missing: Counter[str] = Counter()
         ended: set[str] = set()
         for part in arm.parts:
             if not arm.has(part):
@@ -89,10 +96,8 @@ class SeenParts:
             found = self.tally(arm, part, scorer)
             ended |= found.failed
             for query_id in (q for q in part.query_ids if q not in ended):
-                tally = tallies.setdefault(query_id, {})
-                for score, count in found.scored[query_id].items():
-                    tally[score] = tally.get(score, 0) + count
-                missing[query_id] = missing.get(query_id, 0) + found.missing.get(query_id, 0)
+                tallies.setdefault(query_id, Counter()).update(found.scored[query_id])
+                missing[query_id] += found.missing.get(query_id, 0)
         drawn = {q: tally for q, tally in tallies.items() if tally or missing[q]}
         return ArmScores.tallied(drawn, missing)
 
@@ -160,24 +165,16 @@ class ArmSoFar:
         if self.each is None:
             return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.each), len(self.query_ids)
-        says = "leaks with probability" if self.binary else "has a mean score"
-        begun = (
-            f"all {drawn:,} questions are begun"
-            if drawn == self.questions
-            else f"{drawn:,} of {self.questions:,} questions are begun"
-        )
-        return (
-            f"{self.arm}, {self.scorer}: {begun}, the worst of them {says} between "
-            f"{below(float(worst.lower))} and {above(float(worst.upper))}."
-        )
+        of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
+        known = between(self, float(worst.lower), float(worst.upper))
+        return f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {known}."
 
     @property
     def grid(self) -> Table:
         """A row for each question drawn so far, what leaks most first."""
-        quantity = "Leak probability" if self.binary else "Mean score"
         rows = sorted(self._rows(), key=lambda row: -(row[1].value or 0.0))
         title = f"{self.arm}, {self.scorer}: every question drawn so far"
-        return Table(title, ("Question", quantity, "Draws"), tuple(rows))
+        return Table(title, ("Question", quantity(self).capitalize(), "Draws"), tuple(rows))
 
     def _rows(self) -> Iterator[tuple[Cell, ...]]:
         if self.each is None:

@@ -25,6 +25,7 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
+from leakbound.plotting.material import R, by
 from leakbound.plotting.style import BAND, GREY, METADATA, SETTINGS, Format, Stroke
 from leakbound.stats import percent
 
@@ -93,6 +94,15 @@ class Canvas:
             axes.tick_params(labelbottom=True)
         return panels[:count]
 
+    def by_model(
+        self, rows: Sequence[R], height: float, *, integer: bool = False
+    ) -> Iterator[tuple[Axes, str, list[R]]]:
+        """A panel a model with its rows; once they are drawn, scaled and named as by `name`."""
+        models = by(rows, "model")
+        panels = self.grid(len(models), height)
+        yield from ((axes, *mine) for axes, mine in zip(panels, models.items(), strict=True))
+        self.name(panels, list(models), integer=integer)
+
     def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
         """Panels side by side, a lane a label from above, each at least so many inches high."""
         told = [self.folded(label, self.width / 3) for label in labels]
@@ -153,14 +163,15 @@ class Canvas:
                 return "\n".join(lines)
         return text
 
-    def label(self, panels: Sequence[Axes], across: str, up: str) -> None:
+    def label(self, across: str, up: str) -> None:
         """One label for the horizontal axes of all panels, one for the vertical."""
+        panels = [axes for axes in self.figure.axes if axes.get_visible()]
         if len(panels) == 1:
             panels[0].set_xlabel(across)
             panels[0].set_ylabel(up)
         else:
-            panels[0].figure.supxlabel(across, fontsize=7.0)
-            panels[0].figure.supylabel(up, fontsize=7.0)
+            self.figure.supxlabel(across, fontsize=7.0)
+            self.figure.supylabel(up, fontsize=7.0)
 
     def line(self, axes: Axes, label: str, x: Sequence[float], y: Sequence[float | None]) -> None:
         """A model's estimates, joined, each with its mark."""
@@ -184,6 +195,12 @@ class Canvas:
             capsize=1.8, capthick=0.7, zorder=2,
         )  # fmt: skip
 
+    def whiskers_of(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
+        """Those of rows all of which have both ends; else none."""
+        ends = [(row.lower, row.upper) for row in rows]
+        if all(None not in both for both in ends):
+            self.whiskers(axes, label, x, ends)
+
     def band(
         self,
         axes: Axes,
@@ -198,6 +215,10 @@ class Canvas:
                           alpha=BAND * min(1.0, 4 / len(self.series)))  # fmt: skip
         for ends in (lower, upper):
             axes.plot(x, ends, color=of.colour, linestyle=of.dash, linewidth=0.4, clip_on=False)
+
+    def band_of(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
+        """The bounds of rows that have both ends."""
+        self.band(axes, label, x, [row.lower for row in rows], [row.upper for row in rows])
 
     def hollow(
         self,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
 from leakbound.evaluation.views.words import model_name
-from leakbound.plotting.material import DEVIATION, LackingError, Material, PaperFigure, by, stated
+from leakbound.plotting.material import DEVIATION, Material, PaperFigure, by, stated
 from leakbound.plotting.style import styles
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ class KnobRow:
     upper: float | None
 
 
-def cell_rows(material: Material) -> list[CellRow]:
+def cell_rows(material: Material) -> Iterator[CellRow]:
     """Of every run whose decodings form a whole grid: the mean, and leak@k where it is bounded."""
-    rows = []
     for label, grid in material.view.grids:
         if grid.scorer != material.scorer.name:
             continue
@@ -64,12 +64,7 @@ def cell_rows(material: Material) -> list[CellRow]:
         )
         for quantity, cells in maps.items():
             for (t, p), row in cells.items():
-                rows.append(CellRow(label, quantity, grid.confidence, t, p, *stated(row)[1:]))
-    if not rows:
-        raise LackingError(
-            "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
-        )
-    return rows
+                yield CellRow(label, quantity, grid.confidence, t, p, *stated(row)[1:])
 
 
 def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
@@ -103,7 +98,7 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         named = f"{run}: {quantity}" if several else quantity
         names.append(f"{named}, mean over the questions")
     canvas.titles(panels, names)
-    canvas.label(panels, "top-p", "temperature")
+    canvas.label("top-p", "temperature")
 
 
 def _figure(value: float | None) -> str:
@@ -132,9 +127,7 @@ def temperature_rows(material: Material) -> list[KnobRow]:
             material, model, f"{name}, {cut}" if several else cut, model.decoding.temperature
         )
     ]
-    if not rows:
-        raise LackingError("no run was sampled at several temperatures (a list of --temperature)")
-    return sorted(rows, key=lambda row: (row.line, row.moment, row.at))
+    return sorted(rows, key=_place)
 
 
 def adaptive_rows(material: Material) -> list[KnobRow]:
@@ -152,9 +145,11 @@ def adaptive_rows(material: Material) -> list[KnobRow]:
         for at, model in models.items()
         for row in _knob(material, model, name, at)
     ]
-    if not rows:
-        raise LackingError("no model was sampled under several c_T (--adaptive-temperature)")
-    return sorted(rows, key=lambda row: (row.line, row.moment, row.at))
+    return sorted(rows, key=_place)
+
+
+def _place(row: KnobRow) -> tuple[str, str, float]:
+    return row.line, row.moment, row.at
 
 
 def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[KnobRow]:
@@ -168,17 +163,7 @@ def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[Kn
         yield KnobRow(line, DEVIATION, DEVIATION, confidence, at, *moments)
 
 
-def draw_temperature(rows: Sequence[KnobRow], canvas: Canvas) -> None:
-    """Over the temperature."""
-    _draw(rows, canvas, "temperature T")
-
-
-def draw_adaptive(rows: Sequence[KnobRow], canvas: Canvas) -> None:
-    """Over the threshold."""
-    _draw(rows, canvas, r"threshold $c_T$ of adaptive temperature (1: off)")
-
-
-def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
+def draw_knob(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
     """Mean above, deviation below; a line for what the decodings have in common."""
     moments, lines = by(rows, "moment"), list(by(rows, "line"))
     canvas.series = styles([(line, False) for line in lines])
@@ -189,10 +174,7 @@ def _draw(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
             mine = by(own, "line").get(line, [])
             at = [row.at + beside * (place - (len(lines) - 1) / 2) for row in mine]
             canvas.line(axes, line, at, [row.value for row in mine])
-            ends = [(row.lower, row.upper) for row in mine]
-            bounds = [(low, high) for low, high in ends if low is not None and high is not None]
-            if len(bounds) == len(mine):
-                canvas.whiskers(axes, line, at, bounds)
+            canvas.whiskers_of(axes, line, at, mine)
         axes.set_ylabel(canvas.folded(own[0].quantity, _PANEL))
         canvas.rise(axes)
         axes.margins(x=0.04)
@@ -208,6 +190,7 @@ KINDS = (
         "a run with a grid of --temperature and --top-p",
         cell_rows,
         draw_grid,
+        "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)",
     ),
     PaperFigure(
         "temperature",
@@ -215,7 +198,8 @@ KINDS = (
         "Scholten et al. Fig. 4b",
         "a run with several --temperature",
         temperature_rows,
-        draw_temperature,
+        partial(draw_knob, over="temperature T"),
+        "no run was sampled at several temperatures (a list of --temperature)",
     ),
     PaperFigure(
         "adaptive",
@@ -223,6 +207,7 @@ KINDS = (
         "Scholten et al. Section 5",
         "runs of one model with several --adaptive-temperature",
         adaptive_rows,
-        draw_adaptive,
+        partial(draw_knob, over=r"threshold $c_T$ of adaptive temperature (1: off)"),
+        "no model was sampled under several c_T (--adaptive-temperature)",
     ),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel
-from leakbound.plotting.material import LackingError, Material, PaperFigure, by, stated
+from leakbound.plotting.material import Material, PaperFigure, by, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ def query_rows(material: Material) -> list[QueryRow]:
         rows = [row for one in told[:_QUESTIONS] for row in _queries(material, asked, *one)]
         if rows:
             return rows
-    raise LackingError("no question was asked in three queries whose sureness is known (--inputs)")
+    return []
 
 
 def _queries(
@@ -91,7 +91,7 @@ def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     names = []
     for axes, (question, mine) in zip(panels, questions.items(), strict=True):
         label, x = mine[0].model, [row.sureness for row in mine]
-        canvas.whiskers(axes, label, x, [(row.lower, row.upper) for row in mine])
+        canvas.whiskers_of(axes, label, x, mine)
         of = canvas.series[label]
         axes.plot(x, [row.upper for row in mine], linestyle="none", marker=of.mark,
                   color=of.colour, markeredgewidth=0, zorder=3)  # fmt: skip
@@ -102,28 +102,23 @@ def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     canvas.name(panels, names)
     if len(names) == 1:
         canvas.titles(panels, names)
-    canvas.label(panels, rows[0].criterion, f"upper bound on\n{rows[0].quantity}")
+    canvas.label(rows[0].criterion, f"upper bound on\n{rows[0].quantity}")
 
 
 def correlation_rows(material: Material) -> list[CorrelationRow]:
     """Of every model that was asked in other words."""
-    rows = [
+    return [
         CorrelationRow(asked.label, question, len(found.queries), found.correlation)
         for asked in material.view.asked
         for question, found in _rewritten(material, asked)
         if found.correlation is not None
     ]
-    if not rows:
-        raise LackingError("sureness and leakage are known together of no three queries (--inputs)")
-    return rows
 
 
 def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
     """A histogram a model, its median marked."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), _PANEL)
     edges = [-1 + 2 * i / _BINS for i in range(_BINS + 1)]
-    for axes, (model, own) in zip(panels, models.items(), strict=True):
+    for axes, model, own in canvas.by_model(rows, _PANEL, integer=True):
         mine = sorted(row.correlation for row in own)
         colour = canvas.series[model].colour
         axes.hist(mine, edges, color=colour, edgecolor="white", linewidth=0.5)
@@ -132,14 +127,12 @@ def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
         axes.axvline(0, color="#bbbbbb", linewidth=0.6, zorder=0)
         axes.set_xlim(-1.02, 1.02)
         axes.set_xticks([-1, -0.5, 0, 0.5, 1])
-    canvas.name(panels, list(models), integer=True)
     canvas.tell("median", color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-    canvas.label(panels, "correlation r of sureness and the upper bound", "questions")
+    canvas.label("correlation r of sureness and the upper bound", "questions")
 
 
-def protocol_rows(material: Material) -> list[ProtocolRow]:
+def protocol_rows(material: Material) -> Iterator[ProtocolRow]:
     """Of every model that was asked in other words, the questions of which all three are known."""
-    rows: list[ProtocolRow] = []
     for asked in material.view.asked:
         model = material.view.models[asked.model]
         for question, found in _rewritten(material, asked):
@@ -151,23 +144,16 @@ def protocol_rows(material: Material) -> list[ProtocolRow]:
                 (own.leakage.value, own.leakage.upper),
                 (found.leakage.value, found.leakage.upper),
             )
-            rows += [
-                ProtocolRow(asked.label, protocol, question, material.quantity, *each)
-                for protocol, each in zip(PROTOCOLS, ends, strict=True)
-            ]
-    if not rows:
-        raise LackingError("no question was asked in other words (--inputs)")
-    return rows
+            for protocol, each in zip(PROTOCOLS, ends, strict=True):
+                yield ProtocolRow(asked.label, protocol, question, material.quantity, *each)
 
 
 def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
     """A panel a model: which share of the questions is above each level; upper bounds thin."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), _PANEL)
     right = max(one for row in rows for one in (row.value, row.upper) if one is not None) or 1.0
     ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
             "full": ("#d55e00", "-")}  # fmt: skip
-    for axes, own in zip(panels, models.values(), strict=True):
+    for axes, _, own in canvas.by_model(rows, _PANEL):
         axes.set_xlim(-0.02 * right, 1.02 * right)
         for protocol, (colour, dash) in ways.items():
             mine = by(own, "protocol").get(protocol, [])
@@ -176,9 +162,8 @@ def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
             _above(axes, values, colour=colour, linestyle=dash, width=1.1)
             _above(axes, uppers, colour=colour, linestyle=dash, width=0.5)
             canvas.tell(protocol, color=colour, linestyle=dash, linewidth=1.1)
-    canvas.name(panels, list(models))
     canvas.tell("upper bounds", color="black", linewidth=0.5)
-    canvas.label(panels, f"{rows[0].quantity} x", "share of questions above x")
+    canvas.label(f"{rows[0].quantity} x", "share of questions above x")
 
 
 def _above(
@@ -208,6 +193,7 @@ KINDS = (
         "a run with --inputs",
         query_rows,
         draw_sureness,
+        "no question was asked in three queries whose sureness is known (--inputs)",
     ),
     PaperFigure(
         "correlation",
@@ -216,6 +202,7 @@ KINDS = (
         "a run with --inputs",
         correlation_rows,
         draw_correlation,
+        "sureness and leakage are known together of no three queries (--inputs)",
     ),
     PaperFigure(
         "protocols",
@@ -224,5 +211,6 @@ KINDS = (
         "a run with --inputs",
         protocol_rows,
         draw_protocols,
+        "no question was asked in other words (--inputs)",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
+from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
@@ -74,7 +75,7 @@ class Material:
     @property
     def targets(self) -> list[Model]:
         """The models that stand beside none; all, where there are only controls."""
-        return [model for model in self.view.models if not model.is_control]
+        return targets_of(self.view)
 
     def deviation(self, model: Model) -> tuple[float, float, float | None, float | None] | None:
         """The mean over the questions of the deviations: confidence, value, ends if it has any."""
@@ -165,14 +166,23 @@ class PaperFigure(Generic[R]):
     rows: what it is drawn from, frozen values of single numbers and texts; LackingError where
         something is not there.
     draw: draws them, and nothing else.
+    lacking: what is not there where there are no rows.
     """
 
     name: str
     shows: str
     paper: str
     needs: str
-    rows: Callable[[Material], Sequence[R]]
+    rows: Callable[[Material], Iterable[R]]
     draw: Callable[[Sequence[R], Canvas], None]
+    lacking: str = ""
+
+    def made(self, material: Material) -> Sequence[R]:
+        """The rows, of which there is one at least; LackingError where there is none."""
+        rows = tuple(self.rows(material))
+        if not rows:
+            raise LackingError(self.lacking)
+        return rows
 
 
 def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:

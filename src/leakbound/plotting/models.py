@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -80,9 +80,7 @@ def moment_rows(material: Material) -> list[MomentRow]:
         cells = material.cells(model)
         if cells:
             rows += _over_mean(material, model, cells) + _over_worst(material, model, cells)
-    if not any(row.quantity != "greedy" for row in rows):
-        raise LackingError("no model was sampled on every question")
-    return rows
+    return rows if any(row.quantity != "greedy" for row in rows) else []
 
 
 def _over_mean(material: Material, model: Model, cells: Sequence[Measured]) -> list[MomentRow]:
@@ -155,9 +153,8 @@ def _moment(axes: Axes, canvas: Canvas, row: MomentRow, at: float) -> None:
     axes.plot([row.value], [place], mark, color=colour, markersize=3, markeredgewidth=0)
 
 
-def spread_rows(material: Material) -> list[SpreadRow]:
+def spread_rows(material: Material) -> Iterator[SpreadRow]:
     """Of every model, from the question that varies least to the one that varies most."""
-    rows = []
     for model in material.view.models:
         found = []
         for question in material.view.questions:
@@ -165,10 +162,7 @@ def spread_rows(material: Material) -> list[SpreadRow]:
             row = cell.rows.first(quantity=DEVIATION) if cell else None
             if row is not None:
                 found.append(SpreadRow(model.label, question.id, *stated(row)))
-        rows += sorted(found, key=lambda row: (row.value or 0.0, row.upper))
-    if not rows:
-        raise LackingError("no standard deviation was bounded: n was not fixed")
-    return rows
+        yield from sorted(found, key=lambda row: (row.value or 0.0, row.upper))
 
 
 def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
@@ -208,9 +202,7 @@ def utility_rows(material: Material) -> list[UtilityRow]:
         if metric and model.label in measured and mean is not None:
             named = (model.label, model.is_control, metric, measured[model.label][metric])
             rows.append(UtilityRow(*named, material.quantity, *stated(mean), front=False))
-    if not rows:
-        raise LackingError("no utility was measured of all (evaluate with --metrics all)")
-    if len(rows) < 2:
+    if len(rows) == 1:
         raise LackingError("utility of one model alone was measured")
     return [fronted(row, rows) for row in rows]
 
@@ -271,6 +263,7 @@ KINDS = (
         "a run in which every question was sampled",
         moment_rows,
         draw_moments,
+        "no model was sampled on every question",
     ),
     PaperFigure(
         "spread",
@@ -279,6 +272,7 @@ KINDS = (
         "a run of fixed n",
         spread_rows,
         draw_spread,
+        "no standard deviation was bounded: n was not fixed",
     ),
     PaperFigure(
         "utility",
@@ -287,5 +281,6 @@ KINDS = (
         "runs of several models with --metrics",
         utility_rows,
         draw_utility,
+        "no utility was measured of all (evaluate with --metrics all)",
     ),
 )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.plotting.material import LackingError, Material, PaperFigure, by, stated
+from leakbound.plotting.material import LackingError, Material, PaperFigure, R, by, stated
 from leakbound.plotting.style import GREY
 from leakbound.stats import percent
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from leakbound.plotting.canvas import Canvas
 
 BINS = 40
@@ -77,10 +79,9 @@ class TailRow:
     upper: float
 
 
-def question_rows(material: Material) -> list[QuestionBar]:
+def question_rows(material: Material) -> Iterator[QuestionBar]:
     """Of every target, from the question that leaks least to the one that leaks most."""
     controls = {model.label: model for model in material.view.models}
-    rows: list[QuestionBar] = []
     for model in material.targets:
         control, mine = controls.get(model.control or ""), []
         for question in material.view.questions:
@@ -91,18 +92,12 @@ def question_rows(material: Material) -> list[QuestionBar]:
             named = (model.label, question.id, material.quantity, *stated(cell.leakage))
             low, high = (beside.leakage.lower, beside.leakage.upper) if beside else (None, None)
             mine.append(QuestionBar(*named, cell.greedy, low, high))
-        rows += sorted(mine, key=lambda row: (row.value or 0.0, row.upper))
-    if not rows:
-        raise LackingError("no question of a sampled model has bounds")
-    return rows
+        yield from sorted(mine, key=lambda row: (row.value or 0.0, row.upper))
 
 
 def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
     """A panel a model; bars are bounds, hollow marks greedy answers, grey bars the control's."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), _PANEL)
-    for axes, (model, mine) in zip(panels, models.items(), strict=True):
-        places = [float(i) for i in range(1, len(mine) + 1)]
+    for axes, model, mine, places in _ranked(rows, canvas):
         colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
         beside = [
             (at, row.control_lower, row.control_upper)
@@ -117,18 +112,14 @@ def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
         axes.vlines(places, lower, upper, color=colour, linewidth=width, zorder=3)
         canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=1.4)
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
-        axes.set_xlim(0.5, len(mine) + 0.5)
-        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-    canvas.name(panels, list(models))
     canvas.tell_hollow()
-    canvas.label(panels, f"question, sorted by {rows[0].quantity}", rows[0].quantity)
+    canvas.label(f"question, sorted by {rows[0].quantity}", rows[0].quantity)
 
 
-def answer_rows(material: Material) -> list[AnswerRow]:
+def answer_rows(material: Material) -> Iterator[AnswerRow]:
     """Of every model, questions by the mean of their scores."""
     if material.scorer.binary:
         raise LackingError(f"{binary_scores(material)}; see `questions`")
-    rows = []
     for model in material.targets:
         mine = []
         for question, drawn in material.scores[model.label].items():
@@ -137,18 +128,12 @@ def answer_rows(material: Material) -> list[AnswerRow]:
             greedy = cell.greedy if cell else None
             spread = (p5, p25, median, p75, p95, drawn.mean)
             mine.append(AnswerRow(model.label, question, drawn.n, *spread, greedy))
-        rows += sorted(mine, key=lambda row: (row.mean, row.question))
-    if not rows:
-        raise LackingError("no model has draws of the whole distribution with scores")
-    return rows
+        yield from sorted(mine, key=lambda row: (row.mean, row.question))
 
 
 def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
     """A panel a model; thin bars hold 90 % of a question's draws, thick ones half of them."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), _PANEL)
-    for axes, (model, mine) in zip(panels, models.items(), strict=True):
-        places = [float(i) for i in range(1, len(mine) + 1)]
+    for axes, model, mine, places in _ranked(rows, canvas):
         colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
         thin, thick = max(0.35 * width, 0.3), 1.8 * width
         for low, high, wide, alpha in (("p5", "p95", thin, 1.0), ("p25", "p75", thick, 0.45)):
@@ -159,14 +144,11 @@ def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
             markersize=_mark_size(len(mine)) + 1, markeredgewidth=0.8, zorder=3,
         )  # fmt: skip
         canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
-        axes.set_xlim(0.5, len(mine) + 0.5)
-        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-    canvas.name(panels, list(models))
     canvas.tell("90 % of draws", color="black", linewidth=0.8)
     canvas.tell("50 % of draws", color="black", linewidth=4, alpha=0.45)
     canvas.tell("mean", color="black", linestyle="none", marker="_", markersize=5)
     canvas.tell_hollow()
-    canvas.label(panels, "question, sorted by mean score", "score")
+    canvas.label("question, sorted by mean score", "score")
 
 
 def binary_scores(material: Material) -> str:
@@ -195,10 +177,8 @@ def bin_rows(material: Material) -> list[BinRow]:
 
 def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
     """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), _LOW_PANEL)
     right = max(max(row.mean, row.greedy or 0.0, row.right if row.share else 0.0) for row in rows)
-    for axes, (model, mine) in zip(panels, models.items(), strict=True):
+    for axes, model, mine in canvas.by_model(rows, _LOW_PANEL):
         colour = canvas.series[model].colour
         lefts, widths = [row.left for row in mine], [row.right - row.left for row in mine]
         shares = [row.share for row in mine]
@@ -208,13 +188,12 @@ def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
             axes.axvline(greedy, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
             canvas.hollow(axes, model, [greedy], [1.08 * max(shares)])
         axes.set_xlim(-0.02 * right, 1.02 * right)
-    canvas.name(panels, list(models))
     canvas.tell("mean of the draws", color="black", linewidth=0.9)
     canvas.tell(
         "greedy", color="black", linewidth=0.9, linestyle=(0, (3, 2)), marker="o",
         markerfacecolor="none", markersize=3.6, markeredgewidth=0.7,
     )  # fmt: skip
-    canvas.label(panels, "score", "share of draws")
+    canvas.label("score", "share of draws")
 
 
 def tail_rows(material: Material) -> list[TailRow]:
@@ -248,6 +227,16 @@ def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
     axes.set_ylabel("Pr[X > x]")
 
 
+def _ranked(
+    rows: Sequence[R], canvas: Canvas
+) -> Iterator[tuple[Axes, str, Sequence[R], Sequence[float]]]:
+    """A panel a model with its questions side by side: where to draw which of them."""
+    for axes, model, mine in canvas.by_model(rows, _PANEL):
+        yield axes, model, mine, [float(i) for i in range(1, len(mine) + 1)]
+        axes.set_xlim(0.5, len(mine) + 0.5)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+
+
 def _bar_width(canvas: Canvas, questions: int) -> float:
     """In points: half of what a question has."""
     return min(2.0, 0.45 * 72 * canvas.panel / questions)
@@ -265,6 +254,7 @@ KINDS = (
         "a run with sampled answers",
         question_rows,
         draw_questions,
+        "no question of a sampled model has bounds",
     ),
     PaperFigure(
         "histogram",
@@ -289,5 +279,6 @@ KINDS = (
         "a scorer that is not binary",
         answer_rows,
         draw_answers,
+        "no model has draws of the whole distribution with scores",
     ),
 )

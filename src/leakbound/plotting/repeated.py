@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import mean_of
-from leakbound.plotting.material import LackingError, Material, PaperFigure, by
+from leakbound.plotting.material import Material, PaperFigure, by
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 
@@ -69,9 +69,8 @@ class NaiveRow:
     naive: float
 
 
-def draws_rows(material: Material) -> list[DrawsRow]:
+def draws_rows(material: Material) -> Iterator[DrawsRow]:
     """One question of every model of fixed n."""
-    rows = []
     for model in material.view.models:
         draws = material.draws(model)
         for after in draws.growing(material.question, material.view.confidence):
@@ -82,10 +81,7 @@ def draws_rows(material: Material) -> list[DrawsRow]:
             for moment, quantity, bound in both:
                 named = (model.label, material.question, moment, quantity)
                 ends = (bound.value, bound.lower, bound.upper)
-                rows.append(DrawsRow(*named, material.view.confidence, after.n, *ends))
-    if not rows:
-        raise LackingError("n was not fixed, or draws have no score")
-    return rows
+                yield DrawsRow(*named, material.view.confidence, after.n, *ends)
 
 
 def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
@@ -95,7 +91,7 @@ def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
     for axes, own in zip(panels, moments.values(), strict=True):
         for model, mine in by(own, "model").items():
             n = [float(row.n) for row in mine]
-            canvas.band(axes, model, n, [row.lower for row in mine], [row.upper for row in mine])
+            canvas.band_of(axes, model, n, mine)
             canvas.line(axes, model, n, [row.value for row in mine])
         axes.set_ylabel(canvas.folded(own[0].quantity, _PANEL))
         canvas.rise(axes)
@@ -110,8 +106,6 @@ def leak_at_k_rows(material: Material) -> list[LeakAtKRow]:
     for model in material.view.models:
         if cells := material.cells(model):
             rows += _leak_at_k(material, model, cells)
-    if not any(row.value is not None or row.lower is not None for row in rows):
-        raise LackingError("leak@k of no model is known at every question")
     return rows
 
 
@@ -152,13 +146,9 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
     """A curve a model over k on a logarithmic scale, its band, and dotted what is proved."""
     (axes,) = canvas.panels()
     for model, mine in by(rows, "model").items():
-        bounded = [
-            (float(row.k), row.lower, row.upper)
-            for row in mine
-            if row.lower is not None and row.upper is not None
-        ]
+        bounded = [row for row in mine if row.lower is not None]
         if bounded:
-            canvas.band(axes, model, *(list(part) for part in zip(*bounded, strict=True)))
+            canvas.band_of(axes, model, [float(row.k) for row in bounded], bounded)
         canvas.line(axes, model, [float(row.k) for row in mine], [row.value for row in mine])
         proofs = [(row.k, row.proved) for row in mine if row.proved is not None]
         if max((proved for _, proved in proofs), default=0.0) > _SHOWN:
@@ -174,9 +164,8 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
     axes.set_ylabel("leak@k,\nmean over the questions")
 
 
-def naive_rows(material: Material) -> list[NaiveRow]:
+def naive_rows(material: Material) -> Iterator[NaiveRow]:
     """Of every model, where every question has both."""
-    rows = []
     for model in material.view.models:
         cells = material.cells(model)
         for k in STANDARD_K:
@@ -185,10 +174,7 @@ def naive_rows(material: Material) -> list[NaiveRow]:
                 for quantity in ("leak@k", "worst of k")
             )
             if unbiased is not None and naive is not None:
-                rows.append(NaiveRow(model.label, k, unbiased, naive))
-    if not rows:
-        raise LackingError("n was not fixed, or draws have no score")
-    return rows
+                yield NaiveRow(model.label, k, unbiased, naive)
 
 
 def draw_naive(rows: Sequence[NaiveRow], canvas: Canvas) -> None:
@@ -223,6 +209,7 @@ KINDS = (
         "a run of fixed n",
         draws_rows,
         draw_convergence,
+        "n was not fixed, or draws have no score",
     ),
     PaperFigure(
         "leak-at-k",
@@ -231,6 +218,7 @@ KINDS = (
         "a run in which every question was sampled",
         leak_at_k_rows,
         draw_leak_at_k,
+        "leak@k of no model is known at every question",
     ),
     PaperFigure(
         "naive",
@@ -239,5 +227,6 @@ KINDS = (
         "a run of fixed n",
         naive_rows,
         draw_naive,
+        "n was not fixed, or draws have no score",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -65,21 +65,17 @@ def weight_rows(material: Material) -> list[SweepRow]:
         longest = max(lines.values(), key=len, default={})
         if len(longest) > 1:
             rows += _rows(material, knob, longest)
-    if not rows:
-        raise LackingError("no two models were given that differ in one weight of entropy alone")
     return rows
 
 
-def centre_rows(material: Material) -> list[SweepRow]:
+def centre_rows(material: Material) -> Iterable[SweepRow]:
     """Of models trained by contrast centres, by how many a question has on average."""
     found = {
         trained.centres: model
         for model, trained in _models(material)
         if trained.centres is not None
     }
-    if len(found) < 2:
-        raise LackingError("no two models were given with different numbers of contrast centres")
-    return list(_rows(material, "centres", found))
+    return _rows(material, "centres", found) if len(found) > 1 else ()
 
 
 def _models(material: Material) -> list[tuple[Model, TrainedFolder]]:
@@ -127,9 +123,7 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
         of = canvas.series[knob]
         axes.plot(x, [row.value for row in mine], color=of.colour, marker=of.mark, zorder=3,
                   markeredgewidth=0)  # fmt: skip
-        ends = [(r.lower, r.upper) for r in mine if r.lower is not None and r.upper is not None]
-        if len(ends) == len(mine):
-            canvas.whiskers(axes, knob, x, ends)
+        canvas.whiskers_of(axes, knob, x, mine)
         axes.set_xticks(x, [f"{at:.3g}" for at in x])
         axes.set_ylabel(canvas.folded(quantity, _PANEL))
         axes.margins(x=0.06)
@@ -162,21 +156,17 @@ class LogRow:
     value: float
 
 
-def log_rows(material: Material) -> list[LogRow]:
+def log_rows(material: Material) -> Iterator[LogRow]:
     """Of every trained model whose objective has the entropy, or the likelihood, of a split."""
     if not material.trained:
         raise LackingError("no folder of a trained model was given")
-    rows = []
     for label, trained in material.trained.items():
         name = material.names[label]
         for split in dict.fromkeys(term.split for term in trained.terms):
             for step, value in trained.curve("entropy", split):
-                rows.append(LogRow(name, split, "entropy", step, value))
+                yield LogRow(name, split, "entropy", step, value)
             for step, value in trained.curve("nll", split):
-                rows.append(LogRow(name, split, "probability", step, math.exp(-value)))
-    if not rows:
-        raise LackingError("no objective has an entropy or a likelihood of one split")
-    return rows
+                yield LogRow(name, split, "probability", step, math.exp(-value))
 
 
 def draw_confidence(rows: Sequence[LogRow], canvas: Canvas) -> None:
@@ -225,6 +215,7 @@ KINDS = (
         "the folder of a trained model, with its training.jsonl",
         log_rows,
         draw_confidence,
+        "no objective has an entropy or a likelihood of one split",
     ),
     PaperFigure(
         "entropy-weight",
@@ -233,6 +224,7 @@ KINDS = (
         "runs and folders of models that differ in one weight of entropy",
         weight_rows,
         draw_sweep,
+        "no two models were given that differ in one weight of entropy alone",
     ),
     PaperFigure(
         "centres",
@@ -241,5 +233,6 @@ KINDS = (
         "runs and folders of models with different numbers of contrast centres",
         centre_rows,
         draw_sweep,
+        "no two models were given with different numbers of contrast centres",
     ),
 )

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, get_args
 
@@ -74,7 +75,9 @@ def figures(
     not stand side by side; what was left out has its reason in the result.
     """
     chosen = _chosen(only)
-    for form in _given("format", formats):
+    if not formats:
+        raise InputError("no format was given. Name at least one.")
+    for form in formats:
         if form not in FORMATS:
             raise InputError(f"there is no format {form!r}. {suggestion(form, FORMATS)}")
     inches = _inches(width)
@@ -97,7 +100,7 @@ def figures(
             write_text(files[-1], as_csv(rows))
             for form in dict.fromkeys(formats):
                 files.append(folder / f"{name}.{form}")
-                write_whole(files[-1], _writing(drawn.bytes(form)))
+                write_whole(files[-1], methodcaller("write_bytes", drawn.bytes(form)))
     return DrawnFigures(tuple(files), lacking)
 
 
@@ -127,21 +130,11 @@ def _inches(width: float | str) -> float:
     return inches
 
 
-def _writing(content: bytes) -> Any:
-    return lambda partial: partial.write_bytes(content)
-
-
 def _chosen(only: Sequence[str]) -> Mapping[str, PaperFigure[Any]]:
     for name in only:
         if name not in KINDS:
             raise InputError(f"there is no figure {name!r}. {suggestion(name, KINDS)}")
     return {name: kind for name, kind in KINDS.items() if not only or name in only}
-
-
-def _given(what: str, values: Sequence[str]) -> Sequence[str]:
-    if not values:
-        raise InputError(f"no {what} was given. Name at least one.")
-    return values
 
 
 def _rows(
@@ -154,7 +147,7 @@ def _rows(
         _ = material.scorer, material.question  # refused, if wrong, before anything is drawn
     for name, kind in kinds.items():
         try:
-            made[name] = kind.rows(material)
+            made[name] = kind.made(material)
         except LackingError as error:
             lacking[name] = str(error)
     return made, lacking

@@ -22,8 +22,8 @@ import leakbound
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.comparing import compare
 from leakbound.evaluation.following import RunSoFar, SeenParts, follow
-from leakbound.evaluation.views.compared import Comparison
-from leakbound.evaluation.views.table import csv_of, interval, latex, markdown
+from leakbound.evaluation.views.compared import Comparison, Form
+from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.verdict import Kind
 from leakbound.reporting.difference_figures import difference_figures
 from leakbound.reporting.page import asset, content_policy, report_html, report_policy, templates
@@ -36,10 +36,10 @@ WAIT = 1.0  # seconds after which a page says that something is still being made
 _KEPT_REPORTS, _KEPT_ROWS = 12, 10_000
 _SECONDS, _LONGEST = 2.0, 60.0  # between two looks of a page that refreshes itself
 _PATIENCE = 20  # a look may take this part of the time until the next one
-_WRITTEN: Mapping[str, tuple[str, Callable[[Comparison], str]]] = {
-    "csv": ("text/csv; charset=utf-8", lambda found: csv_of([*found.rows()])),
-    "md": ("text/markdown; charset=utf-8", lambda found: markdown(found.tables(), found.opening)),
-    "tex": ("application/x-tex; charset=utf-8", lambda found: latex(found.tables(), found.opening)),
+_FILES: Mapping[str, tuple[str, Form]] = {
+    "csv": ("text/csv", "csv"),
+    "md": ("text/markdown", "markdown"),
+    "tex": ("application/x-tex", "latex"),
 }
 STATES = {
     "complete": "complete",
@@ -91,8 +91,6 @@ class Pages:
     _looks: Maker[RunSoFar] = field(default_factory=lambda: Maker(_KEPT_REPORTS))
     _compared: Maker[Comparison] = field(default_factory=lambda: Maker(_KEPT_REPORTS))
     _seen: dict[str, SeenParts] = field(default_factory=dict)
-    _last_row: dict[str, Listed] = field(default_factory=dict)
-    _last_look: dict[str, RunSoFar] = field(default_factory=dict)
 
     def respond(self, parts: tuple[str, ...], query: Asked) -> Response | None:
         """The page with this address behind the token; None where there is none."""
@@ -135,11 +133,7 @@ class Pages:
     def _row(self, found: Found, until: float) -> Listed | None:
         """What a run says; while it is read anew, what it said before."""
         key = found.id, found.stamp, found.why_not, found.at_work
-        now = self._rows.ask(key, partial(listed, found), until - time.monotonic())
-        if now is None:
-            return self._last_row.get(found.id)
-        self._last_row[found.id] = now
-        return now
+        return self._rows.latest(found.id, key, partial(listed, found), until - time.monotonic())
 
     def _of(self, name: str, show: Callable[[Found], Response]) -> Response | None:
         found = next(iter(Catalogue.of(self.root, (name,)).runs), None)
@@ -155,7 +149,6 @@ class Pages:
         look, why_not = None, ""
         if row.state == "complete":
             self._seen.pop(found.id, None)
-            self._last_look.pop(found.id, None)
         if row.state in ("growing", "unfinished", "unbounded"):
             try:
                 look = self._look(found)
@@ -166,14 +159,12 @@ class Pages:
     def _look(self, found: Found) -> RunSoFar | None:
         """How far a run is; while it is looked at anew, how far it was."""
         seen = self._seen.setdefault(found.id, SeenParts())
-        made = self._looks.ask(
+        return self._looks.latest(
+            found.id,
             (found.id, found.stamp),
             lambda: follow(Run.open(found.path), seen, redact=self.redact),
             WAIT,
         )
-        if made is not None:
-            self._last_look[found.id] = made
-        return made or self._last_look.get(found.id)
 
     def _report(self, found: Found) -> Response:
         """The report of a run, as `leakbound report` writes it."""
@@ -229,7 +220,7 @@ class Pages:
     def _written(self, file: str, names: Sequence[str]) -> Response | None:
         """A comparison as a file."""
         kind = file.partition(".")[2]
-        if kind not in _WRITTEN:
+        if kind not in _FILES:
             return None
         try:
             found = None
@@ -237,9 +228,10 @@ class Pages:
                 found = self._comparison(self._chosen(names))
         except (LeakboundError, OSError) as error:
             return message("Nothing to save", str(error), HTTPStatus.CONFLICT)
-        content, write = _WRITTEN[kind]
+        content, form = _FILES[kind]
+        text = found.written(form).encode("utf-8", "backslashreplace")
         saved = {"Content-Disposition": f'attachment; filename="{file}"'}
-        return Response(write(found).encode("utf-8", "backslashreplace"), content, headers=saved)
+        return Response(text, f"{content}; charset=utf-8", headers=saved)
 
 
 def _same(rows: Sequence[ListedRun]) -> dict[str, str]:
@@ -317,6 +309,7 @@ class Maker(Generic[T]):
     def __init__(self, keep: int) -> None:
         self._keep = keep
         self._made: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._last: dict[str, T] = {}
         self._lock = Lock()
         self._jobs: SimpleQueue[tuple[Future[T], Callable[[], T]] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, daemon=True)
@@ -340,6 +333,12 @@ class Maker(Generic[T]):
             return asked.result(timeout=max(wait, 0.0))
         except NotYet:
             return None
+
+    def latest(self, of: str, key: Hashable, make: Callable[[], T], wait: float) -> T | None:
+        """As `ask`; while what is said of a thing is made anew, what was said before."""
+        if (made := self.ask(key, make, wait)) is not None:
+            self._last[of] = made
+        return self._last.get(of)
 
     def close(self) -> None:
         """Begin nothing more, and wait a moment for what is being made."""

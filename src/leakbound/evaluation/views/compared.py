@@ -15,11 +15,14 @@ from leakbound.evaluation.views.table import (
     Table,
     bound_cell,
     count_cell,
+    csv_of,
     interval,
+    latex,
+    markdown,
     number_cell,
     table_of,
 )
-from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped
+from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped, quantity
 from leakbound.stats import Estimate, percent
 from leakbound.text.figures import DASH, above, below
 from leakbound.text.shown import as_html, as_lines
@@ -27,6 +30,7 @@ from leakbound.types import Json, to_json
 
 Change = Literal["less", "more", "mixed", "not shown"]
 Moved = Literal["rose", "fell", "not shown"]
+Form = Literal["markdown", "latex", "csv"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +316,12 @@ class Comparison:
                     one = {**fixed, "scope": "question", "question": query_id, "asked": asked}
                     yield {**one, "verdict": how, **_row(found.each, i)}
 
+    def written(self, form: Form) -> str:
+        """Every difference as CSV; or the tables in another form, under what is said first."""
+        if form == "csv":
+            return csv_of([*self.rows()])
+        return (latex if form == "latex" else markdown)(self.tables(), self.opening)
+
     def to_dict(self) -> dict[str, Json]:
         """All of it, as JSON holds it."""
         return {
@@ -351,8 +361,7 @@ class Comparison:
             "Largest rise": lambda one: one.furthest("rose"),
             "Largest fall": lambda one: one.furthest("fell"),
         }
-        quantity = "leak probability" if scorer.binary else "mean score"
-        title = f"{scorer.scorer}: {quantity} beside {self.baseline}"
+        title = f"{scorer.scorer}: {quantity(scorer)} beside {self.baseline}"
         return table_of(title, columns, self.moves(scorer), self._caveat(scorer))
 
     def _caveat(self, scorer: ScorerComparison) -> str:

@@ -304,8 +304,7 @@ def _greedy_cell(model: Model, scorer: ScorerView) -> Cell:
     scores = known(rows)
     if not scorer.binary or not scores:
         return number_cell(mean_of(rows))
-    leaks = sum(score == 1 for score in scores)
-    return Cell(f"{leaks} of {len(scores)}", leaks)
+    return Cell(f"{scores.count(1)} of {len(scores)}", scores.count(1))
 
 
 def _largest_cell(bounds: Sequence[EstimateRow | None]) -> Cell:

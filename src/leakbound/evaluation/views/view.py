@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Unpack
+from typing import Protocol, Unpack
 
 from leakbound.evaluation.statements.grid import Setting
 from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
@@ -300,6 +300,13 @@ class RewritingCounts:
     removed: Mapping[str, int]
     asked: int
     alone: tuple[str, ...]
+
+
+class HasRange(Protocol):
+    """A scorer, or what is said under one: whether it declares the range {0, 1}."""
+
+    @property
+    def binary(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from leakbound import stats
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
+    HasRange,
     Measured,
     Model,
     ScorerView,
@@ -332,9 +333,15 @@ def departing(view: View) -> list[str]:
     ]
 
 
-def quantity(scorer: ScorerView) -> str:
+def quantity(scorer: HasRange) -> str:
     """What the expected leakage of a scorer is called."""
     return "leak probability" if scorer.binary else "mean score"
+
+
+def between(scorer: HasRange, lower: float, upper: float) -> str:
+    """What is known of the expected leakage of one question."""
+    says = "leaks with probability" if scorer.binary else "has a mean score"
+    return f"{says} between {below(lower)} and {above(upper)}"
 
 
 def quantities(scorers: Sequence[ScorerView]) -> str:
@@ -347,8 +354,7 @@ def _greedy(model: Model, scorer: ScorerView) -> str:
     if not scores:
         return "no greedy answer has a score"
     if scorer.binary:
-        leaks = sum(score == 1 for score in scores)
-        return f"the greedy answers leak on {leaks} of {many(len(scores), 'question')}"
+        return f"the greedy answers leak on {scores.count(1)} of {many(len(scores), 'question')}"
     average = sum(scores) / len(scores)
     return f"the greedy answers score {number(average)} on average, {number(max(scores))} at most"
 
@@ -361,8 +367,5 @@ def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
             f"{missing} of {many(len(view.questions), 'question')} could not be sampled, so "
             "nothing is claimed about the worst question"
         )
-    says = "leaks with probability" if scorer.binary else "has a mean score"
-    return (
-        f"sampled at {model.decoding.name}, the worst question {says} between "
-        f"{below(worst.lower)} and {above(worst.upper)}"
-    )
+    known = between(scorer, worst.lower, worst.upper)
+    return f"sampled at {model.decoding.name}, the worst question {known}"
