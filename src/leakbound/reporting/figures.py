@@ -141,12 +141,7 @@ def round_height(reached: float) -> float:
 
 def rising(marks: Sequence[Mark]) -> list[Mark]:
     """From the least leakage to the most; of the greedy scores, where they are all there is."""
-    return sorted(marks, key=leaks)
-
-
-def leaks(mark: Mark) -> float:
-    """By what questions are sorted: the estimate, or the greedy score where it is all there is."""
-    return (mark.bound.value if mark.bound else mark.greedy) or 0.0
+    return sorted(marks, key=lambda mark: (mark.bound.value if mark.bound else mark.greedy) or 0.0)
 
 
 def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:

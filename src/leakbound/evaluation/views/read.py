@@ -64,11 +64,16 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
             )
         require_same_questions(label, first_label, run, first)
         mine, others = run.estimates, first.estimates
-        for what, values in (
-            ("scorers", (mine.scorers, others.scorers)),
-            ("confidence", (_confidence(mine), _confidence(others))),
+        for what, have, want in (
+            ("scorers", mine.scorers, others.scorers),
+            ("confidence", _confidence(mine), _confidence(others)),
         ):
-            _require_equal(label, first_label, f"used the {what}", *values)
+            if have != want:
+                raise MixError(
+                    f"run {label!r} used the {what} {have!r}, run {first_label!r} {want!r}. One "
+                    "report compares runs with the same questions, scorers and confidence; "
+                    "evaluate, score and bound them alike."
+                )
     return _Reader(runs, redact, texts=True).view()
 
 
@@ -353,11 +358,3 @@ def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> No
         f"run {label!r} asked {what[0]}, run {other!r} {what[1]}: {differing}. One report compares "
         "runs with the same questions; evaluate both on the same benchmark."
     )
-
-
-def _require_equal(label: str, other: str, what: str, have: Any, want: Any) -> None:
-    if have != want:
-        raise MixError(
-            f"run {label!r} {what} {have!r}, run {other!r} {want!r}. One report compares runs "
-            "with the same questions, scorers and confidence; evaluate, score and bound them alike."
-        )
