@@ -377,22 +377,20 @@ def test_wrong_names_and_sizes_are_refused_with_what_there_is(
 
 
 def test_runs_that_cannot_be_read_are_named(made: Made, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run was given"):
-        leakbound.figures([], tmp_path / "out")
-    with pytest.raises(InputError, match="is no run directory"):
-        leakbound.figures([tmp_path], tmp_path / "out")
-    with pytest.raises(InputError, match="two folders are called 'npo'"):
-        leakbound.figures([made.runs[0], made.runs[0]], tmp_path / "out")
-    damaged = tmp_path / "damaged"
-    shutil.copytree(made.runs[0].path, damaged)
-    file = damaged / "estimates.parquet"
+    damaged, broken = tmp_path / "damaged", trained(tmp_path / "broken")
+    file = Path(shutil.copytree(made.runs[0].path, damaged)) / "estimates.parquet"
     file.write_bytes(file.read_bytes()[:-50])
-    with pytest.raises(DamagedError, match=r"estimates\.parquet"):
-        leakbound.figures([damaged], tmp_path / "out")
-    broken = trained(tmp_path / "broken")
     (broken / "training.jsonl").write_text('{"step": 1}\n{"loss": \n')
-    with pytest.raises(DamagedError, match=r"training\.jsonl`, line 2"):
-        leakbound.figures([broken], tmp_path / "out")
+    cases: list[tuple[list[Run | Path], type[Exception], str]] = [
+        ([], InputError, "no run was given"),
+        ([tmp_path], InputError, "is no run directory"),
+        ([made.runs[0]] * 2, InputError, "two folders are called 'npo'"),
+        ([damaged], DamagedError, r"estimates\.parquet"),
+        ([broken], DamagedError, r"training\.jsonl`, line 2"),
+    ]
+    for given, error, why in cases:
+        with pytest.raises(error, match=why):
+            leakbound.figures(given, tmp_path / "out")
 
 
 def test_without_matplotlib_the_extra_is_named(made: Made, tmp_path: Path) -> None:

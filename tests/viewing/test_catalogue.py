@@ -161,6 +161,7 @@ def without(name: str, then: Callable[[Path], object] = Path.exists) -> Callable
     return remove
 
 
+SCORES = Path("arms", "target", "scores")
 NUL = {"benchmark": "\x00\u2028</script>", "n": "\u202e"}
 CHANGED, NO_JSON, NOT_WHOLE = "was changed after it", "is not JSON", "is not a whole Parquet file"
 WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
@@ -176,7 +177,7 @@ WRECKS: dict[str, tuple[Callable[[Path], object], str, str]] = {
     "estimates": (written(b"PAR1", "estimates.parquet"), "damaged", NOT_WHOLE),
     "a pipe": (without("run.json", os.mkfifo), "damaged", "is no file"),
     "a folder": (without("run.json", Path.mkdir), "damaged", "no run directory"),
-    "scores": (lambda run: shutil.rmtree(run / "arms/target/scores"), "unbounded", "bound score"),
+    "scores": (lambda run: shutil.rmtree(run / SCORES), "unbounded", "leakbound score"),
     "no estimates": (without("estimates.parquet"), "unbounded", "Run `leakbound bound` first"),
     "one part": (lambda run: unfinish(run, parts=1), "unfinished", "arm 'target' lacks"),
 }

@@ -38,6 +38,8 @@ def test_it_listens_on_the_loopback_address_alone_under_a_fresh_token(shelf: Pat
                 pass
     with pytest.raises(ConnectionError):
         ask(first)
+    with pytest.raises(InputError, match="is no folder"), serving(shelf / "rnus"):
+        pass
 
 
 @pytest.mark.parametrize("token", ["/", "/wrong/", "//", "", "/%2e%2e/", "/%C3%A9/"])

@@ -25,7 +25,6 @@ from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from leakbound.plotting.material import R, by
 from leakbound.plotting.style import BAND, GREY, METADATA, SETTINGS, Format, Stroke
 from leakbound.stats import percent
 
@@ -93,15 +92,6 @@ class Canvas:
         for axes in panels[max(0, count - across) : count]:
             axes.tick_params(labelbottom=True)
         return panels[:count]
-
-    def by_model(
-        self, rows: Sequence[R], height: float, *, integer: bool = False
-    ) -> Iterator[tuple[Axes, str, list[R]]]:
-        """A panel a model with its rows; once they are drawn, scaled and named as by `name`."""
-        models = by(rows, "model")
-        panels = self.grid(len(models), height)
-        yield from ((axes, *mine) for axes, mine in zip(panels, models.items(), strict=True))
-        self.name(panels, list(models), integer=integer)
 
     def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
         """Panels side by side, a lane a label from above, each at least so many inches high."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel
-from leakbound.plotting.material import Material, PaperFigure, by, stated
+from leakbound.plotting.material import Material, PaperFigure, by, panels_of, stated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -118,7 +118,7 @@ def correlation_rows(material: Material) -> list[CorrelationRow]:
 def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
     """A histogram a model, its median marked."""
     edges = [-1 + 2 * i / _BINS for i in range(_BINS + 1)]
-    for axes, model, own in canvas.by_model(rows, _PANEL, integer=True):
+    for axes, model, own in panels_of(canvas, rows, _PANEL, integer=True):
         mine = sorted(row.correlation for row in own)
         colour = canvas.series[model].colour
         axes.hist(mine, edges, color=colour, edgecolor="white", linewidth=0.5)
@@ -153,7 +153,7 @@ def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
     right = max(one for row in rows for one in (row.value, row.upper) if one is not None) or 1.0
     ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
             "full": ("#d55e00", "-")}  # fmt: skip
-    for axes, _, own in canvas.by_model(rows, _PANEL):
+    for axes, _, own in panels_of(canvas, rows, _PANEL):
         axes.set_xlim(-0.02 * right, 1.02 * right)
         for protocol, (colour, dash) in ways.items():
             mine = by(own, "protocol").get(protocol, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,8 @@ from leakbound.store.trained import TrainedFolder
 from leakbound.text.shown import as_cell
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from leakbound.plotting.canvas import Canvas
 
 DEVIATION: Literal["standard deviation"] = "standard deviation"
@@ -192,6 +194,16 @@ def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:
         key = tuple(getattr(row, name) for name in fields)
         found.setdefault(key[0] if len(key) == 1 else key, []).append(row)
     return found
+
+
+def panels_of(
+    canvas: Canvas, rows: Sequence[R], height: float, *, integer: bool = False
+) -> Iterator[tuple[Axes, str, list[R]]]:
+    """A panel a model with its rows; once they are drawn, scaled and named as by `name`."""
+    models = by(rows, "model")
+    panels = canvas.grid(len(models), height)
+    yield from ((axes, *mine) for axes, mine in zip(panels, models.items(), strict=True))
+    canvas.name(panels, list(models), integer=integer)
 
 
 def stated(row: EstimateRow) -> tuple[float, float | None, float, float]:

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leakbound.plotting.material import LackingError, Material, PaperFigure, R, by, stated
+from leakbound.plotting.material import (
+    LackingError,
+    Material,
+    PaperFigure,
+    R,
+    by,
+    panels_of,
+    stated,
+)
 from leakbound.plotting.style import GREY
 from leakbound.stats import percent
 
@@ -178,7 +186,7 @@ def bin_rows(material: Material) -> list[BinRow]:
 def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
     """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
     right = max(max(row.mean, row.greedy or 0.0, row.right if row.share else 0.0) for row in rows)
-    for axes, model, mine in canvas.by_model(rows, _LOW_PANEL):
+    for axes, model, mine in panels_of(canvas, rows, _LOW_PANEL):
         colour = canvas.series[model].colour
         lefts, widths = [row.left for row in mine], [row.right - row.left for row in mine]
         shares = [row.share for row in mine]
@@ -231,7 +239,7 @@ def _ranked(
     rows: Sequence[R], canvas: Canvas
 ) -> Iterator[tuple[Axes, str, Sequence[R], Sequence[float]]]:
     """A panel a model with its questions side by side: where to draw which of them."""
-    for axes, model, mine in canvas.by_model(rows, _PANEL):
+    for axes, model, mine in panels_of(canvas, rows, _PANEL):
         yield axes, model, mine, [float(i) for i in range(1, len(mine) + 1)]
         axes.set_xlim(0.5, len(mine) + 0.5)
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)

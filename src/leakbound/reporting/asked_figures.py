@@ -107,7 +107,7 @@ def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:
             median = known[len(known) // 2][1]
             figures += [
                 _histogram(asked, [r for r, _ in known], scorer),
-                _scatter(asked, scorer, median, ", the question of median r"),
+                _scatter(asked, scorer, median),
             ]
     return figures
 
@@ -132,15 +132,17 @@ def _histogram(asked: RewrittenModel, found: Sequence[float], scorer: ScorerView
     )
     style = style_of(asked.model)
     data = Data(("from r", "questions"), [(2 * i / BINS - 1, n) for i, n in enumerate(counts)])
-    return Figure(caption, histogram_chart(axes, counts, None, style), data, style)
+    return Figure(caption, histogram_chart(axes, counts, style), data, style)
 
 
-def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str, remark: str = "") -> Figure:
+def _scatter(asked: RewrittenModel, scorer: ScorerView, question: str) -> Figure:
+    """Of the question of median r, a dot a query."""
     found = asked.questions[scorer.name, question]
     queries = [(query, query.sureness) for query in found.queries if query.sureness is not None]
     least, most = (of([sure for _, sure in queries]) for of in (min, max))
     ceiling = round_height(max(query.leakage.upper for query, _ in queries))
-    caption = f"{asked.label}, {question}: r = {number(found.correlation)} ({scorer.name}){remark}"
+    r = f"r = {number(found.correlation)} ({scorer.name}), the question of median r"
+    caption = f"{asked.label}, {question}: {r}"
     axes = Axes(
         title=caption,
         description=(

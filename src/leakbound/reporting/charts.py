@@ -166,10 +166,8 @@ def known_chart(axes: Axes, proved: Line, least: Line, most: Line, style: str) -
     return _plot(axes, [tag("g", *body, class_=style)])
 
 
-def histogram_chart(
-    axes: Axes, shares: Sequence[float], greedy: float | None, style: str
-) -> Markup:
-    """Bars over equal bins of [0, 1], and a line at the greedy answer's score."""
+def histogram_chart(axes: Axes, shares: Sequence[float], style: str) -> Markup:
+    """Bars over equal bins of the horizontal axis."""
     width, frame = 1 / max(len(shares), 1), axes.frame
     outline = "".join(
         f"M{frame.x(i * width)} {frame.y(0)}V{frame.y(share / axes.top)}"
@@ -177,11 +175,7 @@ def histogram_chart(
         for i, share in enumerate(shares)
         if share > 0
     )
-    body = [tag("path", d=outline, class_="bin")]
-    if greedy is not None:
-        line = f"M{frame.x(greedy)} {frame.y(1)}V{frame.y(0)}"
-        body.append(tag("path", d=line, class_="greedy-line"))
-    return _plot(axes, [tag("g", *body, class_=style)])
+    return _plot(axes, [tag("g", tag("path", d=outline, class_="bin"), class_=style)])
 
 
 def heat_chart(
