@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from canned import drawn_part
-from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.errors import InputError, MixError
 from leakbound.store import (
     CONTROL,
     TARGET,
     Arm,
     ArmKey,
+    ArmScores,
     ArmSpec,
     CopiedFrom,
     DamagedError,
@@ -28,9 +28,7 @@ from leakbound.store import (
     Run,
     RunRecord,
     write_sealed,
-    write_text,
 )
-from leakbound.store.columns import table_of, values_of
 from leakbound.store.identity import spec_object
 from leakbound.store.plan import Cut
 from leakbound.store.tables import digest, read_meta, read_table
@@ -92,6 +90,11 @@ def begin(path: Path) -> Run:
     return Run.create(path, PROMPTS, QUERIES, RECORD)
 
 
+def score(arm: Arm, value: float = 0.0) -> None:
+    """Store this score of every completion, by the scorer `s`."""
+    arm.scored.write("s", "s", partial(map, lambda table: [value] * len(table)))
+
+
 def test_the_key_of_an_arm_is_read_from_its_name() -> None:
     for name, key in (
         ("target", TARGET),
@@ -107,26 +110,6 @@ def test_the_key_of_an_arm_is_read_from_its_name() -> None:
         assert (ArmKey.from_text(name), str(key)) == (key, name)
         assert key.control.is_control
         assert key.with_rewritings.in_own_words == key.in_own_words
-
-
-def test_a_plan_covers_every_draw_of_every_query_once() -> None:
-    for n in (1, 7, 1024, 1500, 100_000):
-        plan = Plan.of(n)
-        ids = [f"q{i}" for i in range(150)]
-        drawn: dict[tuple[str, int], int] = {}
-        for part in plan.parts(ids, plan.cut()):
-            for query_id in part.query_ids:
-                for i, size in enumerate(part.sizes):
-                    assert (query_id, part.first_chunk + i) not in drawn
-                    drawn[query_id, part.first_chunk + i] = size
-        totals = {q: sum(v for (name, _), v in drawn.items() if name == q) for q in ids}
-        assert set(totals.values()) == {n}
-    with pytest.raises(InputError, match="at least 1"):
-        Plan.of(0)
-
-
-def test_prompts_come_back_as_they_went() -> None:
-    assert tuple(values_of(Prompt, table_of(Prompt, PROMPTS))) == PROMPTS
 
 
 def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
@@ -250,13 +233,7 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
     fill(arm)
     file = sorted((arm.folder / "completions").iterdir())[2]
     before = read_table(file)
-    if damage == "cut":
-        file.write_bytes(file.read_bytes()[:-50])
-    elif damage == "other-part":
-        file.write_bytes(file.with_name("part-00003.parquet").read_bytes())
-    elif damage == "empty":
-        file.write_bytes(b"")
-    elif damage == "foreign":
+    if damage == "foreign":
         pq.write_table(pa.table({"a": [1]}), file)
     elif damage == "edited":
         changed = before.set_column(2, "count", [[1] * len(before)])
@@ -264,28 +241,65 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
     else:
         other = begin(tmp_path / "o").add_arm(TARGET, spec(seed=5))
         fill(other)
-        file.write_bytes(sorted((other.folder / "completions").iterdir())[2].read_bytes())
+        contents = {
+            "cut": file.read_bytes()[:-50],
+            "empty": b"",
+            "other-part": file.with_name("part-00003.parquet").read_bytes(),
+            "other-run": (other.folder / "completions" / file.name).read_bytes(),
+        }
+        file.write_bytes(contents[damage])
     damaged = file.read_bytes()
     assert [part.number for part in arm.missing_parts()] == [2]
     (fault,) = arm.faults()
     assert f"`{file}`" in fault
     assert (file.read_bytes(), run.notes) == (damaged, [])  # whoever only reads renames nothing
     assert [part.number for part in arm.parts_to_draw()] == [2]
-    assert len(run.notes) == 1
-    assert "set aside" in run.notes[0]
+    (note,) = run.notes
+    assert "set aside" in note
     assert (file.parent / f"{file.name}.set-aside-1").exists()
     fill(arm)
     assert arm.missing_parts() == []
     assert digest(arm.completions(arm.parts[2])) == digest(before)
 
 
-def test_failures_are_recorded_and_tried_again(tmp_path: Path) -> None:
+def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path) -> None:
+    """Nor has a query that failed in a later part alone."""
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm, broken="p3")
     assert arm.failures == {"p3": "NaN"}
     assert {p for part in arm.missing_parts() for p in part.query_ids} == {"p3"}
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    score(arm)
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
+    fill(arm)
+    later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
+    failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
+    arm.write_part(later, drawn_part(later, failed))
+    score(arm)
+    assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
+
+
+def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
+    fill(arm)
+    lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=4)]
+    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
+    score(arm)
+    scores = arm.scores("s")
+    assert scores.missing.tolist() == [4, 0, 0, 0, 0]
+    assert (scores.n == 6).all()
+
+
+def test_draws_of_several_arms_add_up_by_query_in_the_order_asked_for() -> None:
+    first = ArmScores.tallied({"a": {0.0: 3, 0.5: 1}, "b": {1.0: 2, None: 1}}, {"a": 2})
+    second = ArmScores.tallied({"c": {1.0: 4}, "a": {0.5: 2, 1.0: 1}}, {})
+    both = ArmScores.joined([first, second], ["c", "a", "gone"])
+    assert both.query_ids == ("c", "a")
+    assert both.n.tolist() == [4, 9]
+    assert both.missing.tolist() == [0, 2]
+    scores, counts = both.scores[1].tolist(), both.counts[1].tolist()
+    assert dict(zip(scores, counts, strict=True)) == {0.0: 3, 0.5: 3, 1.0: 1}
+    assert ArmScores.joined([first], ["b"]).missing.tolist() == [1]
+    assert ArmScores.joined([], ["a"]).query_ids == ()
 
 
 def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -> None:
@@ -293,95 +307,42 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -
     fill(arm)
     calls = []
 
-    def score(table: Any) -> list[float | None]:
+    def undecided(table: Any) -> list[float | None]:
         calls.append(len(table))
         return [
             None if text.startswith("p1 y") else float(text.endswith("yes"))
             for text in table["text"].to_pylist()
         ]
 
-    arm.scored.write("s", "s", partial(map, score))
-    scores = arm.scores("s")
+    def scored() -> int:
+        arm.scored.write("s", "s", partial(map, undecided))
+        return arm.scored.stored.file("s").stat().st_ino
+
+    before, scores = scored(), arm.scores("s")
     assert scores.query_ids == ("p0", "p1", "p2", "p3", "p4")
     assert (scores.n == 6).all()
     assert scores.missing.tolist() == [0, 2, 0, 0, 0]
-    hits = np.where(scores.scores > 0, scores.counts, 0).sum(axis=1)
-    assert hits.tolist() == [2, 0, 2, 2, 2]
+    assert scores.hits.tolist() == [2, 0, 2, 2, 2]
+    assert scored() == before  # not written again
+    assert len(calls) == len(arm.parts)  # nor scored
     file = arm.scored.stored.file("s")
-    before = file.stat().st_ino
-    arm.scored.write("s", "s", partial(map, score))
-    assert len(calls) == len(arm.parts)  # not scored again
-    assert file.stat().st_ino == before  # nor written
     file.write_bytes(file.read_bytes()[:-9])
-    arm.scored.write("s", "s", partial(map, score))
+    scored()
     assert len(calls) == 2 * len(arm.parts)
 
 
 def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    score(arm)
     file = arm.scored.stored.file("s")
     stored = pq.read_table(file)
     better = stored.set_column(2, "score", pa.array([1.0] * len(stored)))
     pq.write_table(better.replace_schema_metadata(stored.schema.metadata), file)
     assert not arm.scored.has("s", "s")
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    score(arm)
     assert arm.scored.has("s", "s")
     assert (arm.scores("s").scores == 0).all()
-
-
-def test_a_query_that_failed_in_one_part_has_no_scores(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
-    later = next(p for p in arm.parts if "p3" in p.query_ids and p.first_chunk)
-    failed = [Failure(query=q, reason="NaN") for q in QUERIES if q.id in later.query_ids]
-    arm.write_part(later, drawn_part(later, failed))
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
-    assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
-
-
-def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
-    part = arm.parts[0]
-    lost = [
-        Sample(query=q, decoding=arm.decoding, completions=(), missing=sum(part.sizes))
-        for q in QUERIES
-        if q.id in part.query_ids
-    ]
-    arm.write_part(part, drawn_part(part, lost))
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
-    scores = arm.scores("s")
-    assert scores.missing.tolist() == [4, 0, 0, 0, 0]
-    assert (scores.n == 6).all()
-
-
-def test_files_are_there_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "folder" / "a.txt"
-    write_text(file, "first")
-    assert (tmp_path / "folder").stat().st_mode & 0o777 == 0o700
-
-    def fails(self: Path, target: Path) -> None:
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "replace", fails)
-        with pytest.raises(IncompleteError, match=r"a\.txt`: disk full\. "):
-            write_text(file, "second")
-    assert file.read_text() == "first"
-    assert [f.name for f in file.parent.iterdir()] == ["a.txt"]
-
-
-def test_a_table_that_was_changed_is_told(tmp_path: Path) -> None:
-    run = begin(tmp_path / "r")
-    run.add_arm(TARGET, spec())
-    file = run.path / "prompts.parquet"
-    file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(DamagedError, match=r"not a whole Parquet file.*Restore it"):
-        Run.open(tmp_path / "r")
 
 
 def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
@@ -399,18 +360,9 @@ def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
 
 def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> None:
     arms = [begin(tmp_path / name).add_arm(TARGET, spec()) for name in "ab"]
-    for arm in arms:
-        fill(arm)
     part = arms[1].parts[0]
-    results = [
-        Sample(
-            query=q,
-            decoding=arms[1].decoding,
-            completions=(Completion(text="x", token_ids=(1,), count=4),),
-        )
-        for q in QUERIES
-        if q.id in part.query_ids
-    ]
+    drawn = (Completion(text="x", token_ids=(1,), count=4),)
+    results = [Sample(query=QUERIES[0], decoding=arms[1].decoding, completions=drawn)]
     for arm, threads in zip(arms, (1, 2), strict=True):
         arm.write_part(part, drawn_part(part, results, Usage(seconds=threads), threads=threads))
     one, other = (next(arm.meta([part])) for arm in arms)
@@ -420,21 +372,9 @@ def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "../../other",
-        "/etc",
-        "..",
-        "",
-        "a",
-        "target a/b",
-        "target a\\b",
-        "target C:",
-        "target a\x1b]52",
-        "target \u202ea",
-        "target  T=1",
-        "target " + 200 * "a",
-    ],
-)
+    ["../../other", "/etc", "..", "", "a", "target a/b", "target a\\b", "target C:",
+     "target a\x1b]52", "target \u202ea", "target  T=1", "target " + 200 * "a"],
+)  # fmt: skip
 def test_an_arm_cannot_leave_its_folder(name: str, tmp_path: Path) -> None:
     run = begin(tmp_path / "deep" / "r")
     with pytest.raises(InputError, match="no name of an arm"):
@@ -456,11 +396,3 @@ def test_a_run_is_its_owners_alone_even_in_a_folder_that_was_there(tmp_path: Pat
     modes = {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()}
     folders = {f.stat().st_mode & 0o777 for f in (folder, *folder.rglob("*")) if f.is_dir()}
     assert (modes, folders) == ({0o600}, {0o700})
-
-
-def test_run_json_is_readable(tmp_path: Path) -> None:
-    run = begin(tmp_path / "r")
-    run.add_arm(TARGET, spec())
-    record = json.loads((run.path / "run.json").read_text())
-    assert record["arms"]["target"]["plan"]["n"] == 6
-    assert record["benchmark"]["name"] == "mine"

@@ -1,16 +1,18 @@
-"""Rounds of draws, what each look leads to, and a record that is there whole or refused."""
+"""Parts of about a minute, in rounds that looks lead to; every draw is in one, under its key."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from test_run import QUERIES, begin, fill, spec
+from test_run import QUERIES, begin, fill, score, spec
 
 from canned import drawn_part
 from leakbound.errors import MixError
@@ -21,12 +23,116 @@ from leakbound.store import (
     DamagedError,
     Look,
     Part,
+    Plan,
+    QueryShares,
     ScorerRecord,
     StoppedDraws,
 )
 from leakbound.store.plan import Cut, rounds_of
 from leakbound.store.sealed import write_sealed
-from leakbound.types import Failure, Sample
+from leakbound.types import Query, Sample, from_json, object_of
+
+IDS = [f"q{i}" for i in range(70)]
+Key = tuple[str, int]
+
+
+def cuts(number: int = 12) -> Iterator[Cut]:
+    """Any sizes of parts, changing at any of them."""
+    rng = np.random.default_rng(number)
+    for _ in range(number):
+        where = rng.integers(1, 30, size=rng.integers(0, 6)).tolist()
+        yield Cut({0: 64} | {k: int(2 ** rng.uniform(0, 13.2)) for k in where}, 8192)
+
+
+def draws_of(parts: Sequence[Part]) -> dict[Key, int]:
+    """How many draws of each query each chunk has; each must be draws_of once."""
+    assert [part.number for part in parts] == list(range(len(parts)))
+    found: dict[Key, int] = {}
+    for part in parts:
+        for i, query_id in enumerate(part.query_ids):
+            for j, size in enumerate(
+                (part.draws_per_query[i],) if part.draws_per_query else part.sizes
+            ):
+                assert (query_id, part.first_chunk + j) not in found
+                found[query_id, part.first_chunk + j] = size
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 7, 64, 1024, 1500, 30_000])
+def test_whatever_the_cut_every_draw_of_a_plan_is_made_once(n: int) -> None:
+    plan, last = Plan.of(n), (n - 1) // 1024
+    wanted = {(q, i): min(1024, n - 1024 * i) for q in IDS for i in range(last + 1)}
+    for how in (*cuts(), Cut.whole(), plan.cut()):
+        assert draws_of(plan.parts(IDS, how)) == wanted
+
+
+@pytest.mark.parametrize("n", [3, 64, 1500, 5000])
+def test_nor_of_rewritings(n: int) -> None:
+    queries = [Query(id=f"{q}~{i}", prompt_id=q, text="?") for q in IDS for i in range(3)]
+    sharing = QueryShares("fixed", {query.id: n for query in queries})
+    for how in cuts():
+        parts = sharing.parts(queries, how)
+        assert draws_of(parts) == draws_of(sharing.parts(queries, Cut.whole()))
+        for part in parts:  # a question stands whole
+            assert len({q.partition("~")[0] for q in part.query_ids}) * 3 == len(part.query_ids)
+
+
+def test_nor_of_rounds() -> None:
+    looks = ({q: Look(64, "open", 64 + 200 * (i % 3)) for i, q in enumerate(IDS)},)
+
+    def flat(how: Cut) -> list[Part]:
+        return [part for parts in rounds_of(IDS, 64, looks, how) for part in parts]
+
+    for how in cuts():
+        assert draws_of(flat(how)) == draws_of(flat(Cut.whole()))
+
+
+@pytest.mark.parametrize("cost", [1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0])
+@pytest.mark.parametrize("n", [1, 64, 1024])
+def test_parts_take_about_a_minute_where_queries_cost_alike(cost: float, n: int) -> None:
+    how, number, left = Cut.draws(), 0, 400
+    took: list[float] = []
+    while left:
+        (first, *_) = Plan.of(n).parts(IDS[: min(left, 64)], how, first=number)
+        took.append(first.draws * cost)
+        how, left = how.after(number, first.draws, took[-1]), left - len(first.query_ids)
+        number += 1
+    smallest = n * cost  # one query
+    assert max(took) <= max(90.0, smallest, 64 * cost)
+    assert from_json(Cut, object_of(how)) == how
+    assert how.decided == number
+    settled = [t for t in took[8:-1] if t < 20]  # small ones only where no larger are allowed
+    assert all(t >= min(64, 8192 // n) * smallest * 0.99 for t in settled)
+
+
+def test_a_part_that_took_too_long_makes_the_next_smaller() -> None:
+    how = Cut.draws().after(0, 1024, 1.0)
+    assert how.size(1) == 4096
+    how = how.after(1, 4096, 600.0)
+    assert (how.size(0), how.size(1), how.size(2)) == (64, 4096, 256)
+    assert how.after(2, 64, 30.0).size(3) == 256
+
+
+def test_what_is_left_over_makes_the_next_no_smaller() -> None:
+    assert Cut({0: 4096}, 8192).after(0, 64, 10.0).size(1) == 4096
+
+
+def test_the_size_of_a_part_depends_on_those_before_it_alone() -> None:
+    rng = np.random.default_rng(0)
+    how = Cut.draws()
+    for number in range(40):
+        before = [how.size(i) for i in range(number + 1)]
+        how = how.after(number, how.size(number), float(rng.lognormal(3, 2)))
+        assert [how.size(i) for i in range(number + 1)] == before
+        assert 1 <= how.size(number + 1) <= 8192
+
+
+def test_explored_questions_begin_alone_and_are_four_at_most() -> None:
+    how = Plan.exploring().cut()
+    for number, size in enumerate((1, 4, 4, 4)):
+        assert len(Plan.exploring().parts(IDS, how)[number].query_ids) == size
+        how = how.after(number, size, 0.1)
+
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
 
@@ -46,12 +152,8 @@ SECOND = look(8, {"p0": 8, "p3": 16})
 def chunks(rounds: tuple[tuple[Part, ...], ...]) -> dict[str, dict[int, int]]:
     """Draws in every chunk of every query, each of which must be drawn once."""
     drawn: dict[str, dict[int, int]] = {}
-    for part in (part for parts in rounds for part in parts):
-        for query_id in part.query_ids:
-            for i, size in enumerate(part.sizes):
-                mine = drawn.setdefault(query_id, {})
-                assert part.first_chunk + i not in mine
-                mine[part.first_chunk + i] = size
+    for (query_id, chunk), n in draws_of([part for parts in rounds for part in parts]).items():
+        drawn.setdefault(query_id, {})[chunk] = n
     return drawn
 
 
@@ -83,12 +185,13 @@ def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
     fill(arm)
     assert arm.unlooked() == dict.fromkeys(("p0", "p1", "p2", "p3", "p4"), 4)
     assert arm.add_look(FIRST) == 1
-    assert [part.number for part in arm.missing_parts()] == [1, 2]
-    assert arm.unlooked() == {"p0": 8, "p2": 12, "p3": 8}
+    stored = json.loads((arm.folder / "looks.json").read_text())["looks"]
+    assert stored[0]["p2"] == {"n": 4, "decision": "open", "next": 12}
     again = stopping(tmp_path / "r")
-    assert again.looks == (FIRST,)
-    assert again.parts == arm.parts
-    assert [part.number for part in again.missing_parts()] == [1, 2]
+    assert (again.looks, again.parts) == ((FIRST,), arm.parts)
+    for one in (arm, again):
+        assert [part.number for part in one.missing_parts()] == [1, 2]
+        assert one.unlooked() == {"p0": 8, "p2": 12, "p3": 8}
     fill(again)
     assert again.add_look(SECOND) == 3
     assert [part.number for part in again.missing_parts()] == [3]
@@ -98,6 +201,8 @@ def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
 
 def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
+    fill(arm, broken="p1")
+    assert set(arm.unlooked()) == {"p0", "p2", "p3", "p4"}  # what failed is not waited for
     fill(arm)
     arm.add_look(FIRST)
     fill(arm)
@@ -116,34 +221,26 @@ def test_an_arm_of_fixed_n_has_one_round_and_no_looks(tmp_path: Path) -> None:
     assert not (arm.folder / "looks.json").exists()
 
 
-def test_questions_that_failed_are_not_waited_for(tmp_path: Path) -> None:
-    arm = stopping(tmp_path / "r")
-    fill(arm, broken="p1")
-    assert set(arm.unlooked()) == {"p0", "p2", "p3", "p4"}
-
-
-@pytest.mark.parametrize("damage", ["{", "[]", '{"looks": [{"p0": 3}], "arm": "x"}', "other"])
-def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"looks": [{"p0": 3}], "arm": "x"}', "other", 3, [3], [{"p0": 3}],
+             [{"p0": {"n": 3}}], None],
+)  # fmt: skip
+def test_a_record_of_looks_that_is_not_this_arms_is_refused(tmp_path: Path, text: object) -> None:
+    """Whoever wrote it: another arm, or another version or a hand, its own digest right."""
     arm = stopping(tmp_path / "r")
     arm.add_look(FIRST)
     file = arm.folder / "looks.json"
-    if damage == "other":
+    says = r"looks\.json.*Restore it"
+    if text == "other":
         other = stopping(tmp_path / "o", machine={}, copied=CopiedFrom("x", TARGET))
         other.add_look(FIRST)
-        damage = (other.folder / "looks.json").read_text()
-    file.write_text(damage)
-    with pytest.raises(DamagedError, match=r"looks\.json.*Restore it"):
-        stopping(tmp_path / "r")
-
-
-@pytest.mark.parametrize("looks", [3, [3], [{"p0": 3}], [{"p0": {"n": 3}}], None])
-def test_a_record_of_looks_that_holds_others_is_refused(tmp_path: Path, looks: object) -> None:
-    """Whoever wrote it, its own digest right: another version, or a hand."""
-    arm = stopping(tmp_path / "r")
-    arm.add_look(FIRST)
-    file = arm.folder / "looks.json"
-    write_sealed(file, {"arm": arm.identity} | ({} if looks is None else {"looks": looks}))
-    with pytest.raises(DamagedError, match=r"looks\.json`.* (must be|lacks) .*Restore it"):
+        file.write_bytes((other.folder / "looks.json").read_bytes())
+    elif isinstance(text, str):
+        file.write_text(text)
+    else:
+        write_sealed(file, {"arm": arm.identity} | ({} if text is None else {"looks": text}))
+        says = r"looks\.json`.* (must be|lacks) .*Restore it"
+    with pytest.raises(DamagedError, match=says):
         stopping(tmp_path / "r")
 
 
@@ -192,27 +289,20 @@ def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Pat
 def test_a_first_part_that_changed_is_scored_again(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
     fill(arm, broken="p0")
-    arm.scored.write("s", "s", partial(map, lambda table: [0.0] * len(table)))
+    score(arm)
     arm.add_look({q: seen for q, seen in FIRST.items() if q != "p0"})
     fill(arm)
-    arm.scored.write("s", "s", partial(map, lambda table: [1.0] * len(table)))
+    score(arm, 1.0)
     assert (arm.scores("s").hits == arm.scores("s").n).all()
 
 
 def test_a_query_none_of_whose_draws_came_has_them_all_missing(tmp_path: Path) -> None:
     arm = stopping(tmp_path / "r")
-    results: list[Sample | Failure] = [
+    results = [
         Sample(query=query, decoding=arm.decoding, completions=(), missing=4) for query in QUERIES
     ]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], results))
-    arm.scored.write("s", "s", partial(map, lambda table: []))
+    score(arm)
     scores = arm.scores("s")
     assert scores.query_ids == tuple(query.id for query in QUERIES)
     assert scores.missing.tolist() == scores.n.tolist() == [4] * 5
-
-
-def test_looks_are_readable(tmp_path: Path) -> None:
-    arm = stopping(tmp_path / "r")
-    arm.add_look(FIRST)
-    record = json.loads((arm.folder / "looks.json").read_text())
-    assert record["looks"][0]["p2"] == {"n": 4, "decision": "open", "next": 12}
