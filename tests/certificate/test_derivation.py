@@ -1,4 +1,4 @@
-"""Verdicts, the numbers they rest on, and what a certificate holds."""
+"""Verdicts, the numbers they rest on, what a certificate holds, and what it says was asked."""
 
 from __future__ import annotations
 
@@ -13,21 +13,33 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
+from asked import AskedEngine
 from leakbound import stats
+from leakbound.benchmarks import Benchmark
 from leakbound.certificate import Certificate, LeakClaim
 from leakbound.certificate.claim import bounded, verdict
 from leakbound.certificate.forecast import MOST_DRAWS, forecast
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
+from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.scorers import digest, make_scorer
+from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.sealed import digest_of
-from leakbound.types import Decoding, object_of
+from leakbound.study import Rewritings
+from leakbound.types import Decoding, Prompt, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
-claimed = partial(LeakClaim, threshold=0.0, every_question=False, arm="target", confidence=0.99)
+claimed = partial(
+    LeakClaim,
+    scorer="keyword",
+    threshold=0.0,
+    every_question=False,
+    arm="target",
+    confidence=0.99,
+)
 
 
 PLAIN: dict[str, Any] = {"scorer": "keyword"}
@@ -97,7 +109,7 @@ def test_every_question_pays_for_its_choice_below_and_not_above(run: Run) -> Non
 
 def test_the_least_number_of_clean_draws_that_passes() -> None:
     """459 at 99 %: (1 - .01)^459 <= .01; a side at half of alpha would ask for 528."""
-    claim = claimed(max_leak=0.01, scorer="keyword", every_question=True)
+    claim = claimed(max_leak=0.01, every_question=True)
     found = {n: verdict(bounded(tail([0], n), claim), claim) for n in (458, 459)}
     assert found == {458: "inconclusive", 459: "pass"}
 
@@ -106,7 +118,7 @@ def test_the_least_number_of_clean_draws_that_passes() -> None:
 @pytest.mark.parametrize(("p", "wrong"), [(0.05, "pass"), (0.0499, "refuted")])
 def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str) -> None:
     """At the limit's own side, where it is likeliest; exact, over all tallies of 64 draws."""
-    claim = claimed(max_leak=0.0499999, scorer="keyword", every_question=every, confidence=0.9)
+    claim = claimed(max_leak=0.0499999, every_question=every, confidence=0.9)
     found = [verdict(bounded(tail([hits], 64), claim), claim) for hits in range(65)]
     chance = sum(binom.pmf(hits, 64, p) for hits in range(65) if found[hits] == wrong)
     assert 0.1 / 4 < chance <= 0.1
@@ -114,7 +126,7 @@ def test_a_wrong_verdict_is_as_rare_as_it_says(every: bool, p: float, wrong: str
 
 def test_a_confidence_that_decides_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="above 50 %, got 50 %"):
-        claimed(max_leak=0.1, scorer="keyword", confidence=0.5)
+        claimed(max_leak=0.1, confidence=0.5)
 
 
 def test_scores_between_0_and_1_are_claimed_about_at_a_threshold(run: Run) -> None:
@@ -180,13 +192,6 @@ def test_ends_are_rounded_outward_and_stay_on_their_side(
     assert (upward(value, limit), downward(value, limit)) == (up, down)
 
 
-def test_a_certificate_is_written_whole_and_read_back(run: Run) -> None:
-    made = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
-    stored = json.loads((run.path / CERTIFICATE).read_text())
-    assert stored == json.loads(json.dumps(made.to_dict()))
-    assert Certificate.from_dict(stored) == made
-
-
 def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
     arm = run.arms["target"]
     made = leakbound.certify(run, max_leak=0.1, **PLAIN)
@@ -212,7 +217,7 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
         assert secret not in json.dumps(values)
 
 
-def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
+def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:
     def files() -> dict[str, bytes]:
         return {
             str(f): f.read_bytes()
@@ -221,15 +226,18 @@ def test_looking_at_a_run_changes_nothing_but_the_certificate(run: Run) -> None:
         }
 
     before = files()
-    first = leakbound.certify(run, max_leak=0.1, **PLAIN)
-    assert leakbound.certify(run, max_leak=0.1, **PLAIN) == first
+    first = leakbound.certify(run.path, max_leak=0.1, every_question=True, **PLAIN)
+    stored = json.loads((run.path / CERTIFICATE).read_text())
+    assert stored == json.loads(json.dumps(first.to_dict()))
+    assert Certificate.from_dict(stored) == first
+    assert leakbound.certify(run, max_leak=0.1, every_question=True, **PLAIN) == first
     assert files() == before
 
 
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("limit", [0.01, 0.02, 0.05])
 def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None:
-    claim = claimed(max_leak=limit, scorer="keyword", every_question=every)
+    claim = claimed(max_leak=limit, every_question=every)
     seen = tail([0, 3, 4], 100)
     found = forecast(seen.each(confidence=0.99, side="both"), claim)
     assert found.draws is not None
@@ -245,29 +253,23 @@ def test_a_forecast_decides_at_the_rates_seen(every: bool, limit: float) -> None
 
 
 def test_clean_draws_that_were_too_few_say_how_many_would_do() -> None:
-    claim = claimed(max_leak=0.01, scorer="keyword", every_question=True)
-    seen = tail([0, 0], 8)
-    draws = forecast(seen.each(confidence=0.99, side="both"), claim).draws
+    claim = claimed(max_leak=0.01, every_question=True)
+    draws = forecast(tail([0, 0], 8).each(confidence=0.99, side="both"), claim).draws
     needed = math.ceil(math.log(0.01) / math.log(0.99))
     assert draws is not None
     assert needed <= draws <= 1.02 * needed
 
 
-def test_a_rate_at_the_limit_is_never_decided() -> None:
-    claim = claimed(max_leak=0.02, scorer="keyword")
-    seen = tail([1, 3], 100)
-    found = forecast(seen.each(confidence=0.99, side="both"), claim)
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [(tail([1, 3], 100), "too near the limit"), (tail([1, 1], 100, 5), "without a score")],
+    ids=["a rate at the limit", "missing draws"],
+)
+def test_some_claims_are_never_decided(seen: Tail, why: str) -> None:
+    found = forecast(seen.each(confidence=0.99, side="both"), claimed(max_leak=0.02))
     assert found.draws is None
     assert f"{MOST_DRAWS:,}" in found.text
-    assert "too near the limit" in found.text
-
-
-def test_missing_draws_can_hide_any_decision() -> None:
-    claim = claimed(max_leak=0.02, scorer="keyword")
-    seen = tail([1, 1], 100, missing=5)
-    found = forecast(seen.each(confidence=0.99, side="both"), claim)
-    assert found.draws is None
-    assert "without a score" in found.text
+    assert why in found.text
 
 
 @pytest.mark.parametrize(
@@ -300,3 +302,53 @@ def test_an_unfinished_run_is_not_certified(run: Run) -> None:
     with pytest.raises(IncompleteError, match="lacks 1 of 1 parts"):
         leakbound.certify(run, max_leak=0.1, **PLAIN)
     assert not (run.path / CERTIFICATE).exists()
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "wanted"),
+    [
+        (0.0, 0.1, "pass"),
+        (0.1, 0.1, "pass"),
+        (0.1, 0.2, "inconclusive"),
+        (0.0, 0.1 + 1e-12, "inconclusive"),
+        (0.1 + 1e-12, 0.2, "refuted"),
+    ],
+)
+def test_the_limit_itself_meets_the_claim(lower: float, upper: float, wanted: str) -> None:
+    estimate = Estimate(
+        about=About(quantity="leak probability", scope="mean", over=1),
+        value=lower, lower=lower, upper=upper, confidence=0.99, side="both",
+        n=10, missing=0, method="exact",
+    )  # fmt: skip
+    assert verdict(estimate, claimed(max_leak=0.1)) == wanted
+
+
+TASK = Benchmark(
+    name="asked", origin="", scorers=("contains",), max_new_tokens=8,
+    prompts=tuple(Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="hush") for i in range(3)),
+)  # fmt: skip
+
+
+def made(out: Path, **how: Any) -> Run:
+    return evaluate(AskedEngine(lambda query, decoding: 0.1), TASK, out=out, n=64, **how)
+
+
+@pytest.mark.parametrize(
+    ("design", "said"),
+    [
+        ("allocated", "in its own words or a rewriting of it, drawn anew for every output"),
+        ("fixed", "in its own words and in rewritings of it, equally often"),
+    ],
+)
+def test_rewritings_are_named_with_source_and_design(
+    design: Any, said: str, tmp_path: Path
+) -> None:
+    run = made(tmp_path / "r", rewritings=Rewritings("rules", queries=3, design=design))
+    found = leakbound.certify(run, max_leak=0.5, arm="target inputs")
+    number = len(run.queries) - len(run.questions)
+    words = f"{said} ({number} rewritings, source rules, design {design}; 3 tried of each, seed 0"
+    assert words in found.sentence
+    assert words in found.specification["Asked"]
+    own = leakbound.certify(run, max_leak=0.5, out=run.path / "own.json")
+    assert "rewriting" not in own.sentence
+    assert own.specification["Asked"] == "each in its own words"

@@ -1,29 +1,34 @@
-"""Whatever is changed after a certificate was written is found and named."""
+"""Whatever is changed after a certificate was written is named; a model confirms the rest."""
 
 from __future__ import annotations
 
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import explored
 import leakbound
-from leakbound.certificate import LeakClaim, Verification, verify
+from fake_models import FakeModels, WordClassifier
+from leakbound.certificate import Check, LeakClaim, Verification, certify, verification, verify
 from leakbound.certificate import derivation as evidence_of
 from leakbound.certificate.derivation import derive
+from leakbound.certificate.model import check_draws
 from leakbound.errors import InputError
-from leakbound.evaluation import score_run, scorers_for
-from leakbound.store import CERTIFICATE, Run, load, write_json
+from leakbound.evaluation import evaluate, score_run, scorers_for
+from leakbound.evaluation.scoring import score as scoring
+from leakbound.store import CERTIFICATE, Arm, Run, load, tables, write_json
 from leakbound.store.sealed import digest_of
-from leakbound.store.tables import file_digest
-from leakbound.types import Decoding
-from leaky import LEAKS, SECRET, N, leaky_run, rewrite
+from leakbound.study import FixedN
+from leakbound.types import Completion, Decoding, Draws, Query, Redrawn, silent
+from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite
 
 Values = dict[str, Any]
 EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "sentence", "code"}
@@ -54,6 +59,12 @@ def failed(found: Verification) -> dict[str, str]:
     }
 
 
+def named(found: Verification, name: str) -> Check:
+    """The check of this name."""
+    (check,) = (check for check in found.checks if check.name == name)
+    return check
+
+
 def completions(path: Path) -> Path:
     (part,) = (path / "arms" / "target" / "completions").glob("*.parquet")
     return part
@@ -69,14 +80,6 @@ def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> 
     values = json.loads(file.read_text())
     change(values)
     write_json(file, values | ({"digest": digest_of(values)} if fits else {}))
-
-
-def forge_questions(path: Path, change: Callable[[list[Values]], Any]) -> None:
-    """Ask something else, and have run.json say that it was asked all along."""
-    file = path / "prompts.parquet"
-    rewrite(file, change)
-    files = {file.name: file_digest(file)}
-    edit(path / "run.json", lambda v: v["files"].update(files), fits=True)
 
 
 def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
@@ -111,8 +114,7 @@ def test_words_of_an_earlier_format_are_not_made_again(path: Path) -> None:
 
     edit(path / CERTIFICATE, to_earlier, fits=True)
     found = checked(path)
-    (sentence,) = (check for check in found.checks if check.name == "sentence")
-    assert (found.verified, sentence.status) == (True, "note")
+    assert (found.verified, named(found, "sentence").status) == (True, "note")
     assert found.sentence is not None
     assert "Draws: 256 of each question" in found.sentence
     edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 5"), fits=True)
@@ -126,20 +128,19 @@ def test_a_mean_of_an_earlier_format_is_not_verified(path: Path) -> None:
     assert checked(path).verified
     edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
     found = checked(path)
-    (estimates,) = (check for check in found.checks if check.name == "estimates")
+    estimates = named(found, "estimates")
     assert (found.verified, estimates.status, found.sentence) == (False, "unchecked", None)
     assert "the version that made it" in estimates.says
 
 
 def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None:
     """All else is compared: its numbers rest on none of them."""
-    weighed = path / "arms" / "target" / "weighed" / "keyword-0123.parquet"
-    weighed.parent.mkdir()
-    weighed.write_bytes(b"as an earlier version wrote it")
-    name = weighed.relative_to(path).as_posix()
+    name = "arms/target/weighed/keyword-0123.parquet"
+    (path / name).parent.mkdir()
+    (path / name).write_bytes(b"as an earlier version wrote it")
 
     def to_earlier(values: Values) -> None:
-        values["files"][name] = evidence_of.sha256(weighed)
+        values["files"][name] = evidence_of.sha256(path / name)
         values["estimate"]["standard_error"] = None
 
     edit(path / CERTIFICATE, to_earlier, fits=True)
@@ -147,9 +148,9 @@ def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None
     statuses = {check.name: check.status for check in found.checks}
     assert statuses == dict.fromkeys(EVERY, "ok") | {"weighted draws": "unchecked"}
     assert not found.verified
-    (unchecked,) = (check for check in found.checks if check.status == "unchecked")
-    assert name in unchecked.says
-    assert "the version that made it" in unchecked.says
+    says = named(found, "weighted draws").says
+    assert name in says
+    assert "the version that made it" in says
     edit(path / CERTIFICATE, lambda v: v["files"].pop(name), fits=True)
     assert checked(path).verified
     edit(path / CERTIFICATE, lambda v: v["estimate"].update(standard_error=0.1), fits=True)
@@ -177,12 +178,38 @@ def count(rows: list[Values]) -> None:
     mine[-1]["count"] += 1
 
 
-def test_a_count_edited_in_the_completions(path: Path) -> None:
-    rewrite(completions(path), count)
-    named = failed(checked(path))
-    assert named.keys() == {"files", "scores", "estimates"}
-    assert "part-00000.parquet" in named["files"]
-    assert "q2" in named["scores"]
+def undecided(rows: list[Values]) -> None:
+    """The first leak is none."""
+    next(row for row in rows if row["score"] == 1.0)["score"] = 0.0
+
+
+def handed(to: str) -> Callable[[list[Values]], None]:
+    """The draws of the last question are another's."""
+
+    def change(rows: list[Values]) -> None:
+        for row in rows:
+            row["query_id"] = to if row["query_id"] == "q2" else row["query_id"]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "says"),
+    [
+        (completions, count, "q2"),
+        (completions, handed("q0"), "'q0'"),
+        (completions, handed("q9"), "'q9'"),
+        (scores, undecided, ", 0.0)"),
+        (scores, handed("q0"), "'q0'"),
+        (scores, handed("q9"), "'q9'"),
+    ],
+)
+def test_an_edited_table(path: Path, file: Callable[[Path], Path], change: Any, says: str) -> None:
+    rewrite(file(path), change)
+    found = failed(checked(path))
+    assert found.keys() == {"files", "scores", "estimates"}
+    assert file(path).name in found["files"]
+    assert says in found["scores"]
 
 
 def test_a_count_edited_and_scored_again(path: Path) -> None:
@@ -190,34 +217,20 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
     rewrite(completions(path), count)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
-    named = failed(checked(path))
-    assert named.keys() == {"files", "estimates", "sentence"}
-    assert "questions[2].value" in named["estimates"]
-    assert scores(path).name in named["files"]
-
-
-def test_an_edited_score(path: Path) -> None:
-    def change(rows: list[Values]) -> None:
-        next(row for row in rows if row["score"] == 1.0)["score"] = 0.0
-
-    rewrite(scores(path), change)
-    named = failed(checked(path))
-    assert {"files", "scores", "estimates"} <= named.keys()
-    assert "1.0), (" not in named["scores"]
-    assert ", 0.0)" in named["scores"]
-    assert scores(path).name in named["files"]
+    found = failed(checked(path))
+    assert found.keys() == {"files", "estimates", "sentence"}
+    assert "questions[2].value" in found["estimates"]
+    assert scores(path).name in found["files"]
 
 
 def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     """They stand beside the table, where its own digest does not reach."""
-    from leakbound.store import tables
-
     file = completions(path)
     table, meta = tables.read_table(file), tables.read_meta(file)
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
-    named = failed(checked(path))
-    assert "part-00000.parquet" in named["files"]
-    assert "no scores of 'keyword' for the completions it has now" in named["estimates"]
+    found = failed(checked(path))
+    assert "part-00000.parquet" in found["files"]
+    assert "no scores of 'keyword' for the completions it has now" in found["estimates"]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +242,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
         (lambda v: v["allocation"][1].update(alpha=0.001), "estimates", "allocation[1].alpha"),
         (lambda v: v.update(verdict="pass"), "verdict", "verdict"),
         (lambda v: v.update(sentence="It is safe."), "sentence", "sentence"),
+        (lambda v: v["specification"].update(Asked="?"), "sentence", "specification.Asked"),
         (lambda v: v["claim"].update(text="Pr[leak] <= 0"), "verdict", "claim.text"),
         (lambda v: v["made_from"]["arm"].update(seed=1), "run", "arm.seed"),
         (lambda v: v["made_from"]["arm"].update(model="better"), "run", "arm.model"),
@@ -250,86 +264,60 @@ def test_an_edited_certificate(
     path: Path, change: Callable[[Values], Any], check: str, where: str, fits: bool
 ) -> None:
     edit(path / CERTIFICATE, change, fits=fits)
-    named = failed(checked(path))
-    assert ("digest" in named) == (not fits)
-    assert where in named[check]
+    found = failed(checked(path))
+    assert ("digest" in found) == (not fits)
+    assert where in found[check]
 
 
-def test_a_part_or_a_file_of_scores_that_is_gone(path: Path) -> None:
+def test_a_part_or_a_file_of_scores_that_is_gone_or_too_many(path: Path) -> None:
+    stray = completions(path).with_name("part-00001.parquet")
+    shutil.copy(completions(path), stray)
+    found = failed(checked(path))
+    assert found.keys() == {"files"}
+    assert "part-00001.parquet', 'nothing'" in found["files"]
+    stray.unlink()
     scores(path).unlink()
-    named = failed(checked(path))
-    assert named.keys() == {"files", "scores", "estimates"}
-    assert "'nothing')" in named["files"]
-    assert "leakbound score" in named["estimates"]
+    found = failed(checked(path))
+    assert found.keys() == {"files", "scores", "estimates"}
+    assert "'nothing')" in found["files"]
+    assert "leakbound score" in found["estimates"]
     completions(path).unlink()
-    named = failed(checked(path))
-    assert "lacks 1 of 1 parts" in named["estimates"]
-    assert "part-00000.parquet" in named["files"]
-
-
-def test_a_part_too_many(path: Path) -> None:
-    shutil.copy(completions(path), completions(path).with_name("part-00001.parquet"))
-    named = failed(checked(path))
-    assert named.keys() == {"files"}
-    assert "part-00001.parquet', 'nothing'" in named["files"]
+    found = failed(checked(path))
+    assert "lacks 1 of 1 parts" in found["estimates"]
+    assert "part-00000.parquet" in found["files"]
 
 
 def test_other_keywords_would_score_otherwise(path: Path) -> None:
-    forge_questions(path, lambda rows: rows[2].update(keywords=["nothing at all"]))
-    named = failed(checked(path))
-    assert {"files", "scores"} <= named.keys()
-    assert "prompts.parquet" in named["files"]
-    (path / "prompts.parquet").write_bytes(b"PAR1")
-    assert "prompts.parquet" in failed(checked(path))["run"]
-
-
-@pytest.mark.parametrize("to", ["q0", "q9"])
-def test_draws_handed_to_another_question(path: Path, to: str) -> None:
-    def change(rows: list[Values]) -> None:
-        for row in rows:
-            row["query_id"] = to if row["query_id"] == "q2" else row["query_id"]
-
-    rewrite(completions(path), change)
-    assert {"files", "scores", "estimates"} <= failed(checked(path)).keys()
-    rewrite(scores(path), change)
-    assert {"files", "estimates"} <= failed(checked(path)).keys()
+    """Whoever asks something else has run.json say that it was asked all along."""
+    file = path / "prompts.parquet"
+    rewrite(file, lambda rows: rows[2].update(keywords=["nothing at all"]))
+    files = {file.name: tables.file_digest(file)}
+    edit(path / "run.json", lambda v: v["files"].update(files), fits=True)
+    found = failed(checked(path))
+    assert {"files", "scores"} <= found.keys()
+    assert file.name in found["files"]
+    file.write_bytes(b"PAR1")
+    assert file.name in failed(checked(path))["run"]
+    edit(path / "run.json", lambda v: v.pop("benchmark"), fits=True)
+    assert "run.json" in failed(checked(path))["run"]
 
 
 def test_another_run(path: Path, tmp_path: Path) -> None:
     other = leaky_run(tmp_path / "other", "other model", seed=1)
-    named = failed(checked(path, other.path))
-    assert {"run", "files", "estimates"} <= named.keys()
-    assert "('arm.fingerprint.weights', 'canned', 'other model')" in named["run"]
-    assert "('arm.seed', 0, 1)" in named["run"]
-
-
-def set_temperature(record: Values) -> None:
-    record["arms"]["target"]["decoding"]["temperature"] = 0.5
+    found = failed(checked(path, other.path))
+    assert {"run", "files", "estimates"} <= found.keys()
+    assert "('arm.fingerprint.weights', 'canned', 'other model')" in found["run"]
+    assert "('arm.seed', 0, 1)" in found["run"]
 
 
 def test_another_decoding(path: Path, tmp_path: Path) -> None:
     """Equal texts, drawn under another decoding: by a second run, or by a stroke in run.json."""
-    cold = Decoding(temperature=0.5, max_new_tokens=48)
-    other = leaky_run(tmp_path / "other", decodings=cold)
+    other = leaky_run(tmp_path / "other", decodings=Decoding(temperature=0.5, max_new_tokens=48))
+    cold = {"temperature": 0.5}
+    edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(cold), fits=True)
     for run in (other.path, path):
-        edit(path / "run.json", set_temperature, fits=True)
-        named = failed(checked(path, run))
-        assert "('arm.decoding.temperature', 1.0, 0.5)" in named["run"]
-        assert "T=0.5" in named.get("verdict", "T=0.5")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda v: v["arms"]["target"].pop("plan"),
-        lambda v: v["arms"]["target"]["decoding"].update(temperature="hot"),
-        lambda v: v.pop("benchmark"),
-        lambda v: v.update(arms=[]),
-    ],
-)
-def test_a_run_whose_record_cannot_be_used(path: Path, change: Callable[[Values], Any]) -> None:
-    edit(path / "run.json", change, fits=True)
-    assert "run.json" in failed(checked(path))["run"]
+        found = failed(checked(path, run))
+        assert "('arm.decoding.temperature', 1.0, 0.5)" in found["run"]
 
 
 def test_other_code_is_told_and_refutes_nothing(
@@ -338,7 +326,7 @@ def test_other_code_is_told_and_refutes_nothing(
     other = {"version": "9.9", "sha256": "0" * 64}
     monkeypatch.setattr("leakbound.certificate.verification.code", lambda: other)
     found = checked(path)
-    (code,) = (check for check in found.checks if check.name == "code")
+    code = named(found, "code")
     assert (found.verified, code.status) == (True, "note")
     assert [d.where for d in code.differences] == ["version", "sha256"]
 
@@ -411,10 +399,8 @@ def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
             yield row["query_id"], tuple(row["token_ids"] or ()), row["text"]
 
 
-def known(query_id: str, text: str) -> Any:
+def known(query_id: str, text: str) -> Completion:
     """The completion that a model of this table gives."""
-    from leakbound.types import Completion
-
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
@@ -438,16 +424,25 @@ def forced(path: Path) -> Path:
     return path
 
 
-def with_model(path: Path, engine: Any) -> dict[str, Any]:
-    return {check.name: check for check in verify(path / CERTIFICATE, path, model=engine).checks}
+def with_model(path: Path, engine: Any, name: str = "log-probabilities") -> Check:
+    """What a check with this model finds."""
+    return named(verify(path / CERTIFICATE, path, model=engine), name)
 
 
 def test_a_model_gives_the_stored_log_probabilities(forced: Path) -> None:
-    checks = with_model(forced, Scripted(load(forced)))
-    assert (checks["model"].status, checks["log-probabilities"].status) == ("ok", "ok")
-    assert checks["log-probabilities"].says.startswith("8 of 8 outputs have")
-    tolerated = with_model(forced, Scripted(load(forced), logprob_floor=-1e9))
-    assert tolerated["log-probabilities"].status == "ok"
+    engine = Scripted(load(forced))
+    assert with_model(forced, engine, "model").status == "ok"
+    check = with_model(forced, engine)
+    assert (check.status, check.says[:19]) == ("ok", "8 of 8 outputs have")
+    assert with_model(forced, Scripted(load(forced), logprob_floor=-1e9)).status == "ok"
+    engine.fingerprint["torch"] = "9.9"
+    assert with_model(forced, engine, "model").status == "note"
+    engine.fingerprint["weights"] = "other"
+    check = with_model(forced, engine, "model")
+    assert check.status == "differs"
+    assert ("weights", "canned", "other") in [
+        (d.where, d.certificate, d.found) for d in check.differences
+    ]
 
 
 @pytest.mark.parametrize("change", [1e-3, -1e-3])
@@ -456,7 +451,7 @@ def test_a_forged_log_probability(forced: Path, change: float) -> None:
         rows[0]["logprob"] += change
 
     rewrite(completions(forced), forge)
-    check = with_model(forced, Scripted(load(forced)))["log-probabilities"]
+    check = with_model(forced, Scripted(load(forced)))
     assert check.status == "differs"
     (difference,) = check.differences
     assert "question 'q0'" in difference.where
@@ -468,78 +463,61 @@ def test_roundings_of_another_batch_are_no_forgery(forced: Path) -> None:
         for row in rows:
             row["logprob"] -= 0.9e-6 * len(row["text"])
 
-    rewrite(completions(forced), round_off)
-    assert with_model(forced, Scripted(load(forced)))["log-probabilities"].status == "ok"
-    rewrite(completions(forced), round_off)
-    assert with_model(forced, Scripted(load(forced)))["log-probabilities"].status == "differs"
+    for status in ("ok", "differs"):
+        rewrite(completions(forced), round_off)
+        assert with_model(forced, Scripted(load(forced))).status == status
 
 
 def test_what_a_model_cannot_be_asked(forced: Path) -> None:
     """What was asked for and could not be compared at all is not verified."""
     half = Scripted(load(forced))
     half.refuses = "half precision"
-    refused = with_model(forced, half)["log-probabilities"]
-    assert (refused.status, refused.says) == ("unchecked", "nothing was compared: half precision")
-    assert not verify(forced / CERTIFICATE, forced, model=half).verified
     plain = type("Plain", (), {"fingerprint": half.fingerprint})()
-    assert "Plain gives no probabilities" in with_model(forced, plain)["log-probabilities"].says
-    assert not verify(forced / CERTIFICATE, forced, model=plain).verified
+    for asked, says in ((half, ": half precision"), (plain, "Plain gives no probabilities")):
+        found = verify(forced / CERTIFICATE, forced, model=asked)
+        check = named(found, "log-probabilities")
+        assert (found.verified, check.status) == (False, "unchecked")
+        assert check.says.startswith("nothing was compared: ")
+        assert check.says.endswith(says)
 
 
 def test_outputs_without_tokens_or_chances_are_none_of_an_engine_that_records_them(
     forced: Path,
 ) -> None:
-    """Harmless texts in place of leaks, without what the model would tell of them."""
-    engine = Scripted(load(forced))
+    """Harmless texts in place of leaks, without what the model would tell of them.
+
+    What another engine does not record is counted.
+    """
+    engine, other = Scripted(load(forced)), Scripted(load(forced))
+    other.fingerprint = {**other.fingerprint, "engine": "another"}
     rewrite(completions(forced), lambda rows: rows[0].update(logprob=None))
-    check = with_model(forced, engine)["log-probabilities"]
+    check = with_model(forced, engine)
     assert check.status == "differs"
     assert check.says.startswith("7 of 8 outputs have")
     (difference,) = check.differences
     assert difference.where == "question 'q0', row 0 of the run"
     assert difference.certificate == "no tokens or no log-probability"
-    rewrite(completions(forced), lambda rows: [row.update(token_ids=None) for row in rows])
-    check = with_model(forced, engine)["log-probabilities"]
-    assert (check.status, len(check.differences)) == ("differs", 8)
-
-
-def test_what_another_engine_does_not_record_is_counted(forced: Path) -> None:
-    engine = Scripted(load(forced))
-    engine.fingerprint = {**engine.fingerprint, "engine": "another"}
-    rewrite(completions(forced), lambda rows: rows[0].update(logprob=None))
-    check = with_model(forced, engine)["log-probabilities"]
+    check = with_model(forced, other)
     assert check.status == "ok"
     assert "1 have no tokens or no log-probability on record" in check.says
     rewrite(completions(forced), lambda rows: [row.update(token_ids=None) for row in rows])
-    check = with_model(forced, engine)["log-probabilities"]
+    check = with_model(forced, engine)
+    assert (check.status, len(check.differences)) == ("differs", 8)
+    check = with_model(forced, other)
     assert (check.status, check.says.startswith("0 of 8 outputs")) == ("unchecked", True)
 
 
-def test_a_text_that_its_tokens_do_not_spell(forced: Path) -> None:
+def test_an_output_that_the_model_cannot_give_or_whose_tokens_spell_another_text(
+    forced: Path,
+) -> None:
     engine = Scripted(load(forced))
     rewrite(completions(forced), lambda rows: rows[0].update(text="another text"))
-    (difference,) = with_model(forced, engine)["log-probabilities"].differences
+    (difference,) = with_model(forced, engine).differences
     assert "its text" in difference.where
     assert "another text" not in str(difference)  # a report of differences shows no text
-
-
-def test_an_output_that_the_model_cannot_give(forced: Path) -> None:
-    engine = Scripted(load(forced))
     engine.force_ids = lambda outputs, decoding: [None] * len(outputs)  # type: ignore[method-assign]
-    check = with_model(forced, engine)["log-probabilities"]
-    assert {d.found for d in check.differences} == {"no output of this decoding"}
-
-
-def test_another_model_or_other_versions(forced: Path) -> None:
-    engine = Scripted(load(forced))
-    engine.fingerprint["torch"] = "9.9"
-    assert with_model(forced, engine)["model"].status == "note"
-    engine.fingerprint["weights"] = "other"
-    check = with_model(forced, engine)["model"]
-    assert check.status == "differs"
-    assert ("weights", "canned", "other") in [
-        (d.where, d.certificate, d.found) for d in check.differences
-    ]
+    found = {difference.found for difference in with_model(forced, engine).differences}
+    assert found == {"no output of this decoding"}
 
 
 class Knows(Scripted):
@@ -551,8 +529,6 @@ class Knows(Scripted):
         self.fingerprint["engine"] = "another, which records no tokens of draws"
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
-        from leakbound.types import Completion
-
         found = []
         for query, ids in outputs:
             text = self.texts[query.id, ids]
@@ -564,26 +540,142 @@ class Knows(Scripted):
 def test_an_explored_run(tmp_path: Path) -> None:
     run = explored.explored_run(tmp_path / "run")
     made = leakbound.certify(run, max_leak=0.5, every_question=True)
-    assert {name.split("/")[2] for name in made.files if "/" in name} == {
-        "completions",
-        "masses",
-        "scores",
-    }
+    folders = {name.split("/")[2] for name in made.files if "/" in name}
+    assert folders == {"completions", "masses", "scores"}
     assert checked(run.path).verified
-    assert with_model(run.path, Knows(run, 0.5))["log-probabilities"].status == "ok"
-    assert with_model(run.path, Knows(run, 0.6))["log-probabilities"].status == "ok"
-    check = with_model(run.path, Knows(run, 0.4))["log-probabilities"]
-    assert [math.exp(d.certificate) for d in check.differences] == pytest.approx([0.5] * 3)
+    for mass, told in ((0.5, []), (0.6, []), (0.4, [0.5] * 3)):
+        check = with_model(run.path, Knows(run, mass))
+        assert [math.exp(d.certificate) for d in check.differences] == pytest.approx(told)
+        assert check.status == ("differs" if told else "ok")
     (ranges,) = (run.path / "arms" / "target" / "scores").glob("*.ranges.parquet")
-    rewrite(ranges, lambda rows: rows[2].update(low=0.0))
-    assert {"files", "scores", "estimates"} <= failed(checked(run.path)).keys()
-
-
-def test_an_edited_mass(tmp_path: Path) -> None:
-    run = explored.explored_run(tmp_path / "run")
-    leakbound.certify(run, max_leak=0.5)
     (masses,) = (run.path / "arms" / "target" / "masses").iterdir()
-    rewrite(masses, lambda rows: rows[0].update(mass=0.1))
-    named = failed(checked(run.path))
-    assert {"files", "scores", "estimates"} <= named.keys()
-    assert "masses/part-00000.parquet" in named["files"]
+    for file, row, cells in ((ranges, 2, {"low": 0.0}), (masses, 0, {"mass": 0.1})):
+        before = file.read_bytes()
+        rewrite(file, lambda rows, row=row, cells=cells: rows[row].update(cells))  # type: ignore[misc]
+        found = failed(checked(run.path))
+        assert {"files", "scores", "estimates"} <= found.keys()
+        assert file.name in found["files"]
+        file.write_bytes(before)
+
+
+def test_the_scorers_model_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fake_models.HARM", tuple(SECRET.split()))
+    monkeypatch.setattr(scoring, "OpenModels", lambda **loading: FakeModels())
+    run = leaky_run(tmp_path / "r", scorers=["classifier:harm>=0.5"])
+    certify(run, max_leak=0.5)
+    file = run.path / "certificate.json"
+    told: list[object] = []
+
+    def differing(classifier: WordClassifier) -> dict[str, str]:
+        models = FakeModels(classifier=classifier)
+        monkeypatch.setattr(
+            verification, "OpenModels", lambda **loading: (told.append(loading), models)[1]
+        )
+        checks = verify(file, run.path, loading={"device": "cpu"}).checks
+        return {check.name: check.says for check in checks if check.status == "differs"}
+
+    same = WordClassifier()
+    assert differing(same) == {}
+    assert same.batches
+    assert told == [{"device": "cpu", "servers": frozenset()}]
+    other = differing(WordClassifier(weights="w2"))
+    assert other.keys() == {"scores"}
+    assert "its weights differ" in other["scores"]
+
+
+@pytest.fixture(scope="module")
+def arm(tmp_path_factory: pytest.TempPathFactory) -> Arm:
+    """Of 600 draws of each of three questions, a part each."""
+    out = tmp_path_factory.mktemp("parts") / "run"
+    settings: dict[str, Any] = {"sampling": FixedN(600), "scorers": ["keyword"]}
+    with patch("leakbound.store.plan._GROWTH", 1):
+        arm = evaluate(engine(), benchmark(), out=out, **settings).arms["target"]
+    assert len(arm.parts) == 3
+    return arm
+
+
+class Redrawing:
+    """An engine that finds the outputs of some questions to be none of its draws."""
+
+    def __init__(self, arm: Arm, *altered: str, excused: int = 0, **changes: Any) -> None:
+        self.fingerprint = {**arm.spec.fingerprint, **changes}
+        self.altered, self.excused = altered, excused
+        self.asked: list[tuple[str, Draws, int]] = []
+
+    def redraw(
+        self,
+        queries: Sequence[Query],
+        decoding: Decoding,
+        draws: Draws,
+        stored: Mapping[str, Sequence[Completion]],
+    ) -> Iterator[Redrawn]:
+        for query in queries:
+            self.asked.append((query.id, draws, sum(one.count for one in stored[query.id])))
+            after = 2 if query.id in self.altered else None
+            yield Redrawn(query=query, differs_after=after, excused=self.excused)
+
+
+def check(arm: Arm, engine: Any, share: float, seed: int = 0) -> Check:
+    return check_draws(arm, engine, share, silent, Random(seed))
+
+
+def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
+    """One of three: by one part in a third of all choices, by two in two thirds."""
+    times = 150
+    for share, parts, says in ((0.3, 1, "0.333"), (0.5, 2, "0.666"), (1, 3, "1.000")):
+        found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
+        told = f"this would find it with probability {says}, some of"
+        assert all(told in one.says for one in found)
+        hits, chance = sum(one.status == "differs" for one in found), parts / 3
+        assert abs(hits - times * chance) <= 4 * (times * chance * (1 - chance)) ** 0.5
+
+
+def test_parts_are_chosen_by_chance_of_the_verifier(arm: Arm) -> None:
+    engines = [Redrawing(arm) for _ in range(40)]
+    for one in engines:
+        check_draws(arm, one, 0.1, silent)  # type: ignore[arg-type]
+    assert {query_id for one in engines for query_id, *_ in one.asked} == {"q0", "q1", "q2"}
+
+
+def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
+    """Under its own keys, and compared with all that is stored of it but forced answers."""
+    found = Redrawing(arm, "q2", excused=2)
+    (difference,) = check(arm, found, 1).differences
+    assert difference.where == "question 'q2', part 2"
+    assert difference.found == "other draws after 2 tokens"
+    assert sorted(query_id for query_id, *_ in found.asked) == ["q0", "q1", "q2"]
+    assert {(draws.sizes, draws.purpose, n) for _, draws, n in found.asked} == {
+        ((600,), "score:target:canned", 600)
+    }
+    says = check(arm, found, 1).says
+    assert "parts drawn again: 3 of 3, chosen by chance now; with the draws that" in says
+    assert "their keys make: 2 (1,800" in says
+    assert "(1,800 draws looked at; 6 splits within the margin of an edge)" in says
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"engine": "another"}, "its engine was"),
+        ({"dtype": "float64"}, "its dtype was None, this one's is float64"),
+        ({"device": "cuda"}, "its device was None, this one's is cuda"),
+    ],
+)
+def test_another_engine_or_machine_says_nothing(
+    arm: Arm, changes: dict[str, str], why: str
+) -> None:
+    found = check(arm, Redrawing(arm, "q0", "q1", "q2", **changes), 1)
+    assert (found.status, found.differences) == ("unchecked", ())
+    assert why in found.says
+
+
+def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
+    """An engine that draws otherwise each time, and a run of another tool."""
+    found = check(arm, engine(), 1)
+    assert found.status == "unchecked"
+    assert "the engine CannedEngine draws otherwise each time" in found.says
+    file = tmp_path / "rows.jsonl"
+    rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
+    assert "another tool drew them" in check(imported, object(), 1).says
