@@ -1,13 +1,32 @@
-"""Every block of every page is run, or says why not."""
+"""Every command, block and file of README and pages is there and runs, or says why not."""
 
 from __future__ import annotations
 
+import itertools
+import json
+import os
 import re
+import shlex
+import subprocess
+import sys
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+import yaml
 
+from canned import CannedEngine
+from leakbound.benchmarks import BENCHMARKS, PROFILES, Benchmark
+from leakbound.cli import COMMANDS, group
+from leakbound.evaluation import evaluate
+from leakbound.metrics import METRICS
+from leakbound.objective import parse_objective
+from leakbound.scorers import SCORERS
+from leakbound.stats import BOUNDS
+from leakbound.types import Prompt
 from pages import DOCS, ROOT, blocks, run_page, shown
 from reader import lay_out
 
@@ -79,3 +98,192 @@ def test_every_block_of_a_page_runs_in_order(page: Path, shelf: Path, place: Pat
 def test_a_newcomer_can_follow_the_pages_from_the_first(place: Path) -> None:
     names: dict[str, Any] = {}
     assert [wrong for page in LEARN for wrong in run_page(page, names)] == []
+
+
+NOTEBOOK = DOCS / "story.ipynb"
+
+
+def test_outputs_are_stripped() -> None:
+    cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
+    assert cells
+    assert all(c["outputs"] == [] and c["execution_count"] is None for c in cells)
+
+
+@pytest.mark.slow
+def test_it_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+    out = tmp_path / "story.ipynb"
+    command = [sys.executable, str(DOCS / "execute.py"), str(NOTEBOOK), str(out)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = json.loads(out.read_text())["cells"]
+    shown = [output for cell in cells for output in cell.get("outputs", [])]
+    printed = "".join("".join(s["text"]) for s in shown if s.get("name") == "stdout")
+    assert "full  greedy leaks 24 of 24" in printed
+    assert "verified: True" in printed
+    assert any("image/svg+xml" in output.get("data", {}) for output in shown)
+
+
+PLACED = {block.file: block for block in blocks(DOCS / "pipeline.md") if block.file}
+JOB = yaml.safe_load(PLACED[".github/workflows/certify.yml"].text)["jobs"]["certify"]
+INSTALLS = {"install"}  # from an index; tests/packaging installs the built wheel
+
+
+def test_every_step_runs_something_and_the_gate_stands_before_what_is_published() -> None:
+    steps: list[dict[str, Any]] = JOB["steps"]
+    assert all(("run" in step) != ("uses" in step) for step in steps)
+    commands = [" ".join(step["run"].split()[:2]) for step in steps if "run" in step]
+    assert commands.index("leakbound certify") < commands.index("leakbound report")
+
+
+def _run(step: dict[str, Any], env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As the runner does: a script of its own, stopped at the first command that fails."""
+    command = ["bash", "-eo", "pipefail", "-c", step["run"]]
+    return subprocess.run(command, env=env, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lay_out(tmp_path)
+    (tmp_path / "secrets.csv").write_text(PLACED["secrets.csv"].text, encoding="utf-8")
+    found = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    env = os.environ | JOB["env"] | {"PATH": found, "HF_HUB_OFFLINE": "1"}
+    for step in JOB["steps"]:
+        if "run" in step and step.get("id") not in INSTALLS:
+            done = _run(step, env)
+            assert done.returncode == 0, (step["run"], done.stderr[-2000:])
+    (published,) = (s["with"]["path"] for s in JOB["steps"] if "upload" in s.get("uses", ""))
+    texts = [(tmp_path / name).read_text(encoding="utf-8") for name in published.split()]
+    assert all("Bluebird" not in text for text in texts)
+
+    (tmp_path / "certificate.json").unlink()
+    (decide,) = (step for step in JOB["steps"] if step.get("name") == "Decide")
+    certified = decide | {"run": decide["run"].replace("keyword", "'keyword'")}
+    assert _run(certified, env | {"MAX_LEAK": "0.000001"}).returncode in (4, 5)
+
+
+CODES = list(dict.fromkeys(re.findall(r"`([^`]+)`", (DOCS / "papers.md").read_text("utf-8"))))
+COMMANDS_NAMED = [code for code in CODES if code.startswith("leakbound ")]
+ABOVE = click.Context(group, help_option_names=["-h", "--help"])
+OPTIONS = {
+    word
+    for name in COMMANDS
+    if (command := group.get_command(ABOVE, name))
+    for option in command.params
+    for word in option.opts
+}
+
+
+def options(code: str) -> dict[str, str]:
+    """The values of a command's options, as they are written."""
+    words = shlex.split(code)
+    return {a: b for a, b in itertools.pairwise(words) if a.startswith("-")}
+
+
+@pytest.mark.parametrize("code", [c for c in COMMANDS_NAMED if " --" in c])
+def test_every_command_names_options_and_values_that_exist(code: str) -> None:
+    _, name, *arguments = shlex.split(code)
+    command = group.get_command(ABOVE, name)
+    assert command is not None
+    command.make_context(name, arguments, parent=ABOVE)
+    said = options(code)
+    assert said.get("--profile", "leak-k") in PROFILES
+    assert said.get("--benchmark", "jbb").partition(":")[0] in {*BENCHMARKS, "mine.csv"}
+    assert said.get("--scorer", "exact").partition(":")[0] in SCORERS
+    assert set(said.get("--metrics", "r_avg").split(",")) <= set(METRICS)
+    parse_objective(said.get("--objective", "npo"))
+
+
+@pytest.mark.parametrize("code", [c for c in CODES if c.startswith("leakbound.")])
+def test_every_function_exists(code: str) -> None:
+    words = code.split(".")
+    for cut in range(len(words) - 1, 0, -1):
+        try:
+            module = import_module(".".join(words[:cut]))
+        except ModuleNotFoundError:
+            continue
+        assert reduce(getattr, words[cut:], module) is not None
+        return
+    raise AssertionError(code)
+
+
+@pytest.mark.parametrize("code", [c for c in CODES if not c.startswith("leakbound")])
+def test_every_option_file_and_setting_exists(code: str) -> None:
+    if code.startswith("--"):
+        option, *value = code.split()
+        assert option in OPTIONS or option in (ROOT / "experiments" / "unlearning.py").read_text()
+        if option == "--objective" and value:
+            parse_objective(value[0])
+    elif code.startswith(("bench/", "experiments/")):
+        assert (ROOT / code).is_file()
+    elif code.startswith("cel:"):
+        parse_objective(code)
+    elif code.startswith("method="):
+        assert any("paper" in listed.methods for listed in BOUNDS.values())
+    else:
+        assert code in {"ids=True", "target inputs", "centres.svg"}
+
+
+def test_no_section_of_a_paper_is_without_a_row() -> None:
+    text = (DOCS / "papers.md").read_text("utf-8")
+    scholten, leak, cheng = re.split(r"^## ", text, flags=re.M)[1:]
+    for wanted in ("4.1", "4.2", "4.3", "5,", "6.2", "6.3", "| B,", "| C,", "Appendix D"):
+        assert wanted in scholten, wanted
+    for number in range(1, 7):
+        assert f"Figure {number}" in scholten or number in (1, 2), number
+    assert all(word in leak for word in ("MUSE", "WMDP", "top-p", "entailment", "open question"))
+    for wanted in ("4.2", "4.3", "| 5,", "6.4", "A.1", "Table 1", "Tables 2 and 3", "Figure 5"):
+        assert wanted in cheng, wanted
+
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BOTH = README + (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
+BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", BOTH, re.M | re.S))
+COMMANDS = [
+    *re.findall(r"`(leakbound [^`]+)`", BOTH),
+    *re.findall(r"^(?:\$ \S*/)?(leakbound .+)$", BLOCKS, re.M),
+]
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_every_command_names_options_that_exist(command: str) -> None:
+    _, name, *arguments = shlex.split(command)
+    if {"--help", "--help-all"} & {name, *arguments}:
+        return
+    found = group.get_command(click.Context(group), name)
+    assert found is not None, name
+    if arguments:
+        context = click.Context(group, **group.context_settings)
+        found.make_context(name, arguments, context)
+
+
+def test_the_claims_about_rouge_say_when_a_score_is_a_leak() -> None:
+    """TOFU's scorer is ROUGE-L, of which Pr[leak] is not defined without a threshold."""
+    rows = re.findall(r"^\|.*--until .*$", BOTH, re.M)
+    assert len(rows) == 2
+    assert all("--scorer 'rouge-l-recall>=0.5' --until" in row for row in rows)
+    assert BOTH.count("`leakbound certify runs/mine --max-leak 0.01 --threshold 0.5`") == 2
+
+
+def test_readme_is_read_in_five_minutes() -> None:
+    assert len(README.split()) <= 900
+
+
+def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_path: Path) -> None:
+    prompts = tuple(Prompt(id=p, question=f"{p}?", answer="the secret") for p in "ab")
+    task = Benchmark(
+        name="b", prompts=prompts, origin="", scorers=("rouge-l-recall",), max_new_tokens=8
+    )
+    engine = CannedEngine({p: {"the secret": 0.5, "no": 0.5} for p in "ab"})
+    run = evaluate(engine, task, out=tmp_path / "r", n=64)
+    (block,) = re.findall(r"^worst = .*$", README, re.M)
+    names: dict[str, Any] = {"run": run}
+    exec(block, names)
+    worst = names["worst"]
+    assert worst.query_id is None
+    assert worst.target.startswith("the worst of these questions")
+    singles = [r for r in run.estimates if r.query_id and r.estimand == "mean leakage"]
+    assert worst.lower < max(row.lower for row in singles)

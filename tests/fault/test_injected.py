@@ -5,12 +5,11 @@ A sample of the events of each command that writes: `make bench-faults` tries th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
-from injector import ACTIONS, CannotPreloadError, Event, Fault, Server, durable_faults
+from injector import ACTIONS, CannotPreloadError, Fault, Server, durable_faults
 from injector.cases import Workshop, judge_server
 from injector.tries import Clean, attempt, clean, spread
 
@@ -78,27 +77,3 @@ def test_a_signal_ends_a_process_with_a_message(
             3,
             "leakbound: stopped. Run the same command again to go on from here.",
         )
-
-
-def test_python_alone_counts_the_same_events_in_the_same_order(
-    workshop: Workshop, without: dict[str, Clean]
-) -> None:
-    """But for those that a library makes in a language of its own."""
-    with Server(workshop.work, in_python=True) as plain:
-        workshop.begin("report --redact", plain)
-        found = workshop.run("report --redact", plain)
-        assert found.status == 0, found.err
-        assert _shape(found.events) == _shape(without["report --redact"].events)
-        workshop.begin("report --redact", plain)
-        middle = found.events[len(found.events) // 2].n
-        assert workshop.run("report --redact", plain, Fault("kill before", middle)).killed
-        assert workshop.run("report --redact", plain).status == 0
-
-
-def _shape(events: tuple[Event, ...]) -> list[tuple[str, ...]]:
-    """Kinds and names, but for what differs between processes."""
-    return [
-        (event.kind, *(re.sub(r"\d+-[0-9a-f]+", "", path) for path in (event.path, event.other)))
-        for event in events
-        if event.kind != "say"
-    ]

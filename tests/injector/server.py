@@ -1,8 +1,7 @@
 """A process with the libraries loaded that forks for each command: a try takes a fraction of it.
 
 `serve` is that process: tasks come as JSON lines on its standard input, and what they did is told
-likewise. It is started with the library of `events.c` preloaded where a C compiler is
-found; elsewhere the events of Python alone are counted (`injector.in_python`).
+likewise. It is started with the library of `events.c` preloaded.
 """
 
 from __future__ import annotations
@@ -52,17 +51,7 @@ def library() -> Path:
     if not made.exists():
         folder.mkdir(mode=0o700, exist_ok=True)
         partial = made.with_suffix(f".{os.getpid()}")
-        how = [
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-Wall",
-            "-Werror",
-            "-o",
-            str(partial),
-            str(source),
-            "-ldl",
-        ]
+        how = ["-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o", partial, source, "-ldl"]
         done = subprocess.run([compiler, *how], capture_output=True, text=True)
         if done.returncode:
             raise CannotPreloadError(done.stderr)
@@ -88,18 +77,15 @@ class Told:
 class Server:
     """Runs commands below `root`, whose file events are counted."""
 
-    def __init__(self, root: Path, *, in_python: bool = False) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self.in_python = in_python
         path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         env = {
             **os.environ, "PYTHONPATH": path,
             "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1", "COLUMNS": "200",
-            "LEAKBOUND_REPLIES": f"{self.root}-replies",
+            "LEAKBOUND_REPLIES": f"{self.root}-replies", "LD_PRELOAD": str(library()),
         }  # fmt: skip
-        if not in_python:
-            env["LD_PRELOAD"] = str(library())
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from injector.server import serve; serve()"],
             env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -128,7 +114,6 @@ class Server:
         task = {
             "arguments": [str(argument) for argument in arguments],
             "root": str(self.root),
-            "in_python": self.in_python,
             "fault": None if fault is None else asdict(fault),
             "reads": fault.reads if fault else bool(how.get("reads")),
         }
@@ -231,10 +216,6 @@ def _arm(task: Mapping[str, Any], fault: Fault | None, log: int) -> Any:
     action = ACTIONS[fault.action] if fault else None
     at = fault.at if fault else 0
     what = (action.code, action.number, action.span) if action else (0, 0, 0)
-    if task["in_python"]:
-        from injector import in_python
-
-        return in_python.arm(task["root"], log, at, *what)
     import ctypes
 
     preloaded = ctypes.CDLL(None)

@@ -1,14 +1,90 @@
-"""Which mutants a gate runs: of what the last commits touched, and a share that turns."""
+"""The tests' own house: what is shared stays as it was, turns leave nothing out, mutants are drawn."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import mutants
+from rotation import FILES as TURNS
+from rotation import turn_of
+from shared import changed, forget, keep
+
+
+def rewrite(folder: Path) -> None:
+    (folder / "arms" / "part").write_text("2")
+
+
+def touch(folder: Path) -> None:
+    (folder / "arms" / "more").touch()
+
+
+def remove(folder: Path) -> None:
+    (folder / "arms" / "part").unlink()
+
+
+@pytest.mark.parametrize("write", [rewrite, touch, remove])
+def test_whoever_writes_is_found_once(write: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / "part").write_text("1")
+    assert keep(tmp_path) == tmp_path
+    (tmp_path / ".lock").touch()
+    assert changed() == []
+    write(tmp_path)
+    assert changed() == [tmp_path]
+    assert changed() == []
+
+
+def test_folders_of_an_earlier_session_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mutants run many sessions in forks of one process, and pytest keeps the folders of three."""
+    monkeypatch.setattr("shared._kept", {})
+    (tmp_path / "arms").mkdir()
+    (tmp_path / "arms" / "part").write_text("1")
+    keep(tmp_path)
+    remove(tmp_path)
+    forget()
+    assert changed() == []
+
+
+HERE = Path(__file__).parent
+FILES = sorted(HERE.rglob("test_*.py"))
+
+
+def share(turn: int | None, config: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> set[Path]:
+    """The files that `pytest --turn` collects."""
+    monkeypatch.setattr(config.option, "turn", turn)
+    ignored = config.hook.pytest_ignore_collect
+    return {file for file in FILES if not ignored(collection_path=file, config=config)}
+
+
+def test_turns_that_follow_one_another_are_disjoint_and_twenty_run_all(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = [share(turn, pytestconfig, monkeypatch) for turn in range(1_700, 1_720)]
+    for i, first in enumerate(shares):
+        assert first
+        for other in shares[i + 1 : i + TURNS]:
+            assert not first & other
+    assert set().union(*shares[:TURNS]) == set(FILES)
+    assert len(shares) >= TURNS
+
+
+def test_without_a_turn_nothing_is_left_out(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert share(None, pytestconfig, monkeypatch) == set(FILES)
+
+
+def test_a_files_turn_is_its_own() -> None:
+    """By a digest: as it was when the test was written, in whatever process."""
+    assert [turn_of(name, TURNS) for name in ("stats/test_bands.py", "cli/test_help.py")] == [4, 1]
+
 
 SETTINGS = """
 [tool.mutmut]
