@@ -1,4 +1,4 @@
-"""What leakbound gives in Python: every verb, each argument and field explained, remedies that install."""
+"""What leakbound gives in Python: every verb, explained; and remedies that install."""
 
 from __future__ import annotations
 

@@ -8,9 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from functools import reduce
 from html.parser import HTMLParser
-from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -20,6 +18,7 @@ import pytest
 import leakbound
 from leakbound.cli import COMMANDS
 from leakbound.stats import BOUNDS
+from pages import resolved
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -27,18 +26,6 @@ NAMED = re.findall(
     r"^::: (\S+)$", "\n".join(page.read_text() for page in REFERENCE.glob("*.md")), re.M
 )
 VALUES = (str, int, float)  # a docstring of theirs is their type's
-
-
-def resolved(path: str) -> object:
-    """What a dotted path of the reference names."""
-    words = path.split(".")
-    for cut in range(len(words), 0, -1):  # a module comes before a function of its name
-        try:
-            module = import_module(".".join(words[:cut]))
-        except ModuleNotFoundError:
-            continue
-        return reduce(getattr, words[cut:], module)
-    raise AssertionError(path)
 
 
 class Asked(HTMLParser):
