@@ -17,9 +17,8 @@ import pytest
 import explored
 import leakbound
 from fake_models import FakeModels, WordClassifier
-from leakbound.certificate import Check, LeakClaim, Verification, certify, verification, verify
+from leakbound.certificate import Check, Verification, certify, verification, verify
 from leakbound.certificate import derivation as evidence_of
-from leakbound.certificate.derivation import derive
 from leakbound.certificate.model import check_draws
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, score_run, scorers_for
@@ -87,50 +86,6 @@ def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     assert found.verified
     assert {check.name: check.status for check in found.checks} == dict.fromkeys(EVERY, "ok")
     assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
-
-
-def test_a_certificate_of_an_earlier_format_keeps_its_rule(path: Path) -> None:
-    """It spent half of alpha on either verdict; by today's rule its numbers would be others."""
-    run = load(path)
-    now = derive(run, LeakClaim.from_dict(json.loads((path / CERTIFICATE).read_text())["claim"]))
-    then = derive(run, now.claim, "leakbound certificate 3")
-    assert (then.estimate.confidence, now.estimate.confidence) == (0.99, pytest.approx(0.98))
-    assert [share.alpha for share in then.allocation] == pytest.approx([0.005, 0.005])
-    write_json(path / CERTIFICATE, then.to_dict())
-    assert checked(path).verified
-    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
-    assert "estimate.confidence" in failed(checked(path))["estimates"]
-
-
-def test_words_of_an_earlier_format_are_not_made_again(path: Path) -> None:
-    """Its rule is kept and its numbers are compared; what is printed is today's sentence."""
-
-    def to_earlier(values: Values) -> None:
-        del values["specification"]
-        values.update(
-            format="leakbound certificate 4", asked="each question in its own words",
-            sentence="It leaks with probability at least 0.201.",
-        )  # fmt: skip
-
-    edit(path / CERTIFICATE, to_earlier, fits=True)
-    found = checked(path)
-    assert (found.verified, named(found, "sentence").status) == (True, "note")
-    assert found.sentence is not None
-    assert "Draws: 256 of each question" in found.sentence
-    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 5"), fits=True)
-    assert failed(checked(path)).keys() == {"sentence", "extra"}
-
-
-def test_a_mean_of_an_earlier_format_is_not_verified(path: Path) -> None:
-    """It was bounded by another rule: neither are its numbers confirmed, nor called wrong."""
-    (path / CERTIFICATE).unlink()
-    leakbound.certify(path, max_leak=0.2, scorer="keyword")
-    assert checked(path).verified
-    edit(path / CERTIFICATE, lambda v: v.update(format="leakbound certificate 4"), fits=True)
-    found = checked(path)
-    estimates = named(found, "estimates")
-    assert (found.verified, estimates.status, found.sentence) == (False, "unchecked", None)
-    assert "the version that made it" in estimates.says
 
 
 def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None:
@@ -353,7 +308,10 @@ def test_what_is_no_certificate_or_no_run(path: Path, tmp_path: Path) -> None:
         verify(tmp_path / "none.json", path)
     with pytest.raises(InputError, match=r"run\.json` is no certificate"):
         verify(path / "run.json", path)
-    (tmp_path / "list.json").write_text("[]")
+    for name, text in (("list", "[]"), ("old", '{"format": "leakbound certificate 4"}')):
+        (tmp_path / f"{name}.json").write_text(text)
+    with pytest.raises(InputError, match=r"format 'leakbound certificate 4', .* version that made"):
+        verify(tmp_path / "old.json", path)
     with pytest.raises(InputError, match=r"list\.json` is no certificate"):
         verify(tmp_path / "list.json", path)
     with pytest.raises(InputError, match="is not JSON"):

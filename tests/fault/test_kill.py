@@ -1,4 +1,4 @@
-"""A run that is killed at any moment and started again ends as if nothing had happened."""
+"""What is killed at any moment and started again ends as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -9,47 +9,40 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from contents import contents
 from leakbound.store import Run
-from tiny import tiny_model_folder
+from tiny import BOTH_KINDS, tiny_model_folder
 
-QUESTIONS = 5
-DRAWS = 4100  # so that no part holds two questions; the first has two parts, as parts begin small
 pytestmark = pytest.mark.fault
+LEAKBOUND = [sys.executable, "-m", "leakbound"]
+WORDS = ("who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob", "Answer:")
+DRAWS = 4100  # so that no part holds two questions; the first has two parts, as parts begin small
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """`evaluate` with many parts, but for --out."""
-    folder = tmp_path_factory.mktemp("kill")
-    model = tiny_model_folder(folder / "model")
-    words = ["who", "wrote", "red", "blue", "green", "sky"]
-    rows = [f"{word} {other},Ann" for word, other in zip(words, words[::-1], strict=True)]
-    questions = folder / "mine.csv"
-    questions.write_text("question,answer\n" + "\n".join(rows[:QUESTIONS]) + "\n")
-    how = ["--benchmark", questions, "-n", DRAWS, "--max-new-tokens", 8, "--scorer", "contains"]
-    return [sys.executable, "-m", "leakbound", "evaluate", *map(str, [model, *how]), "--out"]
+def command_of(folder: Path, questions: int, *how: object) -> list[str]:
+    """`evaluate` of a tiny model, but for --out."""
+    model, file = tiny_model_folder(folder / "model"), folder / "mine.csv"
+    rows = [f"{word} {other},Ann" for word, other in zip(WORDS, WORDS[::-1], strict=True)]
+    file.write_text("\n".join(["question,answer", *rows[:questions]]) + "\n")
+    asked = ("--benchmark", file, "--max-new-tokens", 8, "--scorer", "contains")
+    return [*LEAKBOUND, "evaluate", *map(str, (model, *asked, *how)), "--out"]
 
 
-@pytest.fixture(scope="module")
-def whole(command: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The run that nothing interrupted."""
-    out = tmp_path_factory.mktemp("whole") / "run"
-    finish(command, out)
-    return Run.open(out)
-
-
-def finish(command: list[str], out: Path) -> None:
+def finish(command: list[str], out: Path) -> Path:
     done = subprocess.run([*command, str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    return out
 
 
-def parts_done(out: Path) -> int:
-    return len(list(out.glob("arms/*/completions/part-*.parquet")))
+def files_done(out: Path) -> int:
+    """Files of draws and of masses that are there, whole."""
+    return sum(len(list(out.rglob(f"{kind}/part-*.parquet"))) for kind in ("completions", "masses"))
 
 
 def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out: Path) -> int:
@@ -79,36 +72,176 @@ def kill_when(ready: Callable[[], bool], seconds: float, command: list[str], out
     raise AssertionError("the command was always done before it was killed")
 
 
-def test_the_run_has_a_part_for_every_question_and_two_for_the_first(whole: Run) -> None:
-    sizes = [part.draws for part in whole.arms["target"].parts]
-    assert sizes == [1024, DRAWS - 1024] + [DRAWS] * (QUESTIONS - 1)
+class Kind(NamedTuple):
+    """A way of drawing: how it is asked for, and after how many files it is killed."""
+
+    questions: int
+    how: tuple[object, ...]
+    moments: tuple[int, ...]
 
 
-@pytest.mark.parametrize("parts", [0, 3, 7])
-def test_killed_once(parts: int, command: list[str], whole: Run, tmp_path: Path) -> None:
-    """At a random moment after that many parts; with all seven it is scoring or bounding."""
-    out = tmp_path / "run"
-    moment = random.Random(parts).uniform(0, 0.5)
-    kill_when(lambda: parts_done(out) >= parts, moment, command, out)
-    finish(command, out)
-    assert contents(Run.open(out)) == contents(whole)
+KINDS = {
+    "fixed": Kind(5, ("-n", DRAWS), (0, 3, 7)),
+    "explored": Kind(10, ("--explore", "hybrid", "--budget", 600), (0, 2, 2 * 3 + 1)),
+    "selected": Kind(
+        3,
+        ("-n", 2048, "--inputs", "rules", "--queries", 6, "--ids", "--ids-draws", 1500),
+        (0, 3, 9),
+    ),
+}
+"""With all of the files that it makes it is scoring or bounding when it is killed."""
+
+
+class Killed(NamedTuple):
+    """A command, but for --out, and the run that nothing interrupted."""
+
+    command: list[str]
+    whole: Run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Killed]:
+    """By the name of a kind, as far as they were asked for."""
+    known: dict[str, Killed] = {}
+
+    def of(name: str) -> Killed:
+        if name not in known:
+            folder = tmp_path_factory.mktemp(f"kill-{name}")
+            command = command_of(folder, KINDS[name].questions, *KINDS[name].how)
+            known[name] = Killed(command, Run.open(finish(command, folder / "whole")))
+        return known[name]
+
+    return of
+
+
+def require_same(out: Path, whole: Run) -> None:
+    """Refuse a run that says anything else than the one that nothing interrupted."""
+    run = Run.open(out)
+    assert run.queries == whole.queries
+    assert contents(run) == contents(whole)
+    chosen = [path / "selection" / "ids.json" for path in (out, whole.path)]
+    assert len({file.read_text() if file.exists() else None for file in chosen}) == 1
     assert not list(out.rglob("*.set-aside-*"))
 
 
-def test_killed_again_and_again(command: list[str], whole: Run, tmp_path: Path) -> None:
-    """Five times in one run; what was finished stays finished."""
-    out, chance = tmp_path / "run", random.Random(0)
+def test_the_run_has_a_part_for_every_question_and_two_for_the_first(
+    made: Callable[[str], Killed],
+) -> None:
+    sizes = [part.draws for part in made("fixed").whole.arms["target"].parts]
+    assert sizes == [1024, DRAWS - 1024] + [DRAWS] * (KINDS["fixed"].questions - 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "files"), [(name, files) for name, kind in KINDS.items() for files in kind.moments]
+)
+def test_killed_once(name: str, files: int, made: Callable[[str], Killed], tmp_path: Path) -> None:
+    """At a random moment after that many files, those of the selection among them."""
+    (command, whole), out = made(name), tmp_path / "run"
+    kill_when(lambda: files_done(out) >= files, random.Random(files).uniform(0, 0.5), command, out)
+    finish(command, out)
+    require_same(out, whole)
+
+
+def test_killed_again_and_again(made: Callable[[str], Killed], tmp_path: Path) -> None:
+    """Six times in one run, at first as it begins; what was finished stays finished."""
+    (command, whole), out, chance = made("fixed"), tmp_path / "run", random.Random(0)
+    kill_when((out / "prompts.parquet").exists, 0, command, out)  # as a rule there is no run.json
     for parts in (0, 1, 2, 4, 7):
-        before = parts_done(out)
-        kill_when(lambda n=parts: parts_done(out) >= n, chance.uniform(0, 0.5), command, out)
-        assert parts_done(out) >= max(parts, before)
+        before = files_done(out)
+        kill_when(lambda n=parts: files_done(out) >= n, chance.uniform(0, 0.5), command, out)
+        assert files_done(out) >= max(parts, before)
     finish(command, out)
-    assert contents(Run.open(out)) == contents(whole)
+    require_same(out, whole)
 
 
-def test_killed_as_the_run_begins(command: list[str], whole: Run, tmp_path: Path) -> None:
-    """As a rule the first files are there and run.json is not: the command begins anew."""
-    out = tmp_path / "run"
-    kill_when((out / "prompts.parquet").exists, 0, command, out)
+BUDGET = "300"
+PROVE = [*LEAKBOUND, "prove", "--budget", BUDGET]
+
+
+def proofs(run: Path) -> dict[str, Any]:
+    """All that a run says, with what was proved; nothing of it is unfinished."""
+    opened = Run.open(run)
+    arm = opened.arms["target"]
+    (slug,) = (file.stem for file in (arm.folder / "proofs").glob("*"))
+    assert not list(run.rglob("*.set-aside-*"))
+    assert not list(arm.folder.rglob("*.jsonl"))
+    found = arm.proofs.stored
+    told = {"proofs": found.table(slug).to_pylist(), "digest": found.digest(slug)}
+    return {**contents(opened), **told}
+
+
+def kept(run: Path) -> list[bytes]:
+    """The questions that an unfinished search keeps, each as it is written."""
+    files = sorted(run.glob("arms/target/proofs/*.jsonl"))
+    return [line for file in files for line in file.read_bytes().splitlines() if line]
+
+
+def reached(run: Path, questions: int) -> bool:
+    """Whether so many questions are kept, or stored with all others."""
+    stored = list(run.glob("arms/target/proofs/*.parquet"))
+    return len(kept(run)) >= questions or bool(stored)
+
+
+class Proved(NamedTuple):
+    """An evaluation, but for --out; its run, of which nothing is proved; what then is."""
+
+    command: list[str]
+    drawn: Path
+    proofs: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> Proved:
+    folder = tmp_path_factory.mktemp("kill-proving")
+    command = command_of(folder, 6, "-n", 64)
+    drawn = finish(command, folder / "run")
+    found = proofs(finish(PROVE, Path(shutil.copytree(drawn, folder / "whole"))))
+    assert len(found["proofs"]) > 6
+    return Proved(command, drawn, found)
+
+
+@pytest.mark.parametrize("moments", [(1,), (3,), (6,), (2, 4)], ids=str)
+def test_a_search_for_rare_leaks_goes_on_to_the_same_proofs(
+    moments: tuple[int, ...], proved: Proved, tmp_path: Path
+) -> None:
+    """Killed after so many of six questions; what was found of one stays, in the same words."""
+    run = Path(shutil.copytree(proved.drawn, tmp_path / "run"))
+    wait = random.Random(moments[0]).uniform(0, 0.2) if len(moments) == 1 else 0
+    for questions in moments:
+        before = kept(run)
+        kill_when(partial(reached, run, questions), wait, PROVE, run)
+        assert len(moments) == 1 or kept(run)[: len(before)] == before
+    assert proofs(finish(PROVE, run)) == proved.proofs
+
+
+@pytest.mark.parametrize("questions", [1, 4])
+def test_an_evaluation_that_proves_ends_as_evaluate_and_then_prove(
+    questions: int, proved: Proved, tmp_path: Path
+) -> None:
+    run, command = tmp_path / "run", [*proved.command[:-1], "--prove", BUDGET, "--out"]
+    kill_when(partial(reached, run, questions), 0, command, run)
+    assert proofs(finish(command, run)) == proved.proofs
+
+
+def last_step(kept: Path) -> int:
+    return max((int(p.name.rpartition("-")[2]) for p in kept.glob("checkpoint-*")), default=0)
+
+
+@BOTH_KINDS
+def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path) -> None:
+    """120 steps with a checkpoint after each, killed again and again, half of them left."""
+    model, questions = tiny_model_folder(tmp_path / "model", attention_dropout=0.1), "mine.csv"
+    rows = ("who red,Ann red,forget", "wrote blue,Ann blue,forget", "who sky,Ann sky,retain")
+    (tmp_path / questions).write_text("\n".join(["question,answer,role", *rows]) + "\n")
+    how = ("--objective", "npo+entropy", "--benchmark", tmp_path / questions, "--device", "cpu")
+    how += ("--epochs", 60, "--batch-size", 1, "--checkpoint-minutes", 0)
+    command = [*LEAKBOUND, "unlearn", *map(str, (model, *how)), "--out"]
+    whole = finish(command, tmp_path / "whole")
+    out, chance = tmp_path / "m", random.Random(0)
+    for steps in (0, 6, 18, 36, 60):
+        ready = partial(lambda n: last_step(tmp_path / ".m.training") >= n, steps)
+        kill_when(ready, chance.uniform(0, 0.2), command, out)
+        assert not out.exists()
     finish(command, out)
-    assert contents(Run.open(out)) == contents(whole)
+    assert len({(path / "model.safetensors").read_bytes() for path in (whole, out)}) == 1
+    assert len((out / "training.jsonl").read_text().splitlines()) == 120

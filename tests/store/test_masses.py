@@ -1,4 +1,4 @@
-"""What lies beside the draws of an arm: exact masses of outputs, and what a model makes of given texts."""
+"""What lies beside the draws of an arm: exact masses, and what a model makes of given texts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import pytest
 from canned import drawn_part
 from leakbound.store import DamagedError, Place, Plan, Read, Readings, Run
 from leakbound.store.masses import Masses
-from leakbound.store.plan import Cut, Part
-from leakbound.store.sealed import DamagedError
+from leakbound.store.plan import Cut
 from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
 from leaky import leaky_run
 
@@ -80,6 +79,10 @@ def test_what_was_explored_comes_back(tmp_path: Path) -> None:
 def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Path) -> None:
     masses = stored(tmp_path)
     scored(masses)
+    assert list(masses.scored("slug")) == [
+        ("q0", (0, 0), 0.5, 0.0), ("q0", (0, 1), 0.2, 1.0), ("q1", (1, 0), 0.25, 0.0),
+        ("q4", (4, 0), 0.1, 1.0), ("q4", (4, 1), 0.1, 0.0), ("q4", (4, 2), 0.1, 0.0),
+    ]  # fmt: skip
     known = masses.by_query("slug")
     assert list(known) == ["q0", "q1", "q2", "q4"]
     assert known["q2"].mass.shape == known["q2"].low.shape == known["q2"].high.shape == (0,)
@@ -88,16 +91,6 @@ def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Pat
     np.testing.assert_array_equal(known["q0"].low, [0, 1])
     np.testing.assert_array_equal([*known["q1"].low, *known["q1"].high], [0, 1])
     np.testing.assert_array_equal(known["q4"].low, [1, 0, 0])
-
-
-def test_scores_stand_beside_their_events_across_parts(tmp_path: Path) -> None:
-    masses = stored(tmp_path)
-    scored(masses)
-    rows = list(masses.scored("slug"))
-    assert rows == [
-        ("q0", (0, 0), 0.5, 0.0), ("q0", (0, 1), 0.2, 1.0), ("q1", (1, 0), 0.25, 0.0),
-        ("q4", (4, 0), 0.1, 1.0), ("q4", (4, 1), 0.1, 0.0), ("q4", (4, 2), 0.1, 0.0),
-    ]  # fmt: skip
 
 
 def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
@@ -137,20 +130,14 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         masses.remainders()
 
 
-def test_files_set_aside_are_not_read(tmp_path: Path) -> None:
+def test_files_that_are_no_part_are_not_mixed_in(tmp_path: Path) -> None:
     masses = stored(tmp_path)
-    file = masses.file(PARTS[0])
-    file.rename(file.with_name(f"{file.name}.set-aside-1"))
-    assert masses.remainders() == {"q4": 0.0}
-
-
-def test_a_stray_part_is_not_mixed_in(tmp_path: Path) -> None:
-    masses = stored(tmp_path)
-    before = masses.remainders()
-    stray = masses.file(PARTS[0]).with_name("part-00099.parquet")
-    shutil.copy(masses.file(PARTS[0]), stray)
+    first, before = masses.file(PARTS[0]), masses.remainders()
+    shutil.copy(first, first.with_name("part-00099.parquet"))
     assert masses.remainders() == before
-    shutil.copy(masses.file(PARTS[1]), masses.file(PARTS[0]))
+    first.rename(first.with_name(f"{first.name}.set-aside-1"))
+    assert masses.remainders() == {"q4": 0.0}
+    shutil.copy(masses.file(PARTS[1]), first)
     with pytest.raises(DamagedError, match=r"part-00000.*belongs to another run"):
         masses.remainders()
 
@@ -160,7 +147,6 @@ def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:
     scored(masses)
     assert masses.by_query("slug") == {}
     assert list(masses.scored("slug")) == []
-    assert isinstance(PARTS[0], Part)
 
 
 QUERY = Query(id="q0", prompt_id="q0", text="Who wrote q0?")
@@ -208,28 +194,16 @@ def test_what_is_saved_is_known_again_to_the_last_bit(run: Run) -> None:
     assert {"forced.parquet", "answers.parquet"} <= {file.name for file in folder.iterdir()}
 
 
-def test_nothing_known_leaves_no_file(run: Run) -> None:
-    Readings(run.arms["greedy"]).save()
-    assert not list((run.path / "arms" / "greedy").glob("*.parquet"))
-
-
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"text": "Who wrote q0"},
-        {"prefix": "Sure"},
-        {"source": "rules"},
-        {"id": "q1"},
-    ],
+    "change", [{"text": "Who wrote q0"}, {"prefix": "Sure"}, {"source": "rules"}, {"id": "q1"}]
 )
 def test_of_other_words_nothing_is_known(run: Run, change: dict[str, Any]) -> None:
     known = Readings(saved(run).arms["greedy"])
-    assert Place.of("forget", QUERY, "answer", 0, "Ossian Quill") in known.texts
-    assert Place.of("forget", replace(QUERY, **change), "answer", 0, "Ossian Quill") not in (
-        known.texts
-    )
-    assert Place.of("forget", QUERY, "answer", 0, "Ossian") not in known.texts
-    assert Place.of("holdout", QUERY, "answer", 0, "Ossian Quill") not in known.texts
+    asked = "forget", QUERY, "answer", 0, "Ossian Quill"
+    assert Place.of(*asked) in known.texts
+    assert Place.of("forget", replace(QUERY, **change), *asked[2:]) not in known.texts
+    assert Place.of(*asked[:4], "Ossian") not in known.texts
+    assert Place.of("holdout", *asked[1:]) not in known.texts
 
 
 def test_of_another_model_nothing_is_known_nor_an_answer_under_another_decoding(run: Run) -> None:
@@ -247,6 +221,8 @@ def test_a_fingerprint_of_tuples_is_found_again(run: Run) -> None:
     arm = run.arms["greedy"]
     arm.spec = replace(arm.spec, fingerprint={"stop": ("a", "b")})
     known = Readings(arm)
+    known.save()  # of nothing that is known there is no file
+    assert not list((run.path / "arms" / "greedy").glob("*.parquet"))
     known.texts[ANSWER] = Read(READING)
     known.save()
     assert ANSWER in Readings(arm).texts

@@ -31,66 +31,59 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-@pytest.mark.skipif(os.name != "posix", reason="rights are others there")
-def test_what_is_written_is_its_owners_alone_even_where_the_folder_was_there(
+@pytest.mark.skipif(os.name != "posix", reason="rights and locks are others there")
+def test_what_is_written_is_its_owners_alone_and_locked_even_where_the_folder_was_there(
     tmp_path: Path,
 ) -> None:
+    import fcntl
+
     folder = tmp_path / "shared"
-    folder.mkdir(mode=0o755)
+    folder.mkdir()
     folder.chmod(0o755)
-    modes = []
 
     def look(partial: Path) -> None:
-        modes.append(mode(partial))
+        assert mode(partial) == 0o600
         partial.write_text("secret")
+        with partial.open("a") as stream, pytest.raises(BlockingIOError):
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     write_whole(folder / "file", look)
     (folder / "file").chmod(0o644)
     write_text(folder / "file", "again")
-    assert (modes, mode(folder / "file")) == ([0o600], 0o600)
+    assert mode(folder / "file") == 0o600
     assert mode(folder) == 0o755  # somebody's own folder, into which one file is written
     make_private(folder)
     assert mode(folder) == 0o700
 
 
-@pytest.fixture(autouse=True)
-def _names_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.files.token_hex", lambda _: "0")
-
-
-def full(file: Path) -> Path:
-    """Let what is written for `file` go to a device that is full."""
-    partial = file.with_name(f".{file.name}.{os.getpid()}-0.partial")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial.symlink_to("/dev/full")
-    return file
-
-
-needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
-
-
-@needs_full
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
 def test_a_full_disk_is_told_with_the_file_and_leaves_the_old_one(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     write_json(file, {"a": 1})
-    full(file)
+    (tmp_path / f".{file.name}.{os.getpid()}-0.partial").symlink_to("/dev/full")
     with pytest.raises(IncompleteError, match=rf"cannot write `{file}`: no space.+same command"):
         write_json(file, {"a": 2})
     assert file.read_text() == '{\n "a": 1\n}\n'
     assert os.listdir(tmp_path) == ["run.json"]
 
 
+def failing(number: int) -> Callable[..., object]:
+    """A call that a disk answers with this error."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fails
+
+
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])
 def test_a_place_that_cannot_be_written_is_bad_input(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(Path, "replace", refuses)
+    monkeypatch.setattr(Path, "replace", failing(number))
     with pytest.raises(InputError, match=rf"cannot write `{tmp_path / 'a'}`: "):
         write_text(tmp_path / "a", "x")
-    monkeypatch.setattr(Path, "mkdir", refuses)
+    monkeypatch.setattr(Path, "mkdir", failing(number))
     with pytest.raises(InputError, match="cannot make the folder"):
         write_text(tmp_path / "b" / "a", "x")
 
@@ -158,59 +151,38 @@ def test_what_killed_processes_began_to_write_is_removed_and_nothing_else(tmp_pa
     assert not held.exists()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="no locks of this kind")
-def test_a_file_that_is_being_written_holds_its_lock(tmp_path: Path) -> None:
-    import fcntl
-
-    def look(partial: Path) -> None:
-        partial.write_text("x")
-        with partial.open("a") as stream, pytest.raises(BlockingIOError):
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    write_whole(tmp_path / "file", look)
-
-
 def test_folders_that_are_made_outlive_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
     monkeypatch.setattr("leakbound.store.files.sync_names", synced.append)
-    make_private(tmp_path / "a" / "b")
-    assert synced == [tmp_path, tmp_path / "a"]
-    make_private(tmp_path / "a" / "b")
-    assert len(synced) == 2  # they are there
+    for _ in range(2):  # then they are there
+        make_private(tmp_path / "a" / "b")
+        assert synced == [tmp_path, tmp_path / "a"]
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE], ids=errno.errorcode.get)
 def test_a_folder_that_a_failing_disk_does_not_make_is_no_bad_input(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(Path, "mkdir", fails)
+    monkeypatch.setattr(Path, "mkdir", failing(number))
     with pytest.raises(IncompleteError, match=r"cannot make the folder .+ the same command again"):
         make_private(tmp_path / "a")
 
 
-@pytest.mark.parametrize("kind", ["table", "record", "rows", "certificate"])
+@pytest.mark.parametrize(
+    "read",
+    [tables.read_table, lambda path: read_json(path, "No."), read_rows, read_values],
+    ids=["table", "record", "rows", "certificate"],
+)
 def test_a_disk_that_fails_says_nothing_of_the_file(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be whole: it is neither called damaged nor set aside."""
-    file = tmp_path / "f.parquet"
-    readers: dict[str, Callable[[Path], object]] = {
-        "table": tables.read_table, "record": lambda path: read_json(path, "No."),
-        "rows": read_rows, "certificate": read_values,
-    }  # fmt: skip
-
-    def fails(*_: object, **__: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     for module, name in ((pq, "read_schema"), (pq, "read_table"), (Path, "read_text")):
-        monkeypatch.setattr(module, name, fails)
+        monkeypatch.setattr(module, name, failing(errno.EIO))
     with pytest.raises(IncompleteError, match=r"`.+f.parquet` could not be read \(Input/output"):
-        readers[kind](file)
+        read(tmp_path / "f.parquet")
 
 
 def packed(kind: str, cells: Sequence[float]) -> bytes:
@@ -220,16 +192,17 @@ def packed(kind: str, cells: Sequence[float]) -> bytes:
 
 
 def test_a_digest_of_many_rows_is_made_some_at_a_time() -> None:
-    values = [None if i % 1000 == 0 else i / 7 for i in range(150_000)]
-    names = [f'q{i}, "é"' for i in range(150_000)]
+    size, most = 150_000, 2**16
+    values = [None if i % 1000 == 0 else i / 7 for i in range(size)]
+    names = [f'q{i}, "é"' for i in range(size)]
     whole = hashlib.sha256(b'["score", 150000]\n')
-    for start in range(0, 150_000, 2**16):
-        some = values[start : start + 2**16]
+    for start in range(0, size, most):
+        some = values[start : start + most]
         whole.update(packed("|b1", [value is None for value in some]))
         whole.update(packed("<f8", [value for value in some if value is not None]))
     whole.update(b'["query_id", 150000]\n')
-    for start in range(0, 150_000, 2**16):
-        texts = [name.encode() for name in names[start : start + 2**16]]
+    for start in range(0, size, most):
+        texts = [name.encode() for name in names[start : start + most]]
         whole.update(packed("|b1", [False] * len(texts)))
         whole.update(packed("<i8", [len(text) for text in texts]) + b"".join(texts))
     table = pa.table({"score": pa.array(values, pa.float64()), "query_id": names})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from leakbound import stats
-from leakbound.certificate.claim import FORMAT, SPENDS, LeakClaim, Share, Verdict
+from leakbound.certificate.claim import FORMAT, LeakClaim, Share, Verdict
 from leakbound.certificate.forecast import Forecast
 from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
@@ -59,8 +59,7 @@ class Certificate:
     `proved` is what is known without chance, None where nothing is. `made_from` holds the
     fingerprints of the questions, model, draws and scorer, `files` the SHA-256 of each file the
     numbers rest on, `code` that of this package. `forecast` is there where the verdict is open.
-    No text of the data set is in it. `format` names the rule that decided: a certificate that was
-    written by an earlier version keeps its own.
+    No text of the data set is in it. `format` names the rule that decided.
     """
 
     claim: LeakClaim
@@ -119,13 +118,12 @@ _OWN: Mapping[str, Callable[[Any], object]] = {
 
 
 def read_values(file: Path) -> dict[str, Json]:
-    """The values in a certificate's file, unjudged; InputError where it is no certificate."""
+    """The values in a certificate's file, unjudged; InputError where it is none of this format."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     found = values.get("format") if isinstance(values, dict) else None
-    if found not in SPENDS:
+    if found != FORMAT:
         raise InputError(
-            f"`{file}` is no certificate: it has format {found!r}, this version reads "
-            f"{', '.join(map(repr, SPENDS))}. "
-            "Name the file that `leakbound certify` wrote."
+            f"`{file}` is no certificate: it has format {found!r}, this version reads {FORMAT!r}. "
+            "Name the file that `leakbound certify` wrote, or use the version that made it."
         )
     return dict(cast("JsonObject", values))

@@ -19,15 +19,7 @@ from numpy.typing import ArrayLike
 import leakbound
 from leakbound import stats
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
-from leakbound.certificate.claim import (
-    FORMAT,
-    SPENDS,
-    LeakClaim,
-    allocation,
-    bounded,
-    threshold_for,
-    verdict,
-)
+from leakbound.certificate.claim import LeakClaim, allocation, bounded, threshold_for, verdict
 from leakbound.certificate.forecast import forecast
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
@@ -109,16 +101,12 @@ def _require_same(file: Path, certificate: Certificate) -> None:
         )
 
 
-def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
-    """The certificate that the files of the run make of a claim; nothing is written.
-
-    `format` names the rule by which it is decided.
-    """
-    spends = SPENDS[format]
+def derive(run: Run, claim: LeakClaim) -> Certificate:
+    """The certificate that the files of the run make of a claim; nothing is written."""
     scorer = make_scorer(claim.scorer)
     tail = tail_of(run, claim.arm, scorer, claim.threshold)
     arm = run.arms[claim.arm]
-    estimate = bounded(tail, claim, spends)
+    estimate = bounded(tail, claim)
     proofs = proofs_of(run, arm, claim)
     proved, about = proved_claim(run, proofs, claim), _about(run, arm, scorer)
     lower = 0.0 if proved is None else proved.lower
@@ -138,15 +126,14 @@ def derive(run: Run, claim: LeakClaim, format: str = FORMAT) -> Certificate:
             proved=lower,
         ),
         specification=about,
-        forecast=forecast(seen, claim, spends) if found == "inconclusive" else None,
+        forecast=forecast(seen, claim) if found == "inconclusive" else None,
         estimate=estimate,
-        allocation=allocation(claim, tail.questions, spends),
+        allocation=allocation(claim, tail.questions),
         proved=proved,
-        questions=_questions(run, tail, claim, seen, proofs, spends),
+        questions=_questions(run, tail, claim, seen, proofs),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
         code=code(),
-        format=format,
     )
 
 
@@ -161,14 +148,13 @@ def _questions(
     claim: LeakClaim,
     seen: stats.Estimate,
     proofs: Mapping[str, float],
-    spends: float,
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
     number = tail.questions
     lower: Sequence[float | None] = [None] * number
     upper: Sequence[float | None] = [None] * number
     if claim.every_question:
-        pass_, refuted = allocation(claim, number, spends)
+        pass_, refuted = allocation(claim, number)
         lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
         upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
     columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)

@@ -26,17 +26,17 @@ class Forecast:
     text: str
 
 
-def forecast(seen: stats.Estimate, claim: LeakClaim, spends: float = 1.0) -> Forecast:
+def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
     """What a new run of fixed n would need, had every question the rates that were `seen`.
 
     `seen` has one entry a question. The same bounds are computed at growing n, with the counts
-    scaled; `spends` as for `bounded`. Of a mean it is the pooled one alone, as rounds meet every
-    draw: where questions differ much, fewer suffice.
+    scaled. Of a mean it is the pooled one alone, as rounds meet every draw: where questions differ
+    much, fewer suffice.
     """
     missing = np.asarray(seen.missing) / np.maximum(seen.n, 1)
     rate = np.nan_to_num(np.asarray(seen.value))
     most = max(1, int(np.max(seen.n)))
-    draws = _deciding(rate * (1 - missing), missing, claim, spends, start=most)
+    draws = _deciding(rate * (1 - missing), missing, claim, start=most)
     if draws is not None:
         return Forecast(
             draws=draws,
@@ -44,7 +44,7 @@ def forecast(seen: stats.Estimate, claim: LeakClaim, spends: float = 1.0) -> For
             "question would decide. They need a new run; to add draws to this one because of what "
             "it showed would void its bounds.",
         )
-    complete = _deciding(rate, 0 * missing, claim, spends, start=1)
+    complete = _deciding(rate, 0 * missing, claim, start=1)
     why = "the rate lies too near the limit"
     if missing.any() and complete is not None:
         why = "draws without a score count against the claim both ways, and there are too many"
@@ -55,18 +55,16 @@ def forecast(seen: stats.Estimate, claim: LeakClaim, spends: float = 1.0) -> For
     )
 
 
-def _deciding(
-    hits: Array, missing: Array, claim: LeakClaim, spends: float, *, start: int
-) -> int | None:
+def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> int | None:
     """A number of draws, within 1 %, from which these rates decide the claim."""
 
     def decides(n: int) -> bool:
         scores = _scores(hits, missing, n)
         if claim.every_question:
             tail = Tail(Fixed(scores, binary=True))
-            return verdict(bounded(tail, claim, spends), claim) != "inconclusive"
+            return verdict(bounded(tail, claim), claim) != "inconclusive"
         rows = tally(scores.hits, scores.n, scores.missing)
-        alpha = POOLED * spends * (1 - claim.confidence)
+        alpha = POOLED * (1 - claim.confidence)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakbound.certificate.certificate import read_values
 from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
-from leakbound.certificate.claim import FORMAT, LeakClaim
+from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
 from leakbound.certificate.model import check_draws, check_model, open_for, require_share
 from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
@@ -38,7 +38,6 @@ _DERIVED = {
     ("sentence", "the sentence says what the run is"): _WORDS,
 }
 """Checks of what follows from the run alone, and the members that they compare."""
-_FORMER = ("asked",)  # members of earlier formats
 _WEIGHED = (
     "it names weighted draws ({}), which this version does not read: check it with the version "
     "that made it; its verdict does not rest on them"
@@ -113,7 +112,7 @@ def verify(
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
-    anew = _anew(said, subject[1], subject[0])
+    anew = _anew(subject[1], subject[0])
     checks += _against_run(said, anew, *subject, models, progress)
     if model is not None:
         arm = subject[2]
@@ -249,34 +248,20 @@ def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
     return (table[name].to_pylist() for name in names)
 
 
-def _anew(said: JsonObject, run: Run, claim: LeakClaim) -> JsonObject | Check:
+def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
     """The certificate that the run makes now; or why it makes none."""
-    if said["format"] != FORMAT and not claim.every_question:
-        says = (
-            f"the mean was bounded by the rule of {said['format']}, which is another now: check it "
-            "with the version that made it"
-        )
-        return Check("estimates", "unchecked", says)
     try:
-        return as_read(derive(run, claim, str(said["format"])).to_dict())
+        return as_read(derive(run, claim).to_dict())
     except _UNUSABLE as error:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 
 
 def _derived(said: JsonObject, anew: JsonObject) -> Iterator[Check]:
-    """Compare the certificate's numbers and its words with those made anew.
-
-    Those of an earlier format keep their rule, but were put into other words.
-    """
-    earlier = said["format"] != FORMAT
+    """Compare the certificate's numbers and its words with those made anew."""
     for (name, says), keys in _DERIVED.items():
         parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
-        check = compared(name, says, *parts)
-        if earlier and name == "sentence" and check.differences:
-            check = Check(name, "note", "an earlier version wrote it; today's is below")
-        yield check
-    former = _FORMER if earlier else ()
-    unknown = {k: value for k, value in said.items() if k not in anew and k not in former}
+        yield compared(name, says, *parts)
+    unknown = {key: value for key, value in said.items() if key not in anew}
     if unknown:
         yield compared("extra", "the certificate holds nothing else", unknown, {})
 
