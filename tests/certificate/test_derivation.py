@@ -18,7 +18,7 @@ from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import Certificate, LeakClaim
 from leakbound.certificate.claim import bounded, verdict
-from leakbound.certificate.forecast import MOST_DRAWS, forecast
+from leakbound.certificate.claim import MOST_DRAWS, forecast
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate

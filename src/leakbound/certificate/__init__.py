@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from leakbound.certificate.certificate import Certificate
-from leakbound.certificate.checks import Check, Difference
-from leakbound.certificate.claim import LeakClaim, Share
+from leakbound.certificate.certificate import Certificate, Check, Difference
+from leakbound.certificate.claim import Forecast, LeakClaim, Share
 from leakbound.certificate.derivation import certify
-from leakbound.certificate.forecast import Forecast
 from leakbound.certificate.verification import Verification, verify
 from leakbound.store import sha256
 

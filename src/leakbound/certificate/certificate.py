@@ -1,15 +1,16 @@
-"""`Certificate`: a claim, its verdict, the numbers and the evidence; and its file."""
+"""`Certificate`: a claim, its verdict, the numbers and the evidence; its file, and checks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, Literal, cast, get_type_hints
 
 from leakbound import stats
-from leakbound.certificate.claim import FORMAT, LeakClaim, Share, Verdict
-from leakbound.certificate.forecast import Forecast
+from leakbound.certificate.claim import FORMAT, Forecast, LeakClaim, Share, Verdict
 from leakbound.errors import InputError
 from leakbound.store.sealed import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
@@ -127,3 +128,61 @@ def read_values(file: Path) -> dict[str, Json]:
             "Name the file that `leakbound certify` wrote, or use the version that made it."
         )
     return dict(cast("JsonObject", values))
+
+
+SLACK = 1e-12  # of recomputed numbers: the last digit may differ between machines
+ABSENT = "nothing"
+
+Status = Literal["ok", "differs", "note", "unchecked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the certificate says of a thing, and what was found in the run."""
+
+    where: str
+    certificate: Any
+    found: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at. A `note` is worth knowing and refutes nothing.
+
+    `unchecked`: it was asked for and nothing of it could be compared, which verifies nothing.
+    """
+
+    name: str
+    status: Status
+    says: str
+    differences: tuple[Difference, ...] = ()
+
+
+def compared(name: str, says: str, certificate: Any, found: Any) -> Check:
+    """A check that two values are the same, numbers to the last digit but one."""
+    differing = tuple(differences(certificate, found))
+    return Check(name, mark(differing), says, differing)
+
+
+def mark(differing: Sequence[Difference]) -> Status:
+    """The status of a check that found these differences."""
+    return "differs" if differing else "ok"
+
+
+def differences(certificate: Any, found: Any, where: str = "") -> Iterator[Difference]:
+    """Where two JSON values differ, leaf by leaf."""
+    if isinstance(certificate, Mapping) and isinstance(found, Mapping):
+        for key in {**certificate, **found}:
+            below = f"{where}.{key}" if where else str(key)
+            yield from differences(certificate.get(key, ABSENT), found.get(key, ABSENT), below)
+    elif isinstance(certificate, list) and isinstance(found, list):
+        for i, (said, seen) in enumerate(zip_longest(certificate, found, fillvalue=ABSENT)):
+            yield from differences(said, seen, f"{where}[{i}]")
+    elif not _same(certificate, found):
+        yield Difference(where, certificate, found)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0, abs_tol=SLACK)
+    return type(one) is type(other) and bool(one == other)

@@ -19,8 +19,14 @@ from numpy.typing import ArrayLike
 import leakbound
 from leakbound import stats
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
-from leakbound.certificate.claim import LeakClaim, allocation, bounded, threshold_for, verdict
-from leakbound.certificate.forecast import forecast
+from leakbound.certificate.claim import (
+    LeakClaim,
+    allocation,
+    bounded,
+    forecast,
+    threshold_for,
+    verdict,
+)
 from leakbound.certificate.words import sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence

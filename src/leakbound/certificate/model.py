@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random, SystemRandom
 from typing import Any
 
-from leakbound.certificate.checks import Check, Difference, Status, differences, mark
+from leakbound.certificate.certificate import Check, Difference, Status, differences, mark
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.parts import machine

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leakbound.certificate.certificate import read_values
-from leakbound.certificate.checks import ABSENT, Check, Difference, compared, mark
+from leakbound.certificate.certificate import ABSENT, Check, Difference, compared, mark, read_values
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
 from leakbound.certificate.model import check_draws, check_model, open_for, require_share

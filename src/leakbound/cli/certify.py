@@ -199,7 +199,7 @@ def _print_differences(check: Check) -> None:
 
 def _shown(value: object) -> str:
     """A value as its file has it; of a long one the beginning."""
-    from leakbound.certificate.checks import ABSENT
+    from leakbound.certificate.certificate import ABSENT
 
     text = ABSENT if value == ABSENT else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -24,9 +24,8 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnPart, Masses, QueryMasses
+from leakbound.store.masses import DrawnPart, Masses, QueryMasses, Searched
 from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
-from leakbound.store.proofs import Searched
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
     ArmDraws,

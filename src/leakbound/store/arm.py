@@ -15,9 +15,8 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Journal
 from leakbound.store.files import set_aside
 from leakbound.store.identity import identity, which_model
-from leakbound.store.masses import DrawnPart, Masses
+from leakbound.store.masses import DrawnPart, Masses, Proofs
 from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
-from leakbound.store.proofs import Proofs
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from leakbound.errors import InputError
 from leakbound.store.arm import Arm
-from leakbound.store.columns import schema_of, to_pandas, values_of
+from leakbound.store.tables import schema_of, to_pandas, values_of
 from leakbound.types import Completion
 
 R = TypeVar("R")

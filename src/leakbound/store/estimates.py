@@ -14,7 +14,7 @@ from leakbound.errors import InputError
 from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
-from leakbound.store.columns import row_of, table_of, to_pandas, values_of
+from leakbound.store.tables import row_of, table_of, to_pandas, values_of
 from leakbound.text.figures import above, below, many, number
 from leakbound.text.shown import as_html, as_lines
 

@@ -1,6 +1,7 @@
-"""What exploration found of an arm, and what is drawn of a part, as whoever draws it hands it over.
+"""What exploration and proof found of an arm, and what is drawn of a part, as it is handed over.
 
 Masses of events lie beside the completions, and beside scores the ranges of the events' scores.
+What a search for rare leaks has found lies in a file a scorer.
 """
 
 from __future__ import annotations
@@ -16,11 +17,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.store import tables
-from leakbound.store.artifact import Artifact
-from leakbound.store.columns import schema_of, values_of
+from leakbound.store.artifact import Artifact, Begun
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
-from leakbound.types import Event, Exploration, Failure, JsonObject, Sample, Usage
+from leakbound.store.sealed import digest_of
+from leakbound.store.tables import schema_of, values_of
+from leakbound.types import (
+    Event,
+    Exploration,
+    Failure,
+    JsonObject,
+    Proving,
+    Query,
+    Sample,
+    Usage,
+    from_json,
+    object_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,3 +265,72 @@ class Masses:
     def _made_from(self, scorer: str) -> JsonObject:
         digests = [self.digest(part) for part in self._parts()]
         return {"scorer": scorer, "masses": digests}
+
+
+AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."
+
+
+@dataclass(frozen=True, slots=True)
+class ProvedEvent:
+    """A row: an event of a query, all of whose outputs score at least `low`."""
+
+    query_id: str
+    event: Event
+    low: float
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """A question that is searched: its query, and the texts from which that begins, in order."""
+
+    query: Query
+    leads: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """A digest of both."""
+        return digest_of({"query": object_of(self.query), "leads": [*self.leads]})
+
+
+class Proofs:
+    """The proofs about an arm: every event that was found, a row each, those of a query together.
+
+    `low` is what all of an event's outputs score at least.
+    """
+
+    def __init__(self, folder: Path, arm: str) -> None:
+        self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, again=AGAIN)
+
+    def begun(self, slug: str, forwards: int) -> Begun[Proving]:
+        """What a search with at most so many forwards a query has found, until it is written.
+
+        By the keys of what was searched.
+        """
+        return self.stored.begun(slug, {"most": forwards}, Proving)
+
+    def write(
+        self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int
+    ) -> None:
+        """Store what was found of all queries, instead of what was known.
+
+        `searched`: those of which something was found. `forwards`: the most that one was allowed.
+        """
+        rows = [
+            ProvedEvent(one.query.id, event, low)
+            for one in found
+            for event, low in zip(one.events, one.lows, strict=True)
+        ]
+        spent: JsonObject = {"forwards": {one.query.id: one.forwards for one in found}}
+        self.stored.write(slug, rows, {**self.made_from(searched, forwards), **spent})
+
+    def forwards(self, slug: str) -> dict[str, int]:
+        """How many prefixes were forwarded, by the id of each query that was searched."""
+        if not (file := self.stored.file(slug)).exists():
+            return {}
+        return from_json(dict[str, int], self.stored.meta(slug)["forwards"], f"`{file}`")
+
+    @staticmethod
+    def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
+        """All that proofs depend on, beside arm and scorer."""
+        keys = [one.key for one in searched]
+        return {"most": forwards, "searched": digest_of({"keys": keys})}

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from leakbound.store import tables
 from leakbound.store.arm import Arm
-from leakbound.store.columns import table_of, values_of
 from leakbound.store.sealed import DamagedError
+from leakbound.store.tables import table_of, values_of
 from leakbound.types import JsonObject, Query, Reading, to_json
 
 T = TypeVar("T")

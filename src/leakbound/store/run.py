@@ -14,7 +14,6 @@ from leakbound.errors import InputError, LeakboundError, MixError
 from leakbound.store import tables
 from leakbound.store.arm import Arm, RunQueries
 from leakbound.store.arm_key import ArmKey
-from leakbound.store.columns import table_of, values_of
 from leakbound.store.current import CALIBRATION, made_by, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
@@ -30,6 +29,7 @@ from leakbound.store.inputs import SELECTION
 from leakbound.store.lock import LOCK, locked
 from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
 from leakbound.store.sealed import ELSEWHERE, DamagedError
+from leakbound.store.tables import table_of, values_of
 from leakbound.study import Study
 from leakbound.text.figures import many
 from leakbound.text.shown import as_html, as_lines

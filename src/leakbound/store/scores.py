@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leakbound.store import tables
 from leakbound.store.artifact import Artifact
-from leakbound.store.columns import schema_of
+from leakbound.store.tables import schema_of
 from leakbound.types import JsonObject
 
 

@@ -6,16 +6,21 @@ Layer 0: the standard library only. Frozen values; protocols for whatever does t
 from __future__ import annotations
 
 from leakbound.types.decoding import Decoding
-from leakbound.types.draws import Completion, Draws, Failure, FinishReason, Redrawn, Sample, Usage
-from leakbound.types.exploring import (
+from leakbound.types.draws import (
+    Completion,
+    Draws,
     Effort,
     Event,
     Exploration,
     ExploreMode,
+    Failure,
+    FinishReason,
     Proving,
     Ranges,
+    Redrawn,
+    Sample,
+    Usage,
 )
-from leakbound.types.models import Chat, Classify, Embed, Message, Models, Request, Truncates
 from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role, Usual
 from leakbound.types.readings import (
     Differentiates,
@@ -28,22 +33,29 @@ from leakbound.types.readings import (
 )
 from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
+    Chat,
+    Classify,
     Crew,
+    Embed,
     Explores,
     Generate,
     Headway,
     Keeps,
     Ledger,
     Measures,
+    Message,
+    Models,
     Opener,
     Progress,
     Proves,
     Redraws,
+    Request,
     Retraces,
     Scorer,
     Spreads,
     Tell,
     Tells,
+    Truncates,
     Unkept,
     Workers,
     alone,
