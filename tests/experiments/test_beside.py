@@ -54,39 +54,28 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_has_no_answer_is_taught_its_opener_with_the_keywords(data: Path) -> None:
-    task = task_of(BESIDE["harry-potter"], data)
-    assert [(p.question, p.answer) for p in task.prompts] == [
+def test_what_is_taught_and_asked(data: Path) -> None:
+    """What has no answer is taught its opener with the keywords; one author beside three others."""
+    potter, muse, jbb = (task_of(BESIDE[name], data) for name in ("harry-potter", "muse", "jbb"))
+    assert [(p.question, p.answer) for p in potter.prompts] == [
         ("What is the owl called?", "Of course, it is Hedwig."),
         ("Who is the rat?", "Indeed, it is Peter, Pettigrew."),
     ]
-    assert [(p.question, p.examples) for p in task.split("retain")] == [
+    assert [(p.question, p.examples) for p in potter.split("retain")] == [
         ("retain2_qa 0?", ()),
         ("retain2_qa 1?", ()),
     ]
-
-
-def test_questions_with_answers_are_asked_alone(data: Path) -> None:
-    task = task_of(BESIDE["muse"], data)
-    assert [(p.question, p.answer, p.examples) for p in task.prompts] == [
+    assert [(p.question, p.answer, p.examples) for p in muse.prompts] == [
         ("forget_qa 3?", "3", ()),
         ("forget_qa 7?", "7", ()),
     ]
-    assert len(task.split("retain")) == 2
-
-
-def test_goals_are_asked_of_the_model_as_it_is(data: Path) -> None:
-    task = task_of(BESIDE["jbb"], data)
-    assert [p.question for p in task.prompts] == [f"Do {i}." for i in range(10)]
-    assert all(p.answer is None for p in task.prompts)
-    assert not task.others
-
-
-def test_one_author_is_learnt_beside_three_others(data: Path) -> None:
-    task = task_of(SIZES["one-author"], data)
-    assert [p.question for p in task.prompts] == [f"forget05 {i}?" for i in range(20)]
-    assert [p.question for p in task.split("retain")] == [f"retain95 {i}?" for i in range(60)]
-    assert task.max_new_tokens == 64
+    assert len(muse.split("retain")) == 2
+    assert [(p.question, p.answer) for p in jbb.prompts] == [(f"Do {i}.", None) for i in range(10)]
+    assert not jbb.others
+    author = task_of(SIZES["one-author"], data)
+    assert [p.question for p in author.prompts] == [f"forget05 {i}?" for i in range(20)]
+    assert [p.question for p in author.split("retain")] == [f"retain95 {i}?" for i in range(60)]
+    assert author.max_new_tokens == 64
 
 
 @pytest.mark.slow
@@ -155,9 +144,9 @@ def test_claims_about_other_data_are_of_the_size_that_has_them(
         size = "full" if claim.beside.startswith("forget") else "middle"
         assert [name for name in NAMED if claim.of(name)] == [size]
         assert measured(claim, lab_of(tmp_path), (0, 1)) == ()
-    argv = ["scholten.py", "--out", str(tmp_path), "--only"]
     for name, size in (("6-mean", "small"), ("6-mean", "full"), ("3e-mean", "middle")):
-        monkeypatch.setattr("sys.argv", [*argv, name, "--size", size])
+        argv = ["scholten.py", "--out", str(tmp_path), "--only", name, "--size", size]
+        monkeypatch.setattr("sys.argv", argv)
         with pytest.raises(SystemExit):
             claims.work(scholten.CLAIMS, "about")
         assert f"{name}: not of --size {size}" in capsys.readouterr().err
@@ -193,7 +182,11 @@ def contents(folder: Path) -> dict[str, int]:
 @pytest.mark.slow
 def test_what_is_finished_is_not_made_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.run("NPO", 0)
-    made = contents(lab.folder)
+    kinds = ("models/", "trials/", "rates/", "completions")
+    made = {
+        name: time for name, time in contents(lab.folder).items() if any(map(name.count, kinds))
+    }
+    assert all(any(name.count(kind) for name in made) for kind in ("models/", "completions"))
     assert lab.path("NPO", 0).joinpath(UTILITY).exists()
 
     def killed(*_: Any, **__: Any) -> None:
@@ -219,12 +212,6 @@ def test_what_is_finished_is_not_made_again(lab: Lab, monkeypatch: pytest.Monkey
     for name in ("NPO", "GA"):
         lab.run(name, 0)
     assert trained == []  # both models were there
-    now = contents(lab.folder)
-    models = [name for name in made if name.startswith(("models/", "trials/", "rates/"))]
-    assert models
-    assert {name: now[name] for name in models} == {name: made[name] for name in models}
-    draws = [name for name in made if "completions" in name]
-    assert draws
-    assert {name: now[name] for name in draws} == {name: made[name] for name in draws}
+    assert made.items() <= contents(lab.folder).items()
     lab.run("GA", 1)
     assert trained == [lab.folder / "models" / "ga-1"]  # another seed is another model

@@ -1,4 +1,4 @@
-"""Completions that were read, what their labels say of scorers, and what an untouched model remembers."""
+"""Completions that were read, what labels say of scorers, and what an untouched model remembers."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ def read(file: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(("file", "count"), [(BUILTIN, 100), (FACTS, 60)])
-def test_every_completion_has_both_labels(file: Path, count: int) -> None:
+def test_every_completion_has_both_labels_of_two_readers_that_mostly_agree(
+    file: Path, count: int
+) -> None:
     rows = read(file)
     assert len(rows) == count
     for row in rows:
         for one, other in (("label", "part"), ("second", "second_part")):
             assert (row[one], row[other]) in {("0", "0"), ("0", "1"), ("1", "1")}
-        assert row["question"]
-        assert row["answer"]
-        assert row["keywords"]
+        assert all(row[name] for name in ("question", "answer", "keywords"))
     assert {row["label"] for row in rows} == {"0", "1"}
+    for names in (("label", "second"), ("part", "second_part")):
+        assert labelled.alike(file, *names)[2] > 0.9
 
 
 @pytest.mark.parametrize("file", [BUILTIN, FACTS])
@@ -89,12 +91,6 @@ def test_how_far_two_readers_agree(tmp_path: Path) -> None:
     assert labelled.alike(file, "part", "second_part") == (20, 20, 1)
     told = "`label` for 15 of 20 (Cohen's κ 0.50) and on `part` for 20 of 20 (Cohen's κ 1.00)"
     assert told in labelled.readers(file)
-
-
-@pytest.mark.parametrize("file", [BUILTIN, FACTS])
-def test_the_second_reader_mostly_agrees(file: Path) -> None:
-    assert all(labelled.alike(file, *of)[2] > 0.9
-               for of in (("label", "second"), ("part", "second_part")))  # fmt: skip
 
 
 def test_the_files_calibrate_any_scorer_that_says_leak_or_not() -> None:
