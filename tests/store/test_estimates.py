@@ -21,7 +21,6 @@ from leakbound.store import Run
 from leakbound.types import Prompt
 
 N = 256
-LAW = {"the secret": 0.4, "no": 0.6}
 
 
 def engine(name: str = "m", leak: float = 0.4) -> CannedEngine:
@@ -44,39 +43,31 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ("wanted", "says"),
     [
         ({"arm": "targe"}, "no estimate has arm='targe'. Did you mean 'target'? There is: control"),
-        ({"scorer": ("keyword", "contain")}, None),
         ({"arm": "target", "scorer": "contain"}, "scorer='contain'. Did you mean 'contains'?"),
         ({"query_id": ("c", None), "quantity": "effect"}, "query_id='c'. There is: a, b."),
-        ({"quantity": "effect"}, None),
     ],
 )
 def test_a_name_that_is_not_there_is_refused_with_those_that_are(
-    wanted: dict[str, Any], says: str | None, run: Run
+    wanted: dict[str, Any], says: str, run: Run
 ) -> None:
-    if says is None:
-        run.estimates.where(**wanted)
-        return
     with pytest.raises(InputError, match=re.escape(says)):
         run.estimates.where(**wanted)
+    assert not run.estimates.where(quantity="effect")
+    assert run.estimates.where(scorer=("keyword", "contain"))
 
 
 def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:
     estimates = run.estimates
-    worst = estimates.worst("leak probability")
+    worst, each = estimates.worst("leak probability"), estimates.each("leak probability")
     assert (worst.arm, worst.scorer, worst.query_id) == ("target", "keyword", None)
     assert worst.estimand == "leak probability, largest of 2"
     assert worst.target == "the worst of these questions under this decoding"
-    each = estimates.each("leak probability")
     assert [row.query_id for row in each] == ["a", "b"]
     assert worst.upper == max(row.upper for row in each)
     assert worst.lower < max(row.lower for row in each)  # it has paid for the choice
     mean = estimates.mean("leak probability", arm="control", scorer="contains")
-    assert (mean.arm, mean.scorer, mean.about.scope, mean.n) == (
-        "control",
-        "contains",
-        "mean",
-        2 * N,
-    )
+    found = mean.arm, mean.scorer, mean.about.scope, mean.n
+    assert found == ("control", "contains", "mean", 2 * N)
     excess = estimates.worst("leak probability", beyond="control")
     assert 0 < excess.lower < excess.upper
     assert excess.about.beyond == "control"
@@ -95,32 +86,25 @@ def test_what_is_not_there_or_there_twice_is_told(run: Run) -> None:
 
 def test_rows_are_chosen_by_any_field(run: Run) -> None:
     estimates = run.estimates
-    mine = estimates.where(arm="target", scorer="keyword", query_id="a")
-    assert {row.query_id for row in mine} == {"a"}
-    assert len(mine) == len([r for r in estimates if (r.arm, r.scorer, r.query_id) == (
-        "target", "keyword", "a")])  # fmt: skip
-    both = estimates.where(quantity=("leak probability", "standard deviation"), beyond=None)
-    assert {row.quantity for row in both} == {"leak probability", "standard deviation"}
-    assert {row.about.beyond for row in estimates.where(scope="worst question")} == {
-        None, "control",
-    }  # fmt: skip
+    mine = {"arm": "target", "scorer": "keyword", "query_id": "a"}
+    found = [row for row in estimates if all(getattr(row, k) == v for k, v in mine.items())]
+    assert list(estimates.where(**mine)) == found != []
+    quantities = "leak probability", "standard deviation"
+    both = estimates.where(quantity=quantities, beyond=None)
+    assert {row.quantity for row in both} == set(quantities)
+    beyond = {row.about.beyond for row in estimates.where(scope="worst question")}
+    assert beyond == {None, "control"}
     assert not estimates.where(arm="target", scope="grid")
     assert estimates[0] == estimates.rows[0]
     assert estimates.scorers == ("keyword", "contains")
 
 
-def test_rows_hold_what_a_statement_is(run: Run) -> None:
-    row = run.estimates.worst("leak probability")
-    claim = joint(row.estimate, confidence=0.99)
-    assert claim.estimates == (row.estimate,)
+def test_rows_are_tables_for_other_tools(run: Run) -> None:
+    row, table = run.estimates.worst("leak probability"), run.estimates.to_arrow()
+    assert joint(row.estimate, confidence=0.99).estimates == (row.estimate,)
     plain = json.loads(json.dumps(row.to_dict()))
-    assert plain["scope"] == "worst question"
-    assert plain["estimand"] == row.estimand
-    assert plain["over"] == 2
-
-
-def test_tables_for_other_tools(run: Run) -> None:
-    table = run.estimates.to_arrow()
+    wanted = {"scope": "worst question", "estimand": row.estimand, "over": 2}
+    assert wanted.items() <= plain.items()
     assert table.num_rows == len(run.estimates)
     assert {"quantity", "scope", "beyond", "value", "lower", "upper"} <= set(table.column_names)
     assert table["jointly"].type == pa.bool_()
@@ -133,12 +117,10 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
     assert len(mine) == len(rows) == mine.to_arrow().num_rows
     assert {(row.arm, row.query_id) for row in rows} == {("target", "a")}
     assert sum(row.completion.count for row in rows) == N
-    assert {row.completion.text for row in rows} == set(LAW)
-    scores = run.scores.where(arm="target", query="a")
-    by_scorer = {scorer: [r for r in scores if r.scorer == scorer] for scorer in ("keyword",)}
-    leaks = sum(row.count for row in by_scorer["keyword"] if row.score == 1)
-    leak = run.estimates.each("leak probability").where(query_id="a")[0]
-    assert leaks / N == leak.value
+    assert {row.completion.text for row in rows} == {"the secret", "no"}
+    scores = [s for s in run.scores.where(arm="target", query="a") if s.scorer == "keyword"]
+    (leak,) = run.estimates.each("leak probability").where(query_id="a")
+    assert sum(row.count for row in scores if row.score == 1) / N == leak.value
     assert run.scores.to_arrow().column_names == ["arm", "scorer", "query_id", "count", "score"]
     with pytest.raises(InputError, match=r"no arm 'x'.*target"):
         run.completions.where(arm="x")
