@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,25 +17,17 @@ from leakbound.store.files import set_aside
 from leakbound.store.identity import identity, which_model
 from leakbound.store.masses import DrawnPart, Masses, Proofs
 from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
-from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, StoppedDraws
+from leakbound.store.record import (
+    ArmSpec,
+    ExploredDraws,
+    ImportedDraws,
+    RunQueries,
+    StoppedDraws,
+)
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
-from leakbound.types import Prompt, Query, Usage
-
-
-@dataclass(frozen=True, slots=True)
-class RunQueries:
-    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
-
-    prompts: tuple[Prompt, ...]
-    queries: tuple[Query, ...]
-    benchmark: str
-
-    @property
-    def questions(self) -> tuple[Query, ...]:
-        """The queries that are a prompt's own question, not a rewriting of it."""
-        return tuple(query for query in self.queries if query.source == "original")
+from leakbound.types import Query, Usage
 
 
 class Arm:
@@ -66,15 +58,14 @@ class Arm:
         self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
         self.note = note
         self.decoding, self.plan = spec.decoding, spec.plan
+        self._cut_file, self._looks_file = folder / "cut.json", folder / "looks.json"
         made_by = {"benchmark": asked.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
-        self.masses = Masses(
-            self.folder, self.identity, lambda: self.parts if self.explored else ()
-        )
-        self.proofs = Proofs(self.folder / "proofs", self.identity)
+        self.masses = Masses(folder, self.identity, lambda: self.parts if self.explored else ())
+        self.proofs = Proofs(folder / "proofs", self.identity)
         self.scored = Scores(
-            self.folder,
+            folder,
             lambda number: map(self.completions, self.parts[number:]),
             lambda number: [meta.digest for meta in self._own_meta(self.parts[:number])],
         )
@@ -133,10 +124,9 @@ class Arm:
         if not isinstance(self.spec.draws, StoppedDraws):
             return {}
         seen = {q: look.n for looks in self.looks for q, look in looks.items()}
-        drawn: dict[str, int] = {}
+        drawn = Counter[str]()
         for part in self.parts:
-            for query_id in part.query_ids:
-                drawn[query_id] = drawn.get(query_id, 0) + sum(part.sizes)
+            drawn.update(dict.fromkeys(part.query_ids, sum(part.sizes)))
         failed = self.failures
         return {q: n for q, n in drawn.items() if n > seen.get(q, 0) and q not in failed}
 
@@ -191,10 +181,7 @@ class Arm:
 
     def faults(self) -> Iterator[str]:
         """What is wrong with each file of its parts that is there and cannot be used."""
-        for part in self.parts:
-            for file in self._files(part):
-                if file.exists() and (fault := self._fault(file, part)):
-                    yield fault
+        return (fault for part in self.parts for _, fault in self._spoilt(part))
 
     def files(self, slug: str) -> list[Path]:
         """Every file of the arm that bounds on its scores of one scorer rest on.
@@ -250,7 +237,7 @@ class Arm:
     @property
     def failures(self) -> dict[str, str]:
         """Reasons, by query id, why some queries have no completions."""
-        return self._failures(self.meta())
+        return {k: v for meta in self.meta() for k, v in meta.failures.items()}
 
     @property
     def usage(self) -> Usage:
@@ -277,13 +264,14 @@ class Arm:
         `rounds`: of the first ones alone, as they were before the others were drawn.
         """
         parts = tuple(part for one in self.rounds[:rounds] for part in one)
-        metas = list(self.meta(parts))
-        table, failed = self.scored.stored.table(slug), self._failures(metas)
-        if len(parts) < len(self.parts):
-            table = table.slice(0, sum(meta.rows for meta in metas))
-        undrawn = Counter[str]()
-        for meta in metas:
+        table, undrawn, rows = self.scored.stored.table(slug), Counter[str](), 0
+        failed: set[str] = set()
+        for meta in self.meta(parts):
             undrawn.update(meta.missing)
+            failed.update(meta.failures)
+            rows += meta.rows
+        if len(parts) < len(self.parts):
+            table = table.slice(0, rows)
         # a query whose tree was explored whole has no draws
         there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn, *self.masses.remainders()}
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
@@ -293,29 +281,26 @@ class Arm:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
     def _usable(self, part: Part, told: Callable[[Path, str], None] | None = None) -> bool:
-        """True if the part is there, whole and without failures; `told` of the first bad file."""
-        for file in self._files(part):
-            if not file.exists():
-                return False
-            if fault := self._fault(file, part):
-                if told is not None:
-                    told(file, fault)
-                return False
-        return not tables.read_meta(self._file(part))["failures"]  # a failed part is tried again
+        """True if the part is there, whole and without failures; `told` of its first bad file."""
+        for file, fault in self._spoilt(part):
+            if told is not None:
+                told(file, fault)
+            return False
+        return self.has(part) and not tables.read_meta(self._file(part))["failures"]
+
+    def _spoilt(self, part: Part) -> Iterator[tuple[Path, str]]:
+        """The files of a part that are there and cannot be used, damaged or another's, and why."""
+        for file in filter(Path.exists, self._files(part)):
+            try:
+                tables.read_owned(file, part.owned_by(self.identity))
+                tables.read_table(file)
+            except DamagedError as error:
+                yield file, str(error)
 
     def _files(self, part: Part) -> list[Path]:
         """The files of a part, in the order in which they are written."""
         masses = [self.masses.file(part)] if self.explored else []
         return [*masses, self._file(part)]
-
-    def _fault(self, file: Path, part: Part) -> str | None:
-        """Why a file of a part cannot be used, be it damaged or another's; None where it can."""
-        try:
-            tables.read_owned(file, part.owned_by(self.identity))
-            tables.read_table(file)
-        except DamagedError as error:
-            return str(error)
-        return None
 
     def set_aside(self, file: Path, fault: str) -> None:
         """Rename a file that cannot be used out of the way, with a note."""
@@ -323,29 +308,14 @@ class Arm:
 
     def _know_parts(self) -> None:
         """Plan the parts again, as far as they are known: `parts` by number, `rounds` of them."""
-        self.rounds = self._known_rounds()
-        self.parts = tuple(part for parts in self.rounds for part in parts)
-
-    def _known_rounds(self) -> tuple[tuple[Part, ...], ...]:
-        """The parts of every round known so far, numbered through."""
+        draws, ids = self.spec.draws, [query.id for query in self.queries]
         if self.spec.shares is not None:
-            return (self.spec.shares.parts(self.asked.queries, self.cut),)
-        ids = [query.id for query in self.queries]
-        if isinstance(self.spec.draws, StoppedDraws):
-            return rounds_of(ids, self.spec.draws.first, self.looks, self.cut)
-        return (self.plan.parts(ids, self.cut),)
-
-    @property
-    def _cut_file(self) -> Path:
-        return self.folder / "cut.json"
-
-    @property
-    def _looks_file(self) -> Path:
-        return self.folder / "looks.json"
-
-    @staticmethod
-    def _failures(metas: Iterable[PartMeta]) -> dict[str, str]:
-        return {k: v for meta in metas for k, v in meta.failures.items()}
+            self.rounds = (self.spec.shares.parts(self.asked.queries, self.cut),)
+        elif isinstance(draws, StoppedDraws):
+            self.rounds = rounds_of(ids, draws.first, self.looks, self.cut)
+        else:
+            self.rounds = (self.plan.parts(ids, self.cut),)
+        self.parts = tuple(part for parts in self.rounds for part in parts)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
         """What made each of these parts; DamagedError where one is not whole, or another's."""

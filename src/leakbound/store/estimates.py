@@ -252,42 +252,30 @@ class Estimates(Sequence[EstimateRow]):
         return to_pandas(self.to_arrow())
 
     @cached_property
-    def _by_place(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
-        """The rows at each place, as they are and by their quantity."""
+    def _index(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
+        """The rows at each place, those of each quantity, and both together."""
         found: dict[tuple[object, ...], list[EstimateRow]] = {}
         for row in self.rows:
-            place = (row.arm, row.scorer, row.query_id)
-            found.setdefault(place, []).append(row)
-            found.setdefault((*place, row.quantity), []).append(row)
-        return {place: tuple(rows) for place, rows in found.items()}
-
-    @cached_property
-    def _by_quantity(self) -> Mapping[object, tuple[EstimateRow, ...]]:
-        found: dict[object, list[EstimateRow]] = {}
-        for row in self.rows:
-            found.setdefault(row.quantity, []).append(row)
-        return {quantity: tuple(rows) for quantity, rows in found.items()}
+            place, quantity = (row.arm, row.scorer, row.query_id), row.quantity
+            for key in (place, (quantity,), (*place, quantity)):
+                found.setdefault(key, []).append(row)
+        return {key: tuple(rows) for key, rows in found.items()}
 
     def _having(self, wanted: Fields) -> Estimates:
         asked = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
-        place = {name: asked.pop(name) for name in _PLACE if name in asked}
-        rows, are_there = self._among(wanted)
-        if not are_there:
-            rows = tuple(filter(_having(place), rows))
+        at = _having({name: asked.pop(name) for name in _PLACE if name in asked})
         fits = _having(asked)
-        return Estimates(tuple(row for row in rows if fits(row.estimate.about)), self.main)
+        rows = (row for row in self._among(wanted) if at(row) and fits(row.estimate.about))
+        return Estimates(tuple(rows), self.main)
 
-    def _among(self, wanted: Fields) -> tuple[tuple[EstimateRow, ...], bool]:
-        """The rows that are to be looked at: few, where the place or the quantity is one.
-
-        And whether all of them are at the place that is wanted.
-        """
+    def _among(self, wanted: Fields) -> tuple[EstimateRow, ...]:
+        """The rows that are to be looked at: few, where the place or the quantity is one."""
         place = tuple(wanted.get(name, ...) for name in _PLACE)
-        quantity = wanted.get("quantity")
-        one = (quantity,) if isinstance(quantity, str) else ()
-        if all(part is None or isinstance(part, str) for part in place):
-            return self._by_place.get((*place, *one), ()), True
-        return (self._by_quantity.get(quantity, ()) if one else self.rows), False
+        quantity = (wanted.get("quantity", ...),)
+        for key in ((*place, *quantity), place, quantity):
+            if all(part is None or isinstance(part, str) for part in key):
+                return self._index.get(key, ())
+        return self.rows
 
     def _require_names(self, wanted: Fields) -> None:
         """Raise InputError for a name that is asked for, where there are others and not that."""

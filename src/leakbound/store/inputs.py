@@ -21,6 +21,7 @@ from leakbound.types import Decoding, JsonObject, Query
 
 SELECTION = "selection"
 """The folder, within that of the run."""
+_GIVEN, _SELECTED = Path(SELECTION, "inputs.json"), Path(SELECTION, "ids.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class _Selected:
 
 def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
     """Store what the source of the run with this record gave."""
-    write_sealed(_inputs_file(run), _Given(record.questions, tuple(accepted)))
+    write_sealed(run / _GIVEN, _Given(record.questions, tuple(accepted)))
 
 
 def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
@@ -48,7 +49,7 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
     MixError where another command asked a source, DamagedError where the file cannot be read.
     """
-    stored = read_value(_Given, _inputs_file(run))
+    stored = read_value(_Given, run / _GIVEN)
     if stored is None:
         return None
     require_same(run, stored.questions, record.questions)
@@ -57,21 +58,13 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
     """Store the criterion of every query, and which ones are kept."""
-    write_sealed(_ids_file(run), _Selected(tuple(selections)))
+    write_sealed(run / _SELECTED, _Selected(tuple(selections)))
 
 
 def read_values(run: Path) -> dict[str, float]:
     """The criterion of every query that input selection looked at, by id; empty without it."""
-    stored = read_value(_Selected, _ids_file(run)) or _Selected(())
+    stored = read_value(_Selected, run / _SELECTED) or _Selected(())
     return {q: value for one in stored.prompts for q, value in one.values.items()}
-
-
-def _inputs_file(run: Path) -> Path:
-    return run / SELECTION / "inputs.json"
-
-
-def _ids_file(run: Path) -> Path:
-    return run / SELECTION / "ids.json"
 
 
 ATTACK_FOLDER = "attack"  # within that of the run

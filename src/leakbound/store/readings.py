@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from leakbound.store import tables
 from leakbound.store.arm import Arm
+from leakbound.store.artifact import Artifact
 from leakbound.store.sealed import DamagedError
-from leakbound.store.tables import table_of, values_of
 from leakbound.types import JsonObject, Query, Reading, to_json
 
 T = TypeVar("T")
@@ -75,35 +75,35 @@ class Readings:
 
     def __init__(self, arm: Arm, *, mend: bool = False) -> None:
         self._arm, self._mend = arm, mend
-        texts = self._rows(_Text, "forced.parquet", self._made_from())
+        texts = self._rows(_Text, "forced", self._made_from())
         self.texts = {row.place: row.read for row in texts}
-        answers = self._rows(_Answer, "answers.parquet", self._answered_by())
+        answers = self._rows(_Answer, "answers", self._answered_by())
         self.answers = {row.place: row.text for row in answers}
 
     def save(self) -> None:
         """Write what is known: each file whole, in place of what it was."""
         if self.texts:
-            texts = table_of(_Text, [_Text(*known) for known in self.texts.items()])
-            tables.write_table(self._arm.folder / "forced.parquet", texts, self._made_from())
+            texts = [_Text(*known) for known in self.texts.items()]
+            self._stored(_Text).write("forced", texts, self._made_from())
         if self.answers:
-            answers = table_of(_Answer, [_Answer(*known) for known in self.answers.items()])
-            tables.write_table(self._arm.folder / "answers.parquet", answers, self._answered_by())
+            answers = [_Answer(*known) for known in self.answers.items()]
+            self._stored(_Answer).write("answers", answers, self._answered_by())
+
+    def _stored(self, kind: type[T]) -> Artifact[T]:
+        again = "Restore it from a copy, or run the command that read it again."
+        return Artifact(folder=self._arm.folder, kind=kind, again="" if self._mend else again)
 
     def _rows(self, kind: type[T], name: str, made_from: JsonObject) -> list[T]:
         """The rows of a file of this model; none where there is no such file."""
-        file = self._arm.folder / name
-        if not file.exists():
-            return []
+        stored = self._stored(kind)
         try:
-            meta, table = tables.read_meta(file), tables.read_table(file)
+            rows = [*stored.values(name)]
         except DamagedError as error:
             if not self._mend:
-                raise DamagedError(
-                    f"{error}. Restore it from a copy, or run the command that read it again."
-                ) from error
-            self._arm.set_aside(file, str(error))
+                raise
+            self._arm.set_aside(stored.file(name), str(error))
             return []
-        return list(values_of(kind, table)) if tables.says(meta, made_from) else []
+        return rows if tables.says(stored.known(name), made_from) else []
 
     def _made_from(self) -> JsonObject:
         return {"model": to_json(self._arm.spec.fingerprint)}

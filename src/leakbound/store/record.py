@@ -23,6 +23,7 @@ from leakbound.types import (
     ExploreMode,
     JsonObject,
     ProbedPrompt,
+    Prompt,
     Query,
     Scorer,
     object_of,
@@ -203,6 +204,20 @@ class AttackRecord:
     template: str
     decodings: tuple[Decoding, ...]
     seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunQueries:
+    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
+
+    prompts: tuple[Prompt, ...]
+    queries: tuple[Query, ...]
+    benchmark: str
+
+    @property
+    def questions(self) -> tuple[Query, ...]:
+        """The queries that are a prompt's own question, not a rewriting of it."""
+        return tuple(query for query in self.queries if query.source == "original")
 
 
 @dataclass(frozen=True, slots=True)

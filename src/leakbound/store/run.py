@@ -12,7 +12,7 @@ import pyarrow as pa
 import leakbound
 from leakbound.errors import InputError, LeakboundError, MixError
 from leakbound.store import tables
-from leakbound.store.arm import Arm, RunQueries
+from leakbound.store.arm import Arm
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, made_by, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
@@ -27,7 +27,15 @@ from leakbound.store.identity import (
 )
 from leakbound.store.inputs import SELECTION
 from leakbound.store.lock import LOCK, locked
-from leakbound.store.record import FILE, ArmSpec, AttackRecord, RunRecord, read_record, write_record
+from leakbound.store.record import (
+    FILE,
+    ArmSpec,
+    AttackRecord,
+    RunQueries,
+    RunRecord,
+    read_record,
+    write_record,
+)
 from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.store.tables import table_of, values_of
 from leakbound.study import Study
