@@ -191,13 +191,13 @@ def _known(value: float) -> float | None:
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
     names = sorted({str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")})
-    if len(names) != 1:
-        raise InputError(
-            f"{arm.place} has the scores of {len(names)} scorers "
-            f"({', '.join(names) or 'none'}), and a claim is about one. Name it with `--scorer` "
-            "(in Python `scorer`); `leakbound score` makes scores that are not there."
-        )
-    return names[0]
+    if len(names) == 1:
+        return names[0]
+    raise InputError(
+        f"{arm.place} has the scores of {len(names)} scorers ({', '.join(names) or 'none'}), and a "
+        "claim is about one. Name it with `--scorer` (in Python `scorer`); `leakbound score` makes "
+        "scores that are not there."
+    )
 
 
 def proofs_of(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, float]:

@@ -192,7 +192,8 @@ class Run:
         except DamagedError as error:
             self.notes.append(str(error))
             return {}
-        return tables.read_meta(file) if tables.is_made_from(file, {"made_by": made_by()}) else {}
+        meta = tables.read_meta(file)
+        return meta if meta.get("made_by") == made_by() else {}
 
     def stored_estimates(self) -> Estimates:
         """The estimates as they are stored, whatever they were made from."""

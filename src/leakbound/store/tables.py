@@ -290,15 +290,6 @@ def says(meta: JsonObject, wanted: JsonObject) -> bool:
     return all(meta.get(key) == value for key, value in wanted.items())
 
 
-def is_made_from(file: Path, made_from: JsonObject) -> bool:
-    """True if a table of the run is there, whole, and was made from just this."""
-    try:
-        read_table(file)
-        return says(read_meta(file), made_from)
-    except DamagedError:
-        return False
-
-
 def digest(table: pa.Table) -> str:
     """SHA-256 over names, kinds and values of the columns, however their rows lie in memory."""
     total = hashlib.sha256()
