@@ -2,7 +2,7 @@
 
     python bench/cards.py [--runs N] [--confidence C] [--models NAME ...] [--json FILE]
 
-Models of known law (see bench/known.py), four questions, beside a control. A verdict errs where it
+Models of known law (bench/shipped.py), four questions, beside a control. A verdict errs where it
 says LEAKS of a model that leaks no more than its control, at any question; *on average* of one that
 leaks no more on average; BELOW x of one above x at some question; or where its interval misses. An
 exact binomial test judges each row at 1 - confidence (see bench/runner.py); at an alarm the exit
@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from known import Chances, Known
 from leakbound import Study, evaluate
 from leakbound.evaluation.views.verdict import Verdict
 from leakbound.study import FixedN, Prove, Until
 from runner import keep, markdown, options, p_value, unlikely
-from shipped import CONTROL, benchmark
+from shipped import CONTROL, Chances, Known, benchmark
 
 LIMIT = 0.1
 MORE: Chances = (0.11, 0.02, 0.87)

@@ -28,8 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "cli")]
 
 from injector import ACTIONS, Server, durable_faults  # noqa: E402
-from injector.cases import Workshop, judge_server  # noqa: E402
-from injector.tries import OUTCOMES, Outcome, attempt, clean, spread  # noqa: E402
+from injector.cases import OUTCOMES, Outcome, Workshop, attempt, clean, judge_server, spread  # noqa: E402  # noqa: E402
 
 RESULTS = Path("bench-faults.jsonl")
 BEGIN, END = "<!-- made by bench/faults.py: begin -->", "<!-- end -->"

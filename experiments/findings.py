@@ -27,7 +27,7 @@ from common import Cost, Lab, Stored, cost_of, cost_of_training
 from evidence import CONFIDENCE, Bound, fixed
 from kept import Found, Kept
 from sizes import BESIDE, CLOSE, NAMED, REWORDED
-from words import ABOUT, BESIDE_IT, CORRECTED, EARLIER, HEAD, KEPT, SCORERS, TITLES
+from tables import ABOUT, BESIDE_IT, CORRECTED, EARLIER, HEAD, KEPT, SCORERS, TITLES
 
 from leakbound import stats
 from leakbound.stats.estimate import Side

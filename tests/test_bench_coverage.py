@@ -49,7 +49,7 @@ SMALL = {"fixed": 20, "explore": 12, "until": 60, "attack": 20, "prove": 20}  # 
 
 def enumerated(chances: Any, wordy: bool, decoding: Decoding) -> dict[str, float]:
     """The law of what the benches' engine says, word by word."""
-    import known
+    import shipped as known
 
     law, prefixes = {}, {(): 1.0}
     while prefixes:
@@ -67,7 +67,7 @@ def enumerated(chances: Any, wordy: bool, decoding: Decoding) -> dict[str, float
 def test_the_law_of_the_engine_is_that_of_its_words(
     shipped: ModuleType, decoding: Decoding
 ) -> None:
-    from known import outputs
+    from shipped import outputs
 
     for chances in (*shipped.LAWS, shipped.CONTROL):
         for wordy in (True, False):
@@ -108,7 +108,7 @@ def test_quantities_are_those_of_all_answers(shipped: ModuleType) -> None:
 def test_the_truth_of_every_statement_is_known(
     shipped: ModuleType, tmp_path: Path, drawn: str
 ) -> None:
-    from known import chances_of
+    from shipped import chances_of
 
     case = shipped.Case(drawn, SMALL[drawn], questions=3)
     truth = shipped.evaluated(case, 0, tmp_path / "run")

@@ -18,7 +18,7 @@ from common import Cost
 from kept import Drawn, Found, Kept
 from made_up import ask, lab_of
 from sizes import CONTROL, PLAIN, REWORDED, SIZES, TARGET, Size
-from words import EARLIER
+from tables import EARLIER
 
 import leakbound
 from pages import DOCS

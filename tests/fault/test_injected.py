@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from injector import ACTIONS, CannotPreloadError, Fault, Server, durable_faults
-from injector.cases import Workshop, judge_server
-from injector.tries import Clean, attempt, clean, spread
+from injector.cases import Clean, Workshop, attempt, clean, judge_server, spread
 
 pytestmark = pytest.mark.fault
 EACH = 1  # tries of each action for a command

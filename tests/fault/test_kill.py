@@ -1,7 +1,9 @@
-"""What is killed at any moment and started again ends as if nothing had happened."""
+"""What is killed at any moment, or meets another command, ends as if nothing had happened."""
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import shutil
 import signal
@@ -16,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from contents import contents
-from leakbound.store import Run
+from leakbound.store import LOCK, Run
 from tiny import BOTH_KINDS, tiny_model_folder
 
 pytestmark = pytest.mark.fault
@@ -28,8 +30,8 @@ DRAWS = 4100  # so that no part holds two questions; the first has two parts, as
 def command_of(folder: Path, questions: int, *how: object) -> list[str]:
     """`evaluate` of a tiny model, but for --out."""
     model, file = tiny_model_folder(folder / "model"), folder / "mine.csv"
-    rows = [f"{word} {other},Ann" for word, other in zip(WORDS, WORDS[::-1], strict=True)]
-    file.write_text("\n".join(["question,answer", *rows[:questions]]) + "\n")
+    rows = [f"who wrote {word}?,Ann\n" for word in WORDS[:questions]]
+    file.write_text("".join(["question,answer\n", *rows]))
     asked = ("--benchmark", file, "--max-new-tokens", 8, "--scorer", "contains")
     return [*LEAKBOUND, "evaluate", *map(str, (model, *asked, *how)), "--out"]
 
@@ -245,3 +247,49 @@ def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path)
     finish(command, out)
     assert len({(path / "model.safetensors").read_bytes() for path in (whole, out)}) == 1
     assert len((out / "training.jsonl").read_text().splitlines()) == 120
+
+
+ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("race")
+    return [tiny_model_folder(folder / name, seed=i) for i, name in enumerate(("full", "npo"))]
+
+
+def racing(model: Path, folder: Path) -> list[str]:
+    """`evaluate` of two questions, but for where to."""
+    (folder / "mine.csv").write_text(ROWS)
+    how = ("--benchmark", folder / "mine.csv", "-n", 2_000, "--max-new-tokens", 8)
+    return [*LEAKBOUND, "evaluate", *map(str, (model, *how)), "--out"]
+
+
+@pytest.mark.parametrize("delay", [0.0, 1.0])
+def test_of_two_commands_with_one_folder_one_makes_the_run_and_the_other_is_refused(
+    delay: float, models: list[Path], tmp_path: Path
+) -> None:
+    out, env, started = tmp_path / "race", {**os.environ, "OMP_NUM_THREADS": "1"}, []
+    for model in models:
+        command = [*racing(model, tmp_path), str(out)]
+        started.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env))
+        time.sleep(delay)
+    ends = [process.communicate()[1] for process in started]
+    statuses = [process.returncode for process in started]
+    assert sorted(statuses) == [0, 2], ends
+    won, told = models[statuses.index(0)], ends[statuses.index(2)]
+    # who holds it is written just after it is taken, so the name may not be there yet
+    assert "is in use by " in told or "fingerprint" in told
+    assert "Traceback" not in told
+    arms = Run.open(out).arms.values()
+    assert len({json.dumps(arm.spec.fingerprint["weights"]) for arm in arms}) == 1
+    assert {arm.spec.model for arm in arms} == {str(won)}
+    assert won.name in (out / "report.html").read_text()
+    assert not (out / LOCK).exists()
+
+
+def test_a_killed_commands_lock_is_gone_with_it(models: list[Path], tmp_path: Path) -> None:
+    command, out = racing(models[0], tmp_path), tmp_path / "run"
+    pid = kill_when(lambda: files_done(out) > 0, 0, command, out)
+    assert json.loads((out / LOCK).read_text())["pid"] == pid
+    assert len(Run.open(finish(command, out)).estimates) > 0

@@ -1,20 +1,32 @@
-"""The commands that write, each with what it starts from, on models small enough to try them often.
+"""The commands that write, on models small enough to try them often, and how a try of one ends.
 
 A `Workshop` holds what is only read (models, questions, files of others) and, for each start, a
-folder that is copied before a try. Commands are called in that copy.
+folder that is copied before a try. Commands are called in that copy: one meets a fault, the same is
+called again, and the end must be that of a command which met no fault, every file the same but for
+dates and seconds. Told apart are
+
+same       all files are those of the clean run
+refused    it is not, and the command says why and what to do, each time it is called
+lost       a file that was there before, or that the clean run makes, is not there
+wrong      a file differs, or is left over, or "done" was said of it too early
+traceback  an error that is no message
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from injector.events import Fault
+import pyarrow.parquet as pq
+
+from injector.events import Event, Fault, applies
 from injector.server import Server, Told
 from misbehaving import Answer, Body, Served, chat_server, says
 from tiny import embeddings_tied, tiny_model_folder
@@ -168,3 +180,143 @@ def empty(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+OUTCOMES = ("same", "refused", "lost", "wrong", "traceback")
+STOPPED = 3  # the exit status of a command that is to be called again
+_REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
+_DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "seal"})
+_BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
+_LOCKS = re.compile(r"\.lock$")
+
+Facts = Mapping[str, object]
+"""What the files of a folder say, by their names."""
+
+
+def facts(folder: Path) -> Facts:
+    """What every file says, but for when it was made; locks say nothing."""
+    files = (file for file in sorted(folder.rglob("*")) if file.is_file())
+    return {
+        file.relative_to(folder).as_posix(): _says(file)
+        for file in files
+        if not _LOCKS.search(file.name)
+    }
+
+
+def _says(file: Path) -> object:
+    if file.suffix == ".parquet":
+        table = pq.read_table(file)
+        about = json.loads((table.schema.metadata or {}).get(b"leakbound", b"{}"))
+        return table.replace_schema_metadata().to_pydict(), _timeless(about)
+    if file.suffix == ".html":
+        return _BEGUN.sub("", file.read_text(encoding="utf-8"))
+    if file.name == "README.md":
+        return re.sub(r"[0-9.,]+ s;", "", file.read_text())  # how long training took
+    if file.name == "training.jsonl":
+        return [_timeless(json.loads(line)) for line in file.read_text().splitlines()]
+    if file.name == "run.json":
+        return _timeless(json.loads(file.read_text()))
+    return file.read_bytes()
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _timeless(item) for key, item in value.items() if key not in _DATES}
+    return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a try ended, and what there is to say of it."""
+
+    kind: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clean:
+    """The command that met no fault: its events, and what it left."""
+
+    events: tuple[Event, ...]
+    reads: tuple[Event, ...]
+    facts: Facts
+    before: Facts
+
+
+def clean(workshop: Workshop, case: str, server: Server) -> Clean:
+    """Call the command of a case with no fault, twice: the second time reads are counted."""
+    workshop.begin(case, server)
+    before = facts(workshop.work)
+    told = workshop.run(case, server)
+    assert told.status == 0, (case, told.err)
+    found = facts(workshop.work)
+    workshop.begin(case, server)
+    reads = workshop.run(case, server, reads=True).events
+    return Clean(told.events, reads, found, before)
+
+
+def attempt(workshop: Workshop, case: str, fault: Fault, without: Clean, server: Server) -> Outcome:
+    """Try a case with a fault, and say how that ended."""
+    workshop.begin(case, server)
+    first = workshop.run(case, server, fault)
+    if outcome := _of_first(first, fault, without, workshop):
+        return outcome
+    second = workshop.run(case, server)
+    if second.status != 0:
+        if _is_traceback(second):
+            return Outcome("traceback", f"again: {second.err[-800:]}")
+        kind = "refused" if _REMEDY.search(second.err) else "wrong"
+        return Outcome(kind, f"status {second.status}: {second.err[-600:]}")
+    return _compared(facts(workshop.work), without)
+
+
+def _of_first(first: Told, fault: Fault, without: Clean, workshop: Workshop) -> Outcome | None:
+    """What is amiss with how the command met the fault."""
+    if first.killed and fault.kills:
+        return None
+    if _is_traceback(first):
+        return Outcome("traceback", first.err[-1500:])
+    if first.status == STOPPED or (first.status == 2 and not fault.kills):
+        return None if _REMEDY.search(first.err) else Outcome("wrong", f"no remedy: {first.err}")
+    found = _compared(facts(workshop.work), without)  # it says that all is well
+    return None if found.kind == "same" else Outcome("wrong", f"said to be done, but {found.why}")
+
+
+def _is_traceback(told: Told) -> bool:
+    return told.status == 1 or told.status < 0 or "Traceback" in told.err
+
+
+def _compared(found: Facts, without: Clean) -> Outcome:
+    if missing := sorted({*without.facts} - {*found}):
+        return Outcome("lost", f"not there: {missing}")
+    differing = [name for name in found if found[name] != without.facts.get(name, found)]
+    return Outcome("wrong", f"differing: {differing}") if differing else Outcome("same")
+
+
+def spread(action: str, without: Clean, limit: int | None) -> Iterator[Fault]:
+    """Faults of this kind at all events of a command, or at so many of as many kinds as can be."""
+    events = applies(action, without.reads if Fault(action, 0).reads else without.events)
+    kinds: dict[str, list[Event]] = {}
+    for event in events:
+        kinds.setdefault(_kind(event), []).append(event)
+    chosen = events if limit is None else _in_turn(list(kinds.values()), limit)
+    return (Fault(action, event.n) for event in chosen)
+
+
+def _kind(event: Event) -> str:
+    """Events of one kind are those of one call for files of one name but for numbers."""
+    name = Path(event.path).name
+    return f"{event.kind} {re.sub(r'[0-9]+-[0-9a-f]+|[0-9]+', '0', name)}"
+
+
+def _in_turn(groups: list[list[Event]], limit: int) -> list[Event]:
+    """So many events, evenly from the groups, and of each from its beginning, middle and end."""
+    found: list[Event] = []
+    step = max(1, len(groups) // limit) if limit < len(groups) else 1
+    groups = groups[::step]
+    for turn in range(limit):
+        for group in groups:
+            at = (turn * 7919) % len(group)  # 7919: a prime, so that turns differ
+            if len(found) < limit and group[at] not in found:
+                found.append(group[at])
+    return sorted(found, key=lambda event: event.n)
