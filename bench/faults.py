@@ -27,8 +27,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "cli")]
 
-from injector import ACTIONS, Server, durable_faults  # noqa: E402
-from injector.cases import OUTCOMES, Outcome, Workshop, attempt, clean, judge_server, spread  # noqa: E402  # noqa: E402
+from injector.cases import (  # noqa: E402
+    OUTCOMES,
+    Outcome,
+    Workshop,
+    attempt,
+    clean,
+    judge_server,
+    spread,
+)
+from injector.events import ACTIONS, durable_faults  # noqa: E402
+from injector.server import Server  # noqa: E402
 
 RESULTS = Path("bench-faults.jsonl")
 BEGIN, END = "<!-- made by bench/faults.py: begin -->", "<!-- end -->"

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from injector import ACTIONS, CannotPreloadError, Fault, Server, durable_faults
 from injector.cases import Clean, Workshop, attempt, clean, judge_server, spread
+from injector.events import ACTIONS, Fault, durable_faults
+from injector.server import CannotPreloadError, Server
 
 pytestmark = pytest.mark.fault
 EACH = 1  # tries of each action for a command

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import struct
+import traceback
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hostile import Found, called
-
 Write = Callable[[Path], Path]
 """Writes the log into a folder; returns its file."""
+Found = tuple[str, str]
+"""(same, refused, wrong or traceback; why)."""
 
 DEEP, HUGE = "[" * 100_000, "9" * 5000
 ROW = {"id": "a", "question": "who", "completion": "Ann", "temperature": 1}
@@ -255,6 +256,27 @@ TAKEN = frozenset({
     "an id turned round", "escapes in a completion", "a sample without choices",
 })  # fmt: skip
 """Of these a run is made: what is odd stands in it as it is, and is spelled where it is shown."""
+
+
+def called(arguments: tuple[object, ...], *, taken: bool, named: Path, unmade: Path) -> Found:
+    """What becomes of a command that reads a hostile file.
+
+    It must be refused with `named` in its message and `unmade` not there, or, if it is `taken`,
+    end well.
+    """
+    from commands import leakbound
+
+    try:
+        said = leakbound(*arguments)
+    except Exception:
+        return "traceback", traceback.format_exc()[-700:]
+    if said.status == 0:
+        return ("same" if taken else "wrong"), "it was taken"
+    if named.name not in said.err:
+        return "wrong", f"not named: {said.err[-400:]}"
+    if unmade.exists() or said.status not in (2, 3):
+        return "wrong", f"status {said.status}, and {unmade} is there: {said.err[-400:]}"
+    return "refused", said.err[-300:]
 
 
 def outcome(name: str, folder: Path) -> Found:

@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hostile import Found, called
+from hostile.logs import DEEP, Found, called
 from tiny import tiny_model_folder
 
 Spoil = Callable[[Path], None]
 """Changes a sound model folder."""
 
-DEEP = "[" * 100_000
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
 _TOKENIZER, _SETTINGS = "tokenizer.json", "tokenizer_config.json"
 _SHARDS = "model.safetensors.index.json"
