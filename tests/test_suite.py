@@ -1,4 +1,4 @@
-"""The tests' own house: what is shared stays as it was, turns leave nothing out, mutants are drawn."""
+"""The tests' own house: what is shared stays as it was, turns leave out nothing, nor do mutants."""
 
 from __future__ import annotations
 
@@ -15,39 +15,29 @@ from rotation import turn_of
 from shared import changed, forget, keep
 
 
-def rewrite(folder: Path) -> None:
-    (folder / "arms" / "part").write_text("2")
-
-
-def touch(folder: Path) -> None:
-    (folder / "arms" / "more").touch()
-
-
-def remove(folder: Path) -> None:
-    (folder / "arms" / "part").unlink()
-
-
-@pytest.mark.parametrize("write", [rewrite, touch, remove])
-def test_whoever_writes_is_found_once(write: Callable[[Path], None], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda arms: (arms / "part").write_text("2"),
+        lambda arms: (arms / "more").touch(),
+        lambda arms: (arms / "part").unlink(),
+    ],
+)
+def test_whoever_writes_is_found_once(
+    write: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "arms").mkdir()
     (tmp_path / "arms" / "part").write_text("1")
     assert keep(tmp_path) == tmp_path
     (tmp_path / ".lock").touch()
     assert changed() == []
-    write(tmp_path)
+    write(tmp_path / "arms")
     assert changed() == [tmp_path]
     assert changed() == []
-
-
-def test_folders_of_an_earlier_session_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Mutants run many sessions in forks of one process, and pytest keeps the folders of three."""
+    # mutants run many sessions in forks of one process, and pytest keeps the folders of three
     monkeypatch.setattr("shared._kept", {})
-    (tmp_path / "arms").mkdir()
-    (tmp_path / "arms" / "part").write_text("1")
     keep(tmp_path)
-    remove(tmp_path)
+    (tmp_path / "later").touch()
     forget()
     assert changed() == []
 
@@ -71,14 +61,8 @@ def test_turns_that_follow_one_another_are_disjoint_and_twenty_run_all(
         assert first
         for other in shares[i + 1 : i + TURNS]:
             assert not first & other
-    assert set().union(*shares[:TURNS]) == set(FILES)
+    assert set().union(*shares[:TURNS]) == share(None, pytestconfig, monkeypatch) == set(FILES)
     assert len(shares) >= TURNS
-
-
-def test_without_a_turn_nothing_is_left_out(
-    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert share(None, pytestconfig, monkeypatch) == set(FILES)
 
 
 def test_a_files_turn_is_its_own() -> None:

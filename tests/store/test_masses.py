@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from canned import drawn_part
-from leakbound.store import DamagedError, Place, Plan, Read, Readings, Run
+from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run
 from leakbound.store.masses import Masses
 from leakbound.store.plan import Cut
 from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
@@ -169,9 +169,9 @@ def run(tmp_path: Path) -> Run:
     return leaky_run(tmp_path / "run", n=8)
 
 
-def saved(run: Run) -> Run:
+def saved(run: Run, arm: Arm | None = None) -> Run:
     """The run with two readings and an answer stored; opened anew."""
-    known = Readings(run.arms["greedy"])
+    known = Readings(arm or run.arms["greedy"])
     known.texts[ANSWER] = Read(READING, gradient_norm=1.5)
     known.texts[WRONG] = Read(READING)
     known.answers[GREEDY] = "no\nidea"
@@ -207,25 +207,16 @@ def test_of_other_words_nothing_is_known(run: Run, change: dict[str, Any]) -> No
 
 
 def test_of_another_model_nothing_is_known_nor_an_answer_under_another_decoding(run: Run) -> None:
-    saved(run)
     arm = run.arms["greedy"]
+    Readings(arm).save()
+    assert not list(arm.folder.glob("*.parquet"))  # of nothing that is known there is no file
+    arm.spec = replace(arm.spec, fingerprint={"stop": ("a", "b")})
+    saved(run, arm)
     arm.decoding = replace(arm.decoding, max_new_tokens=7)
     known = Readings(arm)
-    assert set(known.texts) == {ANSWER, WRONG}
-    assert known.answers == {}
+    assert (set(known.texts), known.answers) == ({ANSWER, WRONG}, {})
     arm.spec = replace(arm.spec, fingerprint={"weights": "others"})
     assert Readings(arm).texts == {}
-
-
-def test_a_fingerprint_of_tuples_is_found_again(run: Run) -> None:
-    arm = run.arms["greedy"]
-    arm.spec = replace(arm.spec, fingerprint={"stop": ("a", "b")})
-    known = Readings(arm)
-    known.save()  # of nothing that is known there is no file
-    assert not list((run.path / "arms" / "greedy").glob("*.parquet"))
-    known.texts[ANSWER] = Read(READING)
-    known.save()
-    assert ANSWER in Readings(arm).texts
 
 
 def test_a_damaged_file_is_set_aside_with_a_note(run: Run) -> None:

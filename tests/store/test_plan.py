@@ -105,16 +105,17 @@ def test_parts_take_about_a_minute_where_queries_cost_alike(cost: float, n: int)
     assert all(t >= min(64, 8192 // n) * smallest * 0.99 for t in settled)
 
 
-def test_a_part_that_took_too_long_makes_the_next_smaller() -> None:
+def test_the_next_part_is_as_large_as_the_time_of_the_last_one_suggests() -> None:
     how = Cut.draws().after(0, 1024, 1.0)
     assert how.size(1) == 4096
-    how = how.after(1, 4096, 600.0)
+    how = how.after(1, 4096, 600.0)  # too long
     assert (how.size(0), how.size(1), how.size(2)) == (64, 4096, 256)
     assert how.after(2, 64, 30.0).size(3) == 256
-
-
-def test_what_is_left_over_makes_the_next_no_smaller() -> None:
-    assert Cut({0: 4096}, 8192).after(0, 64, 10.0).size(1) == 4096
+    assert Cut({0: 4096}, 8192).after(0, 64, 10.0).size(1) == 4096  # what is left over
+    how = Plan.exploring().cut()
+    for number, size in enumerate((1, 4, 4, 4)):  # explored questions are four at most
+        assert len(Plan.exploring().parts(IDS, how)[number].query_ids) == size
+        how = how.after(number, size, 0.1)
 
 
 def test_the_size_of_a_part_depends_on_those_before_it_alone() -> None:
@@ -125,13 +126,6 @@ def test_the_size_of_a_part_depends_on_those_before_it_alone() -> None:
         how = how.after(number, how.size(number), float(rng.lognormal(3, 2)))
         assert [how.size(i) for i in range(number + 1)] == before
         assert 1 <= how.size(number + 1) <= 8192
-
-
-def test_explored_questions_begin_alone_and_are_four_at_most() -> None:
-    how = Plan.exploring().cut()
-    for number, size in enumerate((1, 4, 4, 4)):
-        assert len(Plan.exploring().parts(IDS, how)[number].query_ids) == size
-        how = how.after(number, size, 0.1)
 
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)
@@ -149,14 +143,6 @@ FIRST = look(4, {"p0": 8, "p1": 4, "p2": 12, "p3": 8, "p4": 4})
 SECOND = look(8, {"p0": 8, "p3": 16})
 
 
-def chunks(rounds: tuple[tuple[Part, ...], ...]) -> dict[str, dict[int, int]]:
-    """Draws in every chunk of every query, each of which must be drawn once."""
-    drawn: dict[str, dict[int, int]] = {}
-    for (query_id, chunk), n in draws_of([part for parts in rounds for part in parts]).items():
-        drawn.setdefault(query_id, {})[chunk] = n
-    return drawn
-
-
 def test_each_look_leads_to_a_round() -> None:
     ids = [f"p{i}" for i in range(5)]
     rounds = rounds_of(ids, 4, (FIRST, SECOND), Cut.whole())
@@ -165,19 +151,17 @@ def test_each_look_leads_to_a_round() -> None:
         [(("p0", "p3"), 8), (("p2",), 8)],  # who gets equally many shares a part
         [(("p3",), 8)],
     ]
-    assert [part.number for parts in rounds for part in parts] == [0, 1, 2, 3]
-    assert chunks(rounds) == {
-        "p0": {0: 4, 1: 4}, "p1": {0: 4}, "p2": {0: 4, 1: 8}, "p3": {0: 4, 1: 4, 2: 8}, "p4": {0: 4}
-    }  # fmt: skip
+    found = draws_of([part for parts in rounds for part in parts])
+    more = {("p0", 1): 4, ("p2", 1): 8, ("p3", 1): 4, ("p3", 2): 8}
+    assert found == dict.fromkeys([(q, 0) for q in ids], 4) | more
 
 
 def test_the_draws_of_a_question_do_not_depend_on_the_others() -> None:
     long = look(4, {"a": 3000}), look(3000, {"a": 3004})
-    late = look(4, {"b": 8}), look(4, {"a": 3000}), look(3000, {"a": 3004})
-    alone, among = (
-        chunks(rounds_of(["a", "b"], 4, looks, Cut.whole()))["a"] for looks in (long, late)
-    )
-    assert alone == among == {0: 4, 1: 1024, 2: 1024, 3: 948, 4: 4}
+    for looks in (long, (look(4, {"b": 8}), *long)):
+        parts = [part for parts in rounds_of(["a", "b"], 4, looks, Cut.whole()) for part in parts]
+        own = {chunk: n for (query_id, chunk), n in draws_of(parts).items() if query_id == "a"}
+        assert own == {0: 4, 1: 1024, 2: 1024, 3: 948, 4: 4}
 
 
 def test_a_look_is_kept_and_found_again(tmp_path: Path) -> None:
@@ -211,14 +195,6 @@ def test_parts_that_are_there_need_not_be_drawn_for_a_look_made_again(tmp_path: 
     assert len(again.parts) == 1
     assert again.add_look(FIRST) == 1
     assert again.missing_parts() == []
-
-
-def test_an_arm_of_fixed_n_has_one_round_and_no_looks(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
-    assert arm.rounds == (arm.plan.parts([q.id for q in QUERIES], arm.cut),)
-    assert arm.unlooked() == {}
-    assert not (arm.folder / "looks.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -65,23 +65,20 @@ def spec(n: int = 6, **more: Any) -> ArmSpec:
 
 
 def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
-    for part in arm.parts:
-        if part.number == skip:
-            continue
+    for part in (part for part in arm.parts if part.number != skip):
         results: list[Sample | Failure] = []
         for query_id in reversed(part.query_ids):
             query = next(q for q in QUERIES if q.id == query_id)
-            if query_id == broken:
-                results.append(Failure(query=query, reason="NaN"))
-                continue
-            completions = tuple(
+            said = {"yes": 1, "no": sum(part.sizes) - 1}
+            drawn = tuple(
                 Completion(
-                    text=f"{query_id} {word}", token_ids=(1, i), count=count, chunk=part.first_chunk
+                    text=f"{query_id} {word}", token_ids=(1, i), count=n, chunk=part.first_chunk
                 )
-                for i, (word, count) in enumerate((("yes", 1), ("no", sum(part.sizes) - 1)))
-                if count
+                for i, (word, n) in enumerate(said.items())
+                if n
             )
-            results.append(Sample(query=query, decoding=arm.decoding, completions=completions))
+            sample = Sample(query=query, decoding=arm.decoding, completions=drawn)
+            results.append(Failure(query=query, reason="NaN") if query_id == broken else sample)
         cost = Usage(draws=part.draws, forwards=3)
         arm.write_part(part, drawn_part(part, results, cost, threads=1))
 
@@ -120,8 +117,9 @@ def test_parts_resume_where_they_stopped(tmp_path: Path) -> None:
     assert [part.number for part in again.missing_parts()] == [3]
     fill(again)
     assert again.missing_parts() == []
-    assert again.usage.draws == 30
-    assert again.usage.forwards == 30
+    assert (again.usage.draws, again.usage.forwards) == (30, 30)
+    assert (again.rounds, again.unlooked()) == ((again.parts,), {})  # n is fixed: no looks
+    assert not (again.folder / "looks.json").exists()
 
 
 SERVED = {"url": "http://here/v1", "model": "m"}
@@ -348,10 +346,10 @@ def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
 def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
     arm = begin(tmp_path / "r").add_arm(TARGET, spec())
     fill(arm)
-    file = sorted((arm.folder / "completions").iterdir())[0]
+    file = min((arm.folder / "completions").iterdir())
     table, meta = read_table(file), read_meta(file)
-    for name, value in (("missing", {"p0": 3}), ("usage", {"draws": 9}), ("digest", "0" * 64)):
-        raw = {b"leakbound": json.dumps({**meta, name: value}).encode()}
+    for change in ({"missing": {"p0": 3}}, {"usage": {"draws": 9}}, {"digest": "0" * 64}):
+        raw = {b"leakbound": json.dumps({**meta, **change}).encode()}
         pq.write_table(table.replace_schema_metadata(raw), file)
         for read in (read_meta, read_table):
             with pytest.raises(DamagedError, match="changed after it was written"):
