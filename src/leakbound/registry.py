@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from leakbound.errors import InputError, LeakboundError
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoints
 
 T = TypeVar("T")
 
@@ -61,10 +61,13 @@ def find(family: str, table: Mapping[str, T], name: str) -> T:
     others = _points(family)
     if name not in others.names:
         raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
-    plug_in = _plug_in(family, others[name])
+    found, package = others[name], "unknown"
+    if found.dist is not None:
+        package = f"{found.dist.name} {found.dist.version}"
+    plug_in = PlugIn(family, found.name, package, found.value)
     _loaded[family, name] = plug_in
     with _named(plug_in, "cannot be loaded"):
-        member: T = others[name].load()
+        member: T = found.load()
     return member
 
 
@@ -154,12 +157,10 @@ def near(path: Path) -> str:
     except OSError:
         there = []
     close = difflib.get_close_matches(at.name, there, n=1)
-    return f"Did you mean `{_like(path, at.with_name(close[0]))}`? " if close else ""
-
-
-def _like(path: Path, found: Path) -> Path:
-    """What was found, written from where the path was."""
-    return found if path.is_absolute() else Path(os.path.relpath(found))
+    if not close:
+        return ""
+    found = at.with_name(close[0])  # told from where the path was
+    return f"Did you mean `{found if path.is_absolute() else Path(os.path.relpath(found))}`? "
 
 
 def _points(family: str) -> EntryPoints:
@@ -168,11 +169,6 @@ def _points(family: str) -> EntryPoints:
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"
     return entry_points(group=f"leakbound.{plural}")
-
-
-def _plug_in(family: str, point: EntryPoint) -> PlugIn:
-    package = "unknown" if point.dist is None else f"{point.dist.name} {point.dist.version}"
-    return PlugIn(family, point.name, package, point.value)
 
 
 @contextmanager

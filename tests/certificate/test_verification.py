@@ -112,18 +112,17 @@ def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None
     assert "standard_error" in failed(checked(path))["estimates"]
 
 
-def test_a_run_may_move_and_be_bounded_again(path: Path, tmp_path: Path) -> None:
+def test_a_run_may_move_and_be_bounded_again_and_checking_writes_nothing(
+    path: Path, tmp_path: Path
+) -> None:
     moved = path.rename(tmp_path / "elsewhere")
     (moved / "estimates.parquet").unlink()
     (moved / "arms" / "target" / "completions" / "part-00000.parquet.set-aside-1").touch()
     assert checked(moved).verified
-
-
-def test_checking_writes_nothing(path: Path) -> None:
-    completions(path).write_bytes(b"damaged")
-    before = {str(f): f.read_bytes() for f in path.rglob("*") if f.is_file()}
-    assert not checked(path).verified
-    assert {str(f): f.read_bytes() for f in path.rglob("*") if f.is_file()} == before
+    completions(moved).write_bytes(b"damaged")
+    before = {str(f): f.read_bytes() for f in moved.rglob("*") if f.is_file()}
+    assert not checked(moved).verified
+    assert {str(f): f.read_bytes() for f in moved.rglob("*") if f.is_file()} == before
 
 
 def count(rows: list[Values]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cheng
 import leak_at_k
@@ -26,25 +27,27 @@ def figure(lower: float, upper: float) -> Figure:
 
 
 @pytest.mark.parametrize(
-    ("side", "ends", "verdict"),
+    ("side", "limit", "ends", "verdict"),
     [
-        ("above", [(0.1, 0.3), (0.2, 0.4)], "agrees"),
-        ("above", [(-0.3, -0.1), (-0.4, 0.0)], "contradicts"),
-        ("above", [(0.1, 0.3), (-0.1, 0.4)], "undecided"),
-        ("above", [(0.1, 0.3), (-0.3, -0.1)], "undecided"),  # seeds that disagree
-        ("above", [(0.0, 0.3), (0.1, 0.3)], "undecided"),  # at the limit is not above it
-        ("below", [(-0.3, -0.1), (-0.4, -0.2)], "agrees"),
-        ("below", [(0.1, 0.3), (0.0, 0.4)], "contradicts"),
-        ("below", [(-0.3, 0.1), (-0.4, -0.2)], "undecided"),
-        ("above", [(0.1, 0.3)], "undecided"),  # one seed decides nothing
-        ("above", [], "undecided"),
+        ("above", 0, [(0.1, 0.3), (0.2, 0.4)], "agrees"),
+        ("above", 0, [(-0.3, -0.1), (-0.4, 0.0)], "contradicts"),
+        ("above", 0, [(0.1, 0.3), (-0.1, 0.4)], "undecided"),
+        ("above", 0, [(0.1, 0.3), (-0.3, -0.1)], "undecided"),  # seeds that disagree
+        ("above", 0, [(0.0, 0.3), (0.1, 0.3)], "undecided"),  # at the limit is not above it
+        ("below", 0, [(-0.3, -0.1), (-0.4, -0.2)], "agrees"),
+        ("below", 0, [(0.1, 0.3), (0.0, 0.4)], "contradicts"),
+        ("below", 0, [(-0.3, 0.1), (-0.4, -0.2)], "undecided"),
+        ("above", 0, [(0.1, 0.3)], "undecided"),  # one seed decides nothing
+        ("above", 0, [], "undecided"),
+        ("above", 0.05, [(0.1, 0.3)] * 2, "agrees"),
+        ("above", 0.2, [(0.1, 0.3)] * 2, "undecided"),
+        ("above", 0.3, [(0.1, 0.3)] * 2, "contradicts"),
     ],
 )
 def test_a_verdict_reads_the_intervals_of_all_seeds(
-    side: str, ends: list[tuple[float, float]], verdict: str
+    side: Any, limit: float, ends: list[tuple[float, float]], verdict: str
 ) -> None:
-    rule = Rule("above" if side == "above" else "below", 0.0)
-    assert rule.verdict([figure(*each) for each in ends]) == verdict
+    assert Rule(side, limit).verdict([figure(*each) for each in ends]) == verdict
 
 
 def test_without_an_interval_there_is_no_verdict() -> None:
@@ -64,44 +67,24 @@ def test_what_a_design_could_not_have_shown_is_not_tested_at_that_size_alone() -
     assert [claim.reason(size, found) for size in NAMED] == ["", "Nothing leaks.", ""]
     everywhere = replace(claim, untested={"": "Another quantity."})
     assert {everywhere.verdict(size, found) for size in NAMED} == {"not tested"}
-
-
-def test_what_is_not_tested_needs_its_reason() -> None:
     with pytest.raises(ValueError, match=r"k-gd: `untested` gives no reason for \['small'\]"):
-        replace(EVERY["k-gd"], untested={"small": " ", "middle": "Nothing leaks."})
-
-
-def test_a_limit_moves_the_verdict() -> None:
-    figures = [figure(0.1, 0.3), figure(0.1, 0.3)]
-    assert Rule("above", 0.05).verdict(figures) == "agrees"
-    assert Rule("above", 0.2).verdict(figures) == "undecided"
-    assert Rule("above", 0.3).verdict(figures) == "contradicts"
+        replace(claim, untested={"small": " ", "middle": "Nothing leaks."})
 
 
 def test_every_claim_rests_on_runs_that_every_size_can_make() -> None:
     assert len(EVERY) >= 20
     assert sum(len(claims) for claims in SCRIPTS.values()) == len(EVERY), "a name is there twice"
-    assert {claim.paper for claim in EVERY.values()} >= {
-        "Scholten et al.",
-        "Leak@k",
-        "Cheng et al.",
-    }
-    for name in NAMED.values():
-        size = SIZES[name]
-        for claim in EVERY.values():
-            if claim.beside:
-                continue
+    papers = {claim.paper for claim in EVERY.values()}
+    assert papers >= {"Scholten et al.", "Leak@k", "Cheng et al."}
+    sizes = [*((None, SIZES[name]) for name in NAMED.values()), *BESIDE.items()]
+    for beside, size in sizes:
+        for claim in (claim for claim in EVERY.values() if (claim.beside or None) == beside):
             for need in claim.needs:
-                assert need.method in {TARGET, CONTROL, *size.every}, (name, claim.name)
-                assert need.asked in size.asked, (name, claim.name)
-        for method in size.every.values():
+                assert need.method in {TARGET, CONTROL, *size.every}, (size, claim.name)
+                assert need.asked in size.asked, (size, claim.name)
+        for method in size.every.values() if beside is None else ():
             parse_objective(method.objective.replace("{tau}", "1"))
             assert method.after in {TARGET, *size.every}
-    for claim in (claim for claim in EVERY.values() if claim.beside):
-        size = BESIDE[claim.beside]
-        for need in claim.needs:
-            assert need.method in {TARGET, CONTROL, *size.every}, claim.name
-            assert need.asked in size.asked, claim.name
 
 
 @pytest.fixture(scope="module")
@@ -126,19 +109,13 @@ def verdict(claim: Claim, lab: Lab) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("lab", "expected"),
-    [
-        ("leaks", "agrees"),
-        ("is clean", "undecided"),
-        ("is the cleaner", "contradicts"),
-        ("differs by seed", "undecided"),
-    ],
-)
-def test_a_hidden_leak_is_found_against_the_control(
-    labs: dict[str, Lab], lab: str, expected: str
-) -> None:
-    assert verdict(EVERY["3a-hidden"], labs[lab]) == expected
+def test_a_hidden_leak_is_found_against_the_control(labs: dict[str, Lab]) -> None:
+    assert {name: verdict(EVERY["3a-hidden"], lab) for name, lab in labs.items()} == {
+        "leaks": "agrees",
+        "is clean": "undecided",
+        "is the cleaner": "contradicts",
+        "differs by seed": "undecided",
+    }
 
 
 @pytest.mark.slow

@@ -156,18 +156,17 @@ def _questions(
     proofs: Mapping[str, float],
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
-    number = tail.questions
-    lower: Sequence[float | None] = [None] * number
-    upper: Sequence[float | None] = [None] * number
+    nothing: Sequence[float | None] = [None] * tail.questions
+    upper = lower = nothing
     if claim.every_question:
-        pass_, refuted = allocation(claim, number)
-        lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
+        pass_, refuted = allocation(claim, tail.questions)
         upper = _list(tail.each(confidence=1 - pass_.each, side="upper").upper)
+        lower = _list(tail.each(confidence=1 - refuted.each, side="lower").lower)
     columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)
     return tuple(
         QuestionRecord(
             id=query.id,
-            value=_known(v),
+            value=None if math.isnan(v) else v,  # JSON has no NaN
             n=int(n),
             missing=int(m),
             lower=a,
@@ -181,11 +180,6 @@ def _questions(
 def _list(column: ArrayLike) -> list[float]:
     found: list[float] = np.asarray(column).tolist()
     return found
-
-
-def _known(value: float) -> float | None:
-    """NaN, which JSON has not, as None."""
-    return None if value != value else value
 
 
 def _only_scorer(arm: Arm) -> str:

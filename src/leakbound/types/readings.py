@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -87,12 +87,16 @@ def probe_difference(
 ) -> str | None:
     """How two probes differ by more than `tolerance` in a log-probability; None where they do not.
 
-    Compared, never hashed: devices and threads round differently.
+    Compared, never hashed: devices and threads round differently. A token that one of them lacks
+    has there at most the smallest log-probability of those that it tells.
     """
     if [one.token_ids for one in have] != [one.token_ids for one in want]:
         return "the prompts of the fixed questions are other tokens"
     for number, (one, other) in enumerate(zip(have, want, strict=True)):
-        for token, a, b in _pairs(one.top, other.top):
+        first, second = dict(one.top), dict(other.top)
+        for token in {**first, **second}:
+            a = _at_most(first, token, second.get(token))
+            b = _at_most(second, token, first.get(token))
             if a is None or b is None:
                 if a is not b:
                     return f"after fixed question {number}, token {token} has no log-probability"
@@ -102,18 +106,6 @@ def probe_difference(
                     f"{a:.4f} in one and {b:.4f} in the other"
                 )
     return None
-
-
-def _pairs(
-    one: Iterable[tuple[int, float | None]], other: Iterable[tuple[int, float | None]]
-) -> Iterable[tuple[int, float | None, float | None]]:
-    """(token, its two log-probabilities) of all tokens in either list.
-
-    A token that a list lacks has there at most the smallest log-probability of the list.
-    """
-    a, b = dict(one), dict(other)
-    for token in {**a, **b}:
-        yield token, _at_most(a, token, b.get(token)), _at_most(b, token, a.get(token))
 
 
 def _at_most(
