@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from commands import leakbound
 
@@ -63,23 +64,19 @@ def stopped(out: Path) -> Run:
     return evaluate(leaky.engine(), leaky.benchmark(), out=out, sampling=Until("p<=0.2", 64))
 
 
-def rewritten(out: Path) -> Run:
-    """Rewritings of every question asked too."""
-    texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
-    return evaluate(
-        _AnyQuery(texts),
-        leaky.benchmark(),
-        out=out,
-        rewritings=Rewritings("rules", queries=3),
-        n=24,
-    )
+class _ByPrompt(dict[str, Mapping[str, float]]):
+    """A rewriting is answered as its question is."""
+
+    def __missing__(self, query_id: str) -> Mapping[str, float]:
+        return self[query_id.partition("~")[0]]
 
 
-def selected(out: Path) -> Run:
-    """Rewritings, of which those are asked that were answered most surely."""
-    texts = {q: {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75} for q in leaky.LEAKS}
-    chosen = Rewritings("rules", queries=6, ids=True, ids_draws=16)
-    return evaluate(_AnyQuery(texts), leaky.benchmark(), out=out, rewritings=chosen, n=24)
+def rewritten(out: Path, **chosen: Any) -> Run:
+    """Rewritings of every question asked too, all or those that were answered most surely."""
+    law = {f"{leaky.SECRET} wrote it": 0.25, "no idea": 0.75}
+    engine = leaky.CannedEngine(_ByPrompt(dict.fromkeys(leaky.LEAKS, law)))
+    asked = Rewritings("rules", **chosen)
+    return evaluate(engine, leaky.benchmark(), out=out, rewritings=asked, n=24)
 
 
 def attacked(out: Path) -> Run:
@@ -107,22 +104,10 @@ def measured(out: Path) -> Run:
     return Run.open(out)
 
 
-class _AnyQuery(leaky.CannedEngine):
-    """Answers a rewriting as it answers the question."""
-
-    def __init__(self, texts: Mapping[str, Mapping[str, float]]) -> None:
-        super().__init__(_ByPrompt(texts))
-
-
-class _ByPrompt(dict):  # type: ignore[type-arg]
-    def __missing__(self, query_id: str) -> Mapping[str, float]:
-        found: Mapping[str, float] = self[query_id.partition("~")[0]]
-        return found
-
-
 RUNS: Mapping[str, Callable[[Path], Run]] = {
-    "plain": plain, "explored": explored, "stopped": stopped, "rewritten": rewritten,
-    "selected": selected, "attacked": attacked, "measured": measured,
+    "plain": plain, "explored": explored, "stopped": stopped, "attacked": attacked,
+    "rewritten": partial(rewritten, queries=3), "measured": measured,
+    "selected": partial(rewritten, queries=6, ids=True, ids_draws=16),
 }  # fmt: skip
 
 
@@ -180,19 +165,13 @@ def flips(before: Bytes, each: int, seed: int = 0) -> Iterator[tuple[str, int, i
                 yield name, chance.randrange(len(content)), chance.randrange(8)
 
 
-def finish(name: str, out: Path) -> tuple[Path, str]:
-    """The finished run of this kind, with a certificate, and the scorer it is about."""
-    run = RUNS[name](out / name)
-    scorer = "contains" if name == "explored" else "keyword"
-    certify(run.path, max_leak=0.5, scorer=scorer)
-    return run.path, scorer
-
-
 class Flipped:
     """A finished run in a folder, what every command says of it, and what they say after a flip."""
 
     def __init__(self, name: str, out: Path) -> None:
-        self.run, scorer = finish(name, out)
+        self.run = RUNS[name](out / name).path
+        scorer = "contains" if name == "explored" else "keyword"
+        certify(self.run, max_leak=0.5, scorer=scorer)
         self.commands = commands(self.run, out, scorer)
         for ask in self.commands.values():
             ask()
