@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from leakbound.store import Run
+from leakbound.types import object_of
 
 
 def contents(run: Run) -> dict[str, Any]:
@@ -14,7 +15,7 @@ def contents(run: Run) -> dict[str, Any]:
         found[name, "completions"] = [arm.completions(part).to_pylist() for part in arm.parts]
         found[name, "failures"] = arm.failures
         found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
-        found[name, "explored"] = arm.masses.remainders(), arm.masses.forwards()
+        found[name, "explored"] = object_of(arm.masses.found())
         for file in sorted((arm.folder / "scores").glob("*.parquet")):
             if file.suffixes[-2:] == [".ranges", ".parquet"]:
                 found[name, file.name] = list(arm.masses.scored(file.name.split(".ranges")[0]))

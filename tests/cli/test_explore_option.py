@@ -54,7 +54,7 @@ def test_the_way_of_looking_is_recorded(explored: Path) -> None:
     assert isinstance(how, ExploredDraws)
     assert (how.mode, how.forwards, how.scorer.name) == ("hybrid", 40, "contains")
     assert run.record.study["sampling"] == {"explore": "hybrid", "forwards": 40}
-    assert all(before <= 40 for before, _ in target.masses.forwards().values())
+    assert all(before <= 40 for before, _ in target.masses.found().forwards.values())
 
 
 def test_as_json(explored: Path, model: Path, questions: Path, no_model: None) -> None:

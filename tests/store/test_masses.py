@@ -54,7 +54,7 @@ def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -
     masses = Masses(folder, arm, lambda: PARTS)
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
-        masses.write(part, drawn_part(part, mine[::-1]).masses)  # in any order
+        masses.write(part, drawn_part(part, mine[::-1]))  # in any order
     return masses
 
 
@@ -70,10 +70,10 @@ def test_what_was_explored_comes_back(tmp_path: Path) -> None:
     assert next(masses.tables()).to_pylist()[2] == {
         "query_id": "q1", "text": "open", "token_ids": [1, 0], "ended": False, "mass": 0.25,
     }  # fmt: skip
-    assert masses.remainders() == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
+    assert masses.found().remainder == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
     settled = {"q0": 0.7, "q1": 0.0, "q2": 0.0, "q4": 0.3}  # q1 is open
-    assert masses.settled() == pytest.approx(settled, abs=1e-15)
-    assert masses.forwards() == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
+    assert masses.found().settled == pytest.approx(settled, abs=1e-15)
+    assert masses.found().forwards == {q: (10 + int(q[1]), 20 + int(q[1])) for q in settled}
 
 
 def test_each_query_has_its_events_with_the_ranges_of_their_scores(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
         Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
-    masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]).masses)
+    masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]))
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)
     assert asked == [3, 3, 3, 1]
@@ -127,19 +127,19 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     assert masses.has_ranges("s", "slug")
     masses.file(PARTS[0]).write_bytes(b"PAR1")
     with pytest.raises(DamagedError, match="part-00000"):
-        masses.remainders()
+        masses.found()
 
 
 def test_files_that_are_no_part_are_not_mixed_in(tmp_path: Path) -> None:
     masses = stored(tmp_path)
-    first, before = masses.file(PARTS[0]), masses.remainders()
+    first, before = masses.file(PARTS[0]), masses.found().remainder
     shutil.copy(first, first.with_name("part-00099.parquet"))
-    assert masses.remainders() == before
+    assert masses.found().remainder == before
     first.rename(first.with_name(f"{first.name}.set-aside-1"))
-    assert masses.remainders() == {"q4": 0.0}
+    assert masses.found().remainder == {"q4": 0.0}
     shutil.copy(masses.file(PARTS[1]), first)
     with pytest.raises(DamagedError, match=r"part-00000.*belongs to another run"):
-        masses.remainders()
+        masses.found()
 
 
 def test_an_arm_of_which_nothing_was_explored(tmp_path: Path) -> None:

@@ -208,7 +208,7 @@ class Arm:
         The completions are there, or the part is not.
         """
         if self.explored:
-            self.masses.write(part, drawn.masses)
+            self.masses.write(part, drawn)
         meta = {
             **part.owned_by(self.identity),
             "failures": drawn.failures,
@@ -272,8 +272,8 @@ class Arm:
             rows += meta.rows
         if len(parts) < len(self.parts):
             table = table.slice(0, rows)
-        # a query whose tree was explored whole has no draws
-        there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn, *self.masses.remainders()}
+        there = {*pc.unique(table["query_id"]).to_pylist(), *undrawn}
+        there.update(self.masses.found().remainder)  # a tree explored whole has no draws
         ids = tuple(q.id for q in self.queries if q.id in there and q.id not in failed)
         return ArmScores.stored(table, ids, undrawn)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import fsum
 from pathlib import Path
 
@@ -37,24 +38,23 @@ from leakbound.types import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnMasses:
-    """What an exploration found: its events, one row each, and of each query, by its id.
+class Explored:
+    """What exploring found of queries, by their ids.
 
     remainder: the mass, at least, of the region that the draws were taken from.
-    settled: the mass of events that were told apart from the rest.
+    settled: the mass of events that were told apart from the rest; without draws prefixes may
+        still be open, and do not count.
     forwards: prefixes forwarded before the draws, and in all.
     """
 
-    events: pa.Table
     remainder: Mapping[str, float]
     settled: Mapping[str, float]
     forwards: Mapping[str, tuple[int, int]]
 
     @classmethod
-    def of(cls, found: Sequence[Exploration]) -> DrawnMasses:
+    def of(cls, found: Sequence[Exploration]) -> Explored:
         """Of these explorations, in this order."""
         return cls(
-            events=tables.masses_table(found),
             remainder={one.query.id: one.remainder for one in found},
             settled={one.query.id: _settled(one) for one in found},
             forwards={one.query.id: (one.explored, one.forwards) for one in found},
@@ -70,7 +70,7 @@ class DrawnPart:
     missing: how many draws of a query never came, by its id.
     usage: what the part cost.
     machine: what its exact draws, though not their distribution, depend on besides the plan.
-    masses: of a part that was explored.
+    events, explored: what exploring found, one row an event, and of each query.
     """
 
     completions: pa.Table
@@ -78,7 +78,8 @@ class DrawnPart:
     missing: Mapping[str, int]
     usage: Usage
     machine: JsonObject
-    masses: DrawnMasses
+    events: pa.Table
+    explored: Explored
 
     @classmethod
     def of(
@@ -100,7 +101,8 @@ class DrawnPart:
             missing={one.query.id: one.missing for one in samples if one.missing},
             usage=usage,
             machine=machine,
-            masses=DrawnMasses.of(explored),
+            events=tables.masses_table(explored),
+            explored=Explored.of(explored),
         )
 
     @property
@@ -141,16 +143,6 @@ class EventRange:
     high: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _MassMeta:
-    """What is recorded with the masses of a part, by query id: see `Masses.write`."""
-
-    digest: str
-    remainder: Mapping[str, float]
-    settled: Mapping[str, float]
-    forwards: Mapping[str, tuple[int, int]]
-
-
 class Masses:
     """The mass files of the arm with this folder and identity, a file a part.
 
@@ -168,38 +160,25 @@ class Masses:
     def file(self, part: Part) -> Path:
         return self._folder / "masses" / f"part-{part.number:05d}.parquet"
 
-    def write(self, part: Part, found: DrawnMasses) -> None:
-        """Store what was found of a part's queries."""
-        meta = {
-            **part.owned_by(self._identity),
-            "remainder": found.remainder,
-            "settled": found.settled,
-            "forwards": {query_id: [*both] for query_id, both in found.forwards.items()},
-        }
-        tables.write_table(self.file(part), found.events, meta)
+    def write(self, part: Part, drawn: DrawnPart) -> None:
+        """Store the events of a part's queries, and what else was found of them."""
+        meta = {**part.owned_by(self._identity), **object_of(drawn.explored)}
+        tables.write_table(self.file(part), drawn.events, meta)
+
+    def found(self) -> Explored:
+        """What was found of all explored queries."""
+        parts = [
+            tables.read_part_meta(self.file(part), part.owned_by(self._identity), Explored)
+            for part in self._parts()
+            if self.file(part).exists()
+        ]
+        names = "remainder", "settled", "forwards"
+        of = {name: [getattr(part, name).items() for part in parts] for name in names}
+        return Explored(**{name: dict(chain.from_iterable(each)) for name, each in of.items()})
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
         return (tables.read_table(self.file(part), tables.DRAWN_AGAIN) for part in self._parts())
-
-    def digest(self, part: Part) -> str:
-        """A digest of the stored events."""
-        return self._read(part).digest
-
-    def remainders(self) -> dict[str, float]:
-        """The mass of the region that draws were taken from, by the ids of explored queries."""
-        return {q: r for meta in self._meta() for q, r in meta.remainder.items()}
-
-    def settled(self) -> dict[str, float]:
-        """The mass of events that were told apart from the rest, by the ids of explored queries.
-
-        Without draws prefixes may still be open, and do not count.
-        """
-        return {q: mass for meta in self._meta() for q, mass in meta.settled.items()}
-
-    def forwards(self) -> dict[str, tuple[int, int]]:
-        """Prefixes forwarded before a query's draws, and in all."""
-        return {q: both for meta in self._meta() for q, both in meta.forwards.items()}
 
     def score(
         self,
@@ -228,7 +207,7 @@ class Masses:
         """What was found of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
-        table, remainders = self.ranges.table(slug), self.remainders()
+        table, remainders = self.ranges.table(slug), self.found().remainder
         every = np.stack([table[name].to_numpy() for name in ("mass", "low", "high")], axis=1)
         own = place_of(table["query_id"], [*remainders])
         order = np.argsort(own, kind="stable")
@@ -253,18 +232,10 @@ class Masses:
         for table in self.tables():
             yield from zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True)
 
-    def _meta(self) -> Iterator[_MassMeta]:
-        for part in self._parts():
-            if self.file(part).exists():
-                yield self._read(part)
-
-    def _read(self, part: Part) -> _MassMeta:
-        owner = part.owned_by(self._identity)
-        return tables.read_part_meta(self.file(part), owner, _MassMeta)
-
     def _made_from(self, scorer: str) -> JsonObject:
-        digests = [self.digest(part) for part in self._parts()]
-        return {"scorer": scorer, "masses": digests}
+        owned = {self.file(part): part.owned_by(self._identity) for part in self._parts()}
+        metas = (tables.read_owned(*each, tables.DRAWN_AGAIN) for each in owned.items())
+        return {"scorer": scorer, "masses": [meta["digest"] for meta in metas]}
 
 
 AGAIN = "Restore the file from a copy, or remove it and run `leakbound prove` again."

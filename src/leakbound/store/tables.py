@@ -279,9 +279,10 @@ def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
 
 def read_owned(file: Path, owner: JsonObject, remedy: str = "") -> dict[str, Json]:
     """`read_meta` of a file of an arm, which says that it is `owner`'s; else DamagedError."""
-    meta = read_meta(file, remedy)
-    if not says(meta, owner):
-        raise DamagedError(f"`{file}` belongs to another run")
+    with _reading(file, remedy):
+        meta = read_meta(file)
+        if not says(meta, owner):
+            raise DamagedError(f"`{file}` belongs to another run")
     return meta
 
 

@@ -37,7 +37,7 @@ def contents(run: Run) -> dict[str, Any]:
         found[name] = [arm.completions(part).to_pylist() for part in arm.parts]
         if arm.explored:
             found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
-            found[name, "remainders"] = arm.masses.remainders()
+            found[name, "remainders"] = arm.masses.found().remainder
     return found
 
 
@@ -91,7 +91,7 @@ def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path
     target = run.arms["target"]
     assert isinstance(target.spec.draws, ExploredDraws)
     assert target.spec.draws.scorer.name == "contains"
-    assert target.masses.remainders() == pytest.approx(
+    assert target.masses.found().remainder == pytest.approx(
         {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
     )
     exact = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "e", **EXACT)
@@ -375,7 +375,7 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
     own = Run.open(tmp_path / "c").arms["target"]
     copied = beside.arms["control"]
     assert copied.spec.draws == own.spec.draws
-    assert copied.masses.remainders() == own.masses.remainders()
+    assert copied.masses.found().remainder == own.masses.found().remainder
     assert [*copied.masses.tables()] == [*own.masses.tables()]
     alive = evaluate(
         ExploringEngine(), benchmark(), out=tmp_path / "a", control=control(), **HYBRID

@@ -84,7 +84,7 @@ def require_independent_draws(arm: Arm) -> None:
     """
     if arm.decoding.greedy:
         return
-    remainders = arm.masses.remainders()
+    remainders = arm.masses.found().remainder
     for query_id, drawn in _draws(arm).items():
         within = remainders.get(query_id, 1.0)
         shift = math.log(within) if within else -math.inf  # then nothing can be checked

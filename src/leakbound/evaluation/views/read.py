@@ -276,16 +276,15 @@ def _measured(
 
 def _explored(arm: Arm, rows: ArmRows) -> dict[str, ExploredQuestion]:
     """What exploring found of each question."""
-    forwards, settled = arm.masses.forwards(), arm.masses.settled()
-    found = {}
-    for query_id, remainder in arm.masses.remainders().items():
+    known, found = arm.masses.found(), {}
+    for query_id, remainder in known.remainder.items():
         once = rows.of(rows.estimates.scorers[0], query_id).first(quantity="leak@k", parameter=1)
         found[query_id] = ExploredQuestion(
-            settled=settled[query_id],
+            settled=known.settled[query_id],
             remainder=remainder,
             draws=once.n if once else 0,
-            searched=forwards[query_id][0],
-            forwards=forwards[query_id][1],
+            searched=known.forwards[query_id][0],
+            forwards=known.forwards[query_id][1],
         )
     return found
 
