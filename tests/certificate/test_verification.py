@@ -471,7 +471,9 @@ def test_an_output_that_the_model_cannot_give_or_whose_tokens_spell_another_text
     rewrite(completions(forced), lambda rows: rows[0].update(text="another text"))
     (difference,) = with_model(forced, engine).differences
     assert "its text" in difference.where
-    assert "another text" not in str(difference)  # a report of differences shows no text
+    digests = difference.certificate, difference.found  # a report of differences shows no text
+    assert [digest[:8] for digest in digests] == ["SHA-256 "] * 2
+    assert "another text" not in str(difference)
     engine.force_ids = lambda outputs, decoding: [None] * len(outputs)  # type: ignore[method-assign]
     found = {difference.found for difference in with_model(forced, engine).differences}
     assert found == {"no output of this decoding"}
