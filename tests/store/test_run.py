@@ -92,6 +92,14 @@ def score(arm: Arm, value: float = 0.0) -> None:
     arm.scored.write("s", "s", partial(map, lambda table: [value] * len(table)))
 
 
+@pytest.fixture
+def arm(tmp_path: Path) -> Arm:
+    """An arm of ten parts, all of them drawn."""
+    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
+    fill(arm)
+    return arm
+
+
 def test_the_key_of_an_arm_is_read_from_its_name() -> None:
     for name, key in (
         ("target", TARGET),
@@ -276,9 +284,7 @@ def test_failures_are_recorded_and_tried_again_and_have_no_scores(tmp_path: Path
     assert arm.scores("s").query_ids == ("p0", "p1", "p2", "p4")
 
 
-def test_draws_that_never_came_are_missing(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
+def test_draws_that_never_came_are_missing(arm: Arm) -> None:
     lost = [Sample(query=QUERIES[0], decoding=arm.decoding, completions=(), missing=4)]
     arm.write_part(arm.parts[0], drawn_part(arm.parts[0], lost))
     score(arm)
@@ -300,9 +306,7 @@ def test_draws_of_several_arms_add_up_by_query_in_the_order_asked_for() -> None:
     assert ArmScores.joined([], ["a"]).query_ids == ()
 
 
-def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
+def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None:
     calls = []
 
     def undecided(table: Any) -> list[float | None]:
@@ -329,9 +333,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(tmp_path: Path) -
     assert len(calls) == 2 * len(arm.parts)
 
 
-def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
+def test_scores_that_were_edited_are_made_again(arm: Arm) -> None:
     score(arm)
     file = arm.scored.stored.file("s")
     stored = pq.read_table(file)
@@ -343,9 +345,7 @@ def test_scores_that_were_edited_are_made_again(tmp_path: Path) -> None:
     assert (arm.scores("s").scores == 0).all()
 
 
-def test_what_lies_beside_a_table_is_under_a_digest_too(tmp_path: Path) -> None:
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
+def test_what_lies_beside_a_table_is_under_a_digest_too(arm: Arm) -> None:
     file = min((arm.folder / "completions").iterdir())
     table, meta = read_table(file), read_meta(file)
     for change in ({"missing": {"p0": 3}}, {"usage": {"draws": 9}}, {"digest": "0" * 64}):
