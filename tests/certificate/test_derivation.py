@@ -26,7 +26,7 @@ from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run
-from leakbound.store.sealed import digest_of
+from leakbound.store.files import digest_of
 from leakbound.study import Rewritings
 from leakbound.types import Decoding, Prompt, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run

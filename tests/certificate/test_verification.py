@@ -24,7 +24,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, score_run, scorers_for
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.store import CERTIFICATE, Arm, Run, load, tables, write_json
-from leakbound.store.sealed import digest_of
+from leakbound.store.files import digest_of
 from leakbound.study import FixedN
 from leakbound.types import Completion, Decoding, Draws, Query, Redrawn, silent
 from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite

@@ -28,8 +28,8 @@ from leakbound.store import (
     ScorerRecord,
     StoppedDraws,
 )
+from leakbound.store.files import write_sealed
 from leakbound.store.plan import Cut, rounds_of
-from leakbound.store.sealed import write_sealed
 from leakbound.types import Query, Sample, from_json, object_of
 
 IDS = [f"q{i}" for i in range(70)]

@@ -17,8 +17,7 @@ import pytest
 from leakbound.certificate.certificate import read_values
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store import tables
-from leakbound.store.files import make_private, write_json, write_text, write_whole
-from leakbound.store.sealed import read_json
+from leakbound.store.files import make_private, read_json, write_json, write_text, write_whole
 from leakbound.text.rows import read_rows
 
 

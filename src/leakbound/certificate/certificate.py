@@ -12,7 +12,7 @@ from typing import Any, Literal, cast, get_type_hints
 from leakbound import stats
 from leakbound.certificate.claim import FORMAT, Forecast, LeakClaim, Share, Verdict
 from leakbound.errors import InputError
-from leakbound.store.sealed import digest_of, read_json
+from leakbound.store.files import digest_of, read_json
 from leakbound.types import Json, JsonObject, from_json, to_json
 
 

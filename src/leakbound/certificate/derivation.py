@@ -36,8 +36,8 @@ from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.evaluation.views.specification import departures, told_of
 from leakbound.scorers import digest, make_scorer, settings
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
+from leakbound.store.files import as_read
 from leakbound.store.identity import spec_object
-from leakbound.store.sealed import as_read
 from leakbound.store.tables import read_meta
 from leakbound.types import JsonObject, Scorer, object_of
 

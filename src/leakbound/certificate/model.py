@@ -21,8 +21,8 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.parts import machine
 from leakbound.evaluation.drawing.sample import draws_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
+from leakbound.store.files import as_read
 from leakbound.store.identity import probes_differ
-from leakbound.store.sealed import as_read
 from leakbound.store.tables import completions_of
 from leakbound.text.figures import below
 from leakbound.types import (

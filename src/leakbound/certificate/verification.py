@@ -23,7 +23,7 @@ from leakbound.evaluation.scoring.score import (
 )
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
-from leakbound.store.sealed import as_read, digest_of
+from leakbound.store.files import as_read, digest_of
 from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, during, silent
 
 # What files and records that were tampered with may lead to.

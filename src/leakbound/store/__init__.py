@@ -15,7 +15,15 @@ from leakbound.store.arm_key import (
 from leakbound.store.current import calibration_file, read_calibration
 from leakbound.store.draws import leaking
 from leakbound.store.estimates import ALL, EstimateRow, Estimates
-from leakbound.store.files import sha256, write_json, write_text
+from leakbound.store.files import (
+    DamagedError,
+    read_sealed,
+    read_value,
+    sha256,
+    write_json,
+    write_sealed,
+    write_text,
+)
 from leakbound.store.inputs import (
     SELECTION,
     read_accepted,
@@ -44,7 +52,6 @@ from leakbound.store.record import (
 )
 from leakbound.store.run import CERTIFICATE, Run
 from leakbound.store.scores import ArmScores
-from leakbound.store.sealed import DamagedError, read_sealed, read_value, write_sealed
 
 
 def load(path: str | Path) -> Run:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leakbound.store import tables
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Journal
-from leakbound.store.files import set_aside
+from leakbound.store.files import DamagedError, digest_of, read_value, set_aside, write_sealed
 from leakbound.store.identity import identity, which_model
 from leakbound.store.masses import DrawnPart, Masses, Proofs
 from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
@@ -25,7 +25,6 @@ from leakbound.store.record import (
     StoppedDraws,
 )
 from leakbound.store.scores import ArmScores, Scores
-from leakbound.store.sealed import DamagedError, digest_of, read_value, write_sealed
 from leakbound.store.tables import PartMeta
 from leakbound.types import Query, Usage
 

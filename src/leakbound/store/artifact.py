@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 
 from leakbound.store import tables
-from leakbound.store.files import append
-from leakbound.store.sealed import DamagedError, digest_of
+from leakbound.store.files import DamagedError, append, digest_of
 from leakbound.store.tables import table_of, values_of
 from leakbound.types import Json, JsonObject, from_json, object_of
 

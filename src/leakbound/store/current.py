@@ -12,7 +12,7 @@ from typing import Any
 import leakbound
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store.arm import Arm
-from leakbound.store.sealed import read_sealed
+from leakbound.store.files import read_sealed
 
 CALIBRATION = "calibration"
 """The folder, within that of the run, of what is known of its scorers' errors."""

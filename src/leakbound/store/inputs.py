@@ -14,9 +14,9 @@ from pathlib import Path
 from leakbound.inputs import Accepted, Selection
 from leakbound.inputs.halving import Standing
 from leakbound.store.arm_key import ArmKey
+from leakbound.store.files import read_value, write_sealed
 from leakbound.store.identity import require_same
 from leakbound.store.record import RunRecord
-from leakbound.store.sealed import read_value, write_sealed
 from leakbound.types import Decoding, JsonObject, Query
 
 SELECTION = "selection"

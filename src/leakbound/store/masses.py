@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from leakbound.store import tables
 from leakbound.store.artifact import Artifact, Begun
+from leakbound.store.files import digest_of
 from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
-from leakbound.store.sealed import digest_of
 from leakbound.store.tables import schema_of, values_of
 from leakbound.types import (
     Event,

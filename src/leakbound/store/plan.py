@@ -21,7 +21,7 @@ from math import ceil
 from pathlib import Path
 
 from leakbound.stats import Design
-from leakbound.store.sealed import ELSEWHERE, DamagedError, read_value, write_sealed
+from leakbound.store.files import ELSEWHERE, DamagedError, read_value, write_sealed
 from leakbound.types import JsonObject, Query
 from leakbound.types.decoding import require
 

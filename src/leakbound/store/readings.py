@@ -15,7 +15,7 @@ from typing import TypeVar
 from leakbound.store import tables
 from leakbound.store.arm import Arm
 from leakbound.store.artifact import Artifact
-from leakbound.store.sealed import DamagedError
+from leakbound.store.files import DamagedError
 from leakbound.types import JsonObject, Query, Reading, to_json
 
 T = TypeVar("T")

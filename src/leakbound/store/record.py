@@ -14,9 +14,9 @@ from leakbound.registry import near
 from leakbound.scorers import digest
 from leakbound.stats import Design
 from leakbound.store.arm_key import ArmKey
+from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Cut, Plan, QueryShares
-from leakbound.store.sealed import ELSEWHERE, read_json, unsealed, value_of, write_sealed
 from leakbound.types import (
     BenchmarkRecord,
     Decoding,

@@ -17,7 +17,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.current import CALIBRATION, made_by, require_current, require_drawn
 from leakbound.store.draws import CompletionRow, DrawTable, ScoreRow, completions_of, scores_of
 from leakbound.store.estimates import EstimateRow, Estimates
-from leakbound.store.files import make_private
+from leakbound.store.files import ELSEWHERE, DamagedError, make_private
 from leakbound.store.identity import (
     identity,
     require_other_model,
@@ -36,7 +36,6 @@ from leakbound.store.record import (
     read_record,
     write_record,
 )
-from leakbound.store.sealed import ELSEWHERE, DamagedError
 from leakbound.store.tables import table_of, values_of
 from leakbound.study import Study
 from leakbound.text.figures import many

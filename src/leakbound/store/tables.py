@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.store.files import write_whole
-from leakbound.store.sealed import DIGEST, DamagedError, as_read, digest_of
+from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
 from leakbound.types import (
     Completion,
     Event,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.store.sealed import DamagedError, read_json
+from leakbound.store.files import DamagedError, read_json
 from leakbound.types import JsonObject, from_json
 
 LOG, RECIPE, CENTRES = "training.jsonl", "recipe.json", "centres.json"

@@ -24,8 +24,8 @@ from leakbound.evaluation.views.read import how_drawn, read_view
 from leakbound.evaluation.views.verdict import Verdict, verdicts
 from leakbound.reporting import PAGE, REDACTED_PAGE
 from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, Run, holder_of
+from leakbound.store.files import DIGEST, digest_of
 from leakbound.store.record import FILE
-from leakbound.store.sealed import DIGEST, digest_of
 from leakbound.text.figures import share
 from leakbound.types import JsonObject
 

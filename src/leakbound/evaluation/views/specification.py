@@ -22,8 +22,8 @@ from leakbound.store import (
     RunRecord,
     StoppedDraws,
 )
+from leakbound.store.files import digest_of
 from leakbound.store.record import ScorerRecord
-from leakbound.store.sealed import digest_of
 from leakbound.types import Decoding, Fingerprint
 
 OWN_WORDS = "each in its own words"
