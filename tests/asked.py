@@ -55,16 +55,13 @@ class AskedEngine:
             if self.broken(query):
                 yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
                 continue
-            yield Sample(
-                query=query,
-                decoding=decoding,
-                completions=tuple(
-                    Completion(text=text, token_ids=None, count=count, chunk=draws.first_chunk + i)
-                    for i, size in enumerate(sizes)
-                    for text, count in self._counts(query, decoding, draws, i, size)
-                    if count
-                ),
-            )
+            made = [
+                Completion(text=text, token_ids=None, count=count, chunk=chunk)
+                for chunk, size in enumerate(sizes, draws.first_chunk)
+                for text, count in self._counts(query, decoding, draws, chunk, size)
+                if count
+            ]
+            yield Sample(query=query, decoding=decoding, completions=tuple(made))
 
     def _counts(
         self, query: Query, decoding: Decoding, draws: Draws, chunk: int, size: int
@@ -73,6 +70,6 @@ class AskedEngine:
         if decoding.greedy:
             leak = float(leak > 0.5)
         words = f"{query.prompt_id}|{query.text}|{query.prefix}"
-        key = philox.stream_key(draws.seed, draws.purpose, words, draws.first_chunk + chunk)
+        key = philox.stream_key(draws.seed, draws.purpose, words, chunk)
         hits = int((np.random.default_rng(key).random(size) < leak).sum())
         return [(LEAK, hits), (SILENCE, size - hits)]

@@ -3,15 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.sampling import philox
 from leakbound.store import DrawnPart, Part
-from leakbound.types import Completion, Decoding, Draws, Exploration, Failure, Query, Sample, Usage
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Exploration,
+    Failure,
+    Prompt,
+    Query,
+    Sample,
+    Usage,
+)
+
+
+def benchmark_of(
+    ids: Iterable[str],
+    *,
+    question: str = "What is {}?",
+    answer: str | None = None,
+    keywords: Sequence[str] = (),
+    **changes: Any,
+) -> Benchmark:
+    """A question for each id, which stands where question, answer and keywords say `{}`."""
+    prompts = tuple(
+        Prompt(
+            id=i,
+            question=question.format(i),
+            answer=None if answer is None else answer.format(i),
+            keywords=tuple(word.format(i) for word in keywords),
+        )
+        for i in ids
+    )
+    usual = {"name": "mine", "origin": "", "scorers": ("keyword",), "max_new_tokens": 8}
+    return Benchmark(**{"prompts": prompts, **usual, **changes})
 
 
 def drawn_part(
@@ -53,17 +86,23 @@ class CannedEngine:
             if len(query.text) > 2000:
                 raise InputError(f"query {query.id!r} is too long")
 
+    def ask(self, query: Query) -> Failure | None:
+        """Note that it was asked; how it failed, where it did."""
+        if self.left is not None:
+            if not self.left:
+                raise RuntimeError("the machine was switched off")
+            self.left -= 1
+        self.asked.append(query.id)
+        if query.id in self.broken:
+            return Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
+        return None
+
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         for query in reversed(queries):  # any order will do
-            if self.left is not None:
-                if not self.left:
-                    raise RuntimeError("the machine was switched off")
-                self.left -= 1
-            self.asked.append(query.id)
-            if query.id in self.broken:
-                yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
+            if failed := self.ask(query):
+                yield failed
                 continue
             law = self.texts[query.id]
             completions = tuple(

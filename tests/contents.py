@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from leakbound.store import Run
+from leakbound.store import Arm, Run
 from leakbound.types import object_of
+
+
+def completions(arm: Arm) -> list[dict[str, Any]]:
+    """What an arm drew, row by row."""
+    return [row for part in arm.parts for row in arm.completions(part).to_pylist()]
+
+
+def counts(arm: Arm, *by: str) -> Counter[Any]:
+    """How often an arm drew each of these columns' values, a tuple where they are several."""
+    tally: Counter[Any] = Counter()
+    for row in completions(arm):
+        tally[row[by[0]] if len(by) == 1 else tuple(row[name] for name in by)] += row["count"]
+    return tally
 
 
 def contents(run: Run) -> dict[str, Any]:

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from canned import drawn_part
+from canned import benchmark_of, drawn_part
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import score_run
 from leakbound.evaluation.drawing.queries import begin
 from leakbound.scorers import make_scorer
 from leakbound.store import TARGET, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
 from leakbound.store.plan import Cut
-from leakbound.types import (
-    Completion,
-    Decoding,
-    Event,
-    Exploration,
-    Prompt,
-    Query,
-    Sample,
-    Usage,
-)
+from leakbound.types import Completion, Decoding, Event, Exploration, Query, Sample, Usage
 
 SCORER = "contains"
 LEAKS = {"p0": 0.3, "p1": 0.02, "p2": 0.0}  # mass of the answer; p2 is explored whole
@@ -30,10 +21,7 @@ HALF = Decoding(temperature=0.5, max_new_tokens=8)
 
 
 def benchmark() -> Benchmark:
-    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in LEAKS)
-    return Benchmark(
-        name="explored", prompts=prompts, origin="", scorers=(SCORER,), max_new_tokens=8
-    )
+    return benchmark_of(LEAKS, name="explored", answer="secret{}", scorers=(SCORER,))
 
 
 def explored_run(out: Path, decodings: Sequence[Decoding] = (HALF,)) -> Run:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.sampling import philox
 from leakbound.study import Explore
@@ -20,7 +20,6 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
-    Prompt,
     Query,
     Ranges,
     Sample,
@@ -48,9 +47,8 @@ LEAKS = {q: sum(p for text, p in law.items() if "Ann" in text) for q, law in LAW
 
 def benchmark(**changes: Any) -> Benchmark:
     """A prompt for each law; the answer to all of them is Ann."""
-    prompts = tuple(Prompt(id=q, question=f"Who wrote {q}?", answer="Ann") for q in LAWS)
-    settings = {"name": "laws", "origin": "", "scorers": ("contains",), "max_new_tokens": 8}
-    return Benchmark(**{"prompts": prompts, **settings, **changes})
+    how = {"name": "laws", "scorers": ("contains",), **changes}
+    return benchmark_of(LAWS, question="Who wrote {}?", answer="Ann", **how)
 
 
 def token_ids(text: str, ended: bool = True) -> tuple[int, ...]:
@@ -82,15 +80,7 @@ class ExploringEngine(CannedEngine):
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         for query in reversed(queries):
-            if self.left is not None:
-                if not self.left:
-                    raise RuntimeError("the machine was switched off")
-                self.left -= 1
-            self.asked.append(query.id)
-            if query.id in self.broken:
-                yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
-            else:
-                yield self._explored(query, decoding, effort)
+            yield self.ask(query) or self._explored(query, decoding, effort)
 
     def _explored(self, query: Query, decoding: Decoding, effort: Effort) -> Exploration:
         law, events = dict(self.texts[query.id]), []

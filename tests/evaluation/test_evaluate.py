@@ -1,32 +1,43 @@
-"""The main verb on an engine whose law is known."""
+"""The main verb on engines whose law is known: what it states, refuses, keeps and costs.
+
+Every experiment of many has draws of its own and the default seed, as users keep it: its engine has
+a name of its own, as users' models have weights of their own.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import completions
 from estimates import rows
+from exploring import HYBRID, ExploringEngine
+from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, sample, summary
+from leakbound.evaluation import bound_run, evaluate, probe, sample, scorers_for, summary
+from leakbound.evaluation.planning.plan import SteeredPlan, require_confidence
 from leakbound.evaluation.statements.rows import ALL_K
-from leakbound.store import Run
+from leakbound.scorers import make_scorer
+from leakbound.store import Run, load
+from leakbound.study import Attack, FixedN, Rewritings, Study
 from leakbound.types import Decoding, Prompt
+from leaky import leaky_run
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
+CONTROL = dict.fromkeys(LEAKS, 0.01)
 
 
 def benchmark(**changes: Any) -> Benchmark:
-    prompts = tuple(
-        Prompt(id=p, question=f"What is {p}?", answer=f"It is secret{p}.", keywords=(f"secret{p}",))
-        for p in LEAKS
-    )
-    settings = {"name": "mine", "scorers": ("keyword", "rouge-l-recall"), "max_new_tokens": 8}
-    return Benchmark(**{"prompts": prompts, "origin": "test", **settings, **changes})
+    scorers = {"scorers": ("keyword", "rouge-l-recall"), **changes}
+    return benchmark_of(LEAKS, answer="It is secret{}.", keywords=("secret{}",), **scorers)
 
 
 def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
@@ -37,26 +48,31 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
     return CannedEngine(texts, **settings)
 
 
-CONTROL = dict.fromkeys(LEAKS, 0.01)
-
-
 @pytest.mark.thorough
 def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine(CONTROL, name="c"))
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
-    leak = rows(run, arm="target", scorer="keyword", estimand="leak probability")
-    each = {r.query_id: r for r in leak if r.query_id is not None}
-    assert set(each) == set(LEAKS)
-    for p, truth in LEAKS.items():
-        assert each[p].lower <= truth <= each[p].upper
-        assert each[p].n == 1024
-        assert each[p].estimate.side == "both"
+    each = run.estimates.each("leak probability")
+    for row, (p, truth) in zip(each, LEAKS.items(), strict=True):
+        assert (row.query_id, row.n, row.estimate.side) == (p, 1024, "both")
+        assert row.lower <= truth <= row.upper
     greedy = rows(run, arm="greedy", scorer="keyword")
     assert {r.query_id: r.value for r in greedy} == {"p0": 0, "p1": 0, "p2": 0, "p3": 1}
     assert all(r.lower == r.upper == r.value and r.n == 1 for r in greedy)
     excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
     assert excess["p2"].lower > 0.2
     assert excess["p0"].lower <= LEAKS["p0"] - 0.01 <= excess["p0"].upper
+    about = rows(run, arm="target", scorer="keyword", query_id=None)
+    mean, worst = (f("leak probability") for f in (run.estimates.mean, run.estimates.worst))
+    (over_k,) = [r for r in about if r.estimand == "leak@32"]
+    known = np.array(list(LEAKS.values()))
+    assert over_k.lower <= np.mean(1 - (1 - known) ** 32) <= over_k.upper
+    leaking = {r.parameter: r for r in about if r.scope == "count"}
+    assert all(r.lower <= (known > x).sum() <= r.upper for x, r in leaking.items())
+    assert leaking[0.5].upper < 4
+    assert mean.lower <= known.mean() <= mean.upper
+    assert mean.n == 4 * 1024
+    assert worst.lower <= 0.9 <= worst.upper
 
 
 def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> None:
@@ -84,92 +100,55 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
 def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path) -> None:
     nothing = CannedEngine({p: {"nothing here": 1.0} for p in LEAKS})
     run = evaluate(nothing, benchmark(), out=tmp_path / "r", n=64)
-    methods = {r.scorer: r.method for r in run.estimates if r.estimand in
-               ("leak probability", "mean leakage") and r.query_id}  # fmt: skip
-    assert methods == {"keyword": "Clopper-Pearson", "rouge-l-recall": "finite-horizon betting"}
-
-
-@pytest.mark.slow
-def test_statements_about_all_questions(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r")
-    about = rows(run, arm="target", scorer="keyword", query_id=None)
-    mean = run.estimates.mean("leak probability")
-    (over_k,) = [r for r in about if r.estimand == "leak@32"]
-    known = np.array(list(LEAKS.values()))
-    assert over_k.lower <= np.mean(1 - (1 - known) ** 32) <= over_k.upper
-    leaking = {r.parameter: r for r in about if r.scope == "count"}
-    assert all(r.lower <= (known > x).sum() <= r.upper for x, r in leaking.items())
-    assert leaking[0.5].upper < 4
-    worst = run.estimates.worst("leak probability")
-    truth = np.mean(list(LEAKS.values()))
-    assert mean.lower <= truth <= mean.upper
-    assert mean.n == 4 * 1024
-    assert worst.lower <= 0.9 <= worst.upper
+    leakage = rows(run, quantity=("leak probability", "mean leakage"), scope="query")
+    assert {r.scorer: r.method for r in leakage} == {
+        "keyword": "Clopper-Pearson",
+        "rouge-l-recall": "finite-horizon betting",
+    }
 
 
 @pytest.mark.slow
 def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
-    evaluate(engine(CONTROL, name="c"), benchmark(), out=tmp_path / "c", n=128)
-    second = engine(CONTROL, name="c")
-    evaluate(second, benchmark(), out=tmp_path / "c", n=128)
-    assert second.asked == []
+    theirs = evaluate(engine(CONTROL, name="c"), benchmark(), out=tmp_path / "c", n=128)
     run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=128, control=tmp_path / "c")
     assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
     assert rows(run, arm="control", estimand="leak probability", query_id="p2")[0].value < 0.1
     assert rows(run, estimand="excess leak probability")
-    own = Run.open(tmp_path / "c")
-    ours, theirs = run.arms["control"], own.arms["target"]
-    assert [ours.completions(p) for p in ours.parts] == [
-        theirs.completions(p) for p in theirs.parts
-    ] or ours.usage.draws == theirs.usage.draws
+    assert completions(run.arms["control"]) == completions(theirs.arms["target"])
 
 
 def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path) -> None:
     evaluate(engine(), benchmark(), out=tmp_path / "c", n=32)
+    cold = {"decodings": Decoding(temperature=0.5, max_new_tokens=8)}
     fewer = benchmark(prompts=benchmark().prompts[:2])
-    with pytest.raises(MixError, match="other questions"):
-        evaluate(engine(), fewer, out=tmp_path / "r", n=32, control=tmp_path / "c")
-    cold = Decoding(temperature=0.5, max_new_tokens=8)
-    with pytest.raises(MixError, match="drawn under"):
-        evaluate(
-            engine(), benchmark(), out=tmp_path / "s", n=32, decodings=cold, control=tmp_path / "c"
-        )
-
-
-@pytest.mark.slow
-def test_lists_of_decodings_run_every_cell(tmp_path: Path) -> None:
-    cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.8, 1)]
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=32, decodings=cells)
-    names = {"target T=0.5 top-p=0.8", "target T=0.5", "target T=1 top-p=0.8", "target T=1"}
-    assert set(run.arms) == {"greedy", *names}
-    with pytest.raises(InputError, match="the same"):
-        evaluate(engine(), benchmark(), out=tmp_path / "s", decodings=[cells[0], cells[0]])
+    for task, how, named in (
+        (fewer, {}, "other questions"),
+        (benchmark(), cold, "drawn under"),
+    ):
+        with pytest.raises(MixError, match=named):
+            evaluate(engine(), task, out=tmp_path / named, n=32, control=tmp_path / "c", **how)
 
 
 @pytest.mark.fault
 def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
-    many = benchmark()
-    want = evaluate(engine(), many, out=tmp_path / "whole", n=4100, scorers=["keyword"]).estimates
+    how: dict[str, Any] = {"n": 4100, "scorers": ["keyword"]}
+    want = evaluate(engine(), benchmark(), out=tmp_path / "whole", **how).estimates
     # 4 greedy answers in one part; the first question's draws in two, since first parts are small
-    for dies_after, left in ((1, 9), (3, 9), (5, 4), (6, 3)):
-        dying = engine(dies_after=dies_after)
-        with pytest.raises(RuntimeError, match="switched off"):
-            evaluate(dying, many, out=tmp_path / f"r{dies_after}", n=4100, scorers=["keyword"])
-        again = engine()
-        got = evaluate(
-            again, many, out=tmp_path / f"r{dies_after}", n=4100, scorers=["keyword"]
-        ).estimates
-        assert got == want
+    for dies_after, left in ((1, 9), (3, 9), (5, 4), (6, 3), (None, 0)):
+        out, again = tmp_path / f"r{dies_after}", engine()
+        if dies_after is None:
+            out = tmp_path / "whole"
+        else:
+            with pytest.raises(RuntimeError, match="switched off"):
+                evaluate(engine(dies_after=dies_after), benchmark(), out=out, **how)
+        assert evaluate(again, benchmark(), out=out, **how).estimates == want
         assert len(again.asked) == left
 
 
 def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
-    broken = engine(broken=["p1"])
-    with pytest.raises(
-        IncompleteError,
-        match=r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN",
-    ) as error:
-        evaluate(broken, benchmark(), out=tmp_path / "r", n=64)
+    said = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
+    with pytest.raises(IncompleteError, match=said) as error:
+        evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", n=64)
     assert error.value.exit_status == 3
     run = Run.open(tmp_path / "r")
     assert {r.query_id for r in run.estimates} == {"p0", "p2", "p3"}  # and no None
@@ -179,23 +158,28 @@ def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> N
     assert {r.query_id for r in mended.estimates} == {*LEAKS, None}
 
 
-def test_bad_input_is_refused_before_anything_is_sampled(tmp_path: Path) -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"confidence": 1.0}, "confidence"),
-        ({"n": 0}, "at least 1"),
-        ({"scorers": ["rogue"]}, "rogue"),
-        ({"scorers": ["keyword>=x"]}, "number"),
-    ]
-    for i, (settings, named) in enumerate(cases):
-        asked = engine()
-        with pytest.raises(InputError, match=named):
-            evaluate(asked, benchmark(), out=tmp_path / f"r{i}", **settings)
-        assert asked.asked == []
-    unanswered = benchmark(prompts=(Prompt(id="x", question="What?"),))
-    with pytest.raises(InputError, match="'x'"):
-        evaluate(engine(), unanswered, out=tmp_path / "r", scorers=["rouge-l-recall"])
-    with pytest.raises(InputError, match="--scorer"):
-        evaluate(engine(), benchmark(scorers=()), out=tmp_path / "r")
+SAME = Decoding(top_p=0.8, max_new_tokens=8)
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "named"),
+    [
+        ({"confidence": 1.0}, {}, "confidence"),
+        ({"n": 0}, {}, "at least 1"),
+        ({"scorers": ["rogue"]}, {}, "rogue"),
+        ({"scorers": ["keyword>=x"]}, {}, "number"),
+        ({"decodings": [SAME, SAME]}, {}, "the same"),
+        ({"scorers": ["rouge-l-recall"]}, {"prompts": (Prompt(id="x", question="What?"),)}, "'x'"),
+        ({}, {"scorers": ()}, "--scorer"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sampled(
+    settings: dict[str, Any], changes: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    asked = engine()
+    with pytest.raises(InputError, match=named):
+        evaluate(asked, benchmark(**changes), out=tmp_path / "r", **settings)
+    assert asked.asked == []
 
 
 def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -204,13 +188,108 @@ def test_another_n_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         sample(engine(), benchmark(), out=tmp_path / "r", n=64)
 
 
-def test_a_probe_stores_nothing_and_says_what_it_would_cost() -> None:
+def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:
     class Opens:
         def open(self, model: str, task: Benchmark) -> CannedEngine:
             return engine()
 
-    cost = probe("m", benchmark(), n=6400, decoding=[Decoding(max_new_tokens=8)], settings=Opens())
-    assert cost.questions == 4
-    assert cost.draws == 25_600
+    how: dict[str, Any] = {"decoding": [Decoding(max_new_tokens=8)], "settings": Opens()}
+    cost = probe("m", benchmark(), n=6400, **how)
+    assert (cost.questions, cost.draws) == (4, 25_600)
     assert cost.seconds[0] <= cost.seconds[1]
     assert "4 questions" in cost.text()
+    rules, ids = (Rewritings("rules", queries=3, ids=i, ids_draws=256) for i in (False, True))
+    assert probe("m", benchmark(), n=100, rewritings=rules, **how).draws == 800
+    assert probe("m", benchmark(), n=100, rewritings=ids, **how).draws == 800 + 4 * 4 * 256
+    asked = Study(sampling=FixedN(100), attack=Attack(3_000))
+    attacked = SteeredPlan.of(asked, (make_scorer("keyword"),))
+    assert probe("m", benchmark(), n=attacked, **how).draws == 400 + 4 * (3_000 + 100)
+
+
+def test_a_run_with_weighted_draws_of_an_earlier_version_has_the_same_bounds(
+    tmp_path: Path,
+) -> None:
+    run = leaky_run(tmp_path / "run")
+    before = [row.to_dict() for row in run.estimates]
+    weighed = run.path / "arms" / "target" / "weighed"
+    weighed.mkdir()
+    (weighed / "keyword-0123.parquet").write_bytes(b"as an earlier version wrote it")
+    opened = load(run.path)
+    (note,) = opened.notes
+    assert note.startswith(f"`{weighed}` holds weighted draws, which are not read any more")
+    assert [row.to_dict() for row in opened.estimates] == before
+    (run.path / "estimates.parquet").unlink()
+    bound_run(opened, scorers_for(["keyword"], ()))
+    assert [row.to_dict() for row in opened.estimates] == before
+
+
+@pytest.mark.thorough
+def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
+    p, k = 0.0245, 32
+    task = benchmark_of([f"p{i}" for i in range(40)], keywords=("secret",))
+    truth = {
+        "leak probability": p,
+        "standard deviation": (p * (1 - p)) ** 0.5,
+        "mean + 2 standard deviations": p + 2 * (p * (1 - p)) ** 0.5,
+        f"leak@{k}": 1 - (1 - p) ** k,
+    }
+    missed, made = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
+    together = 0
+    for experiment in range(8):
+        texts = {prompt.id: {"the secret": p, "no": 1 - p} for prompt in task.prompts}
+        model = CannedEngine(texts, name=f"model {experiment}")
+        run = evaluate(model, task, out=tmp_path / str(experiment), n=100, seed=experiment)
+        for row in run.estimates:
+            name = row.estimand
+            if row.arm != "target" or name not in truth:
+                continue
+            outside = not row.lower - 1e-12 <= truth[name] <= row.upper + 1e-12
+            if row.query_id is None:
+                together += outside
+            else:
+                made[name] += 1
+                missed[name] += outside
+    assert together <= 1  # the mean, and the mean leak@32, of 8 experiments each at 99 %
+    for name, number in made.items():
+        assert missed[name] <= binom.ppf(1 - 1e-4, max(number, 1), 0.01), name
+
+
+NEAREST = 0.9999999999798  # what the message below says
+LAW = {"a red fox": 0.1, "a red cat": 0.2, "no": 0.7}
+TWO = benchmark_of(
+    ["p0", "p1"], answer="red fox", keywords=("fox",), scorers=("rouge-l-recall",), name="two"
+)
+
+
+def fox(name: str) -> CannedEngine:
+    return CannedEngine(defaultdict(lambda: LAW), name=name)
+
+
+def test_a_confidence_too_near_1_is_refused_before_any_draw_and_one_that_works_named(
+    tmp_path: Path,
+) -> None:
+    asked = fox("model")
+    with pytest.raises(InputError, match=rf"too near 1, got 0.99999999999: .*Use {NEAREST} or"):
+        evaluate(asked, TWO, out=tmp_path / "r", n=4, confidence=0.99999999999)
+    assert asked.asked == []
+    run = evaluate(asked, TWO, out=tmp_path / "r", n=4, control=fox("none"), confidence=NEAREST)
+    assert min(row.confidence for row in run.estimates) == pytest.approx(NEAREST, abs=1e-15)
+    with pytest.raises(InputError, match="too near 1"):
+        certify(run, max_leak=0.5, threshold=0.5, confidence=0.99999999999)
+    require_confidence(1 - 1e-10, 400)
+    with pytest.raises(InputError, match=r"about 5,000 questions, .* below 2e-10 .* or less"):
+        require_confidence(1 - 1e-10, 5_000)
+
+
+@pytest.mark.parametrize("how", ["allocated", "fixed", "explored"])
+def test_pools_and_explored_bands_stand_the_same_confidence(how: Any, tmp_path: Path) -> None:
+    """Any confidence that is not refused fails never after."""
+    if how == "explored":
+        task, asked = explored_benchmark(), HYBRID
+        run = evaluate(ExploringEngine(), task, out=tmp_path / "r", confidence=NEAREST, **asked)
+    else:
+        inputs = Rewritings("rules", queries=3, design=how)
+        run = evaluate(
+            fox("m"), TWO, out=tmp_path / "r", n=4, rewritings=inputs, confidence=NEAREST
+        )
+    assert min(row.confidence for row in run.estimates) == pytest.approx(NEAREST, abs=1e-15)

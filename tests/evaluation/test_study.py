@@ -1,4 +1,4 @@
-"""One study for Python, the command line, YAML and run.json: said once, recorded whole."""
+"""One study for Python, the command line, YAML and run.json: said once, recorded whole, drawn."""
 
 from __future__ import annotations
 
@@ -13,15 +13,26 @@ import pytest
 import yaml
 
 import leakbound
-from asked import AskedEngine
+from asked import LEAK, AskedEngine
+from canned import benchmark_of
 from exploring import ExploringEngine
-from leakbound.benchmarks import load_benchmark
+from leakbound.benchmarks import PROFILES, load_benchmark
 from leakbound.cli import group, run
 from leakbound.cli.said import Said
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate, sample
-from leakbound.store import Run
+from leakbound.evaluation import evaluate, prepared, sample
+from leakbound.evaluation.drawing.study import (
+    AskedStudy,
+    check_study,
+    draw_arms,
+    open_study,
+    plan_study,
+)
+from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.scorers import make_scorer
+from leakbound.store import ExploredDraws, Run, StoppedDraws
 from leakbound.study import (
+    FORWARDS,
     Attack,
     Explore,
     FixedN,
@@ -33,6 +44,7 @@ from leakbound.study import (
     Until,
 )
 from leakbound.types import Decoding
+from suites import slow_but
 
 NEEDS = {
     "budget": {"explore": "exact"},
@@ -216,18 +228,75 @@ def test_a_profile_is_a_study(data: Path) -> None:
         Study.of_profile("scholen", "tofu:forget10", data=data)
 
 
-def test_a_profile_is_the_same_study_from_python_and_from_the_shell(
+DRAWN = {
+    None: (1024, Decoding()),
+    "openunlearning": (1024, Decoding()),
+    "tofu-legacy": (1024, Decoding(max_tokens=200)),
+    "scholten": (1024, Decoding(max_new_tokens=128, max_tokens=128)),
+    "scholten-notebook": (
+        128,
+        Decoding(top_p=0.9, top_k=50, max_new_tokens=128, max_tokens=128),
+    ),
+    "leak-k": (200, Decoding(top_k=50)),
+}
+"""Draws and decoding of each profile."""
+
+
+def stored(path: Path) -> Any:
+    """All of run.json but when it was made, and the digest over that too."""
+    record = json.loads((path / "run.json").read_text())
+    return {name: value for name, value in record.items() if name not in ("created", "digest")}
+
+
+@pytest.mark.parametrize(
+    ("profile", "departing"),
+    slow_but([("scholten", True)], [(name, said) for name in DRAWN for said in (False, True)]),
+)
+def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
+    profile: str | None, departing: bool, data: Path, tmp_path: Path, opened: list[Any]
+) -> None:
+    assert set(DRAWN) == {None, *PROFILES}
+    n, decoding = DRAWN[profile]
+    task = load_benchmark("tofu:forget10", data=data, profile=profile)
+    how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}
+    python = sample("m", task, out=tmp_path / "python", **how)
+    said = ("-n", 16, "--top-p", 0.7) if departing else ()
+    named = ("--profile", profile) if profile else ()
+    asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
+    assert command("sample", "m", *asked, "--out", tmp_path / "shell") == 0
+    assert stored(tmp_path / "python") == stored(tmp_path / "shell")
+    assert opened[0] == opened[1]
+    assert command("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again") == 0
+    assert stored(tmp_path / "again") == stored(tmp_path / "python")
+    arm = python.arms["target"]
+    assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
+    notes = [note for note in stored(tmp_path / "python")["notes"] if ", but (" in note]
+    assert len(notes) == (departing and profile is not None)
+    for note in notes:
+        assert f"n 16 ({n})" in note
+        assert f"top_p 0.7 ({decoding.top_p})" in note
+        assert "max_tokens" not in note
+
+
+@pytest.mark.slow
+def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
     data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:
-    study = Study.of_profile("scholten", "tofu:forget10", data=data)
-    asked = replace(study, decodings=tuple(replace(d, top_p=0.5) for d in study.decodings))
-    leakbound.evaluate("m", asked, out=tmp_path / "python", n=8)
-    said = ("--benchmark", "tofu:forget10", "--data", data, "--profile", "scholten", "-n", 8)
-    assert command("evaluate", "m", *said, "--top-p", 0.5, "--out", tmp_path / "shell") == 0
-    python, shell = (Run.open(tmp_path / name) for name in ("python", "shell"))
-    assert python.study == shell.study
-    assert python.record.notes == shell.record.notes
-    assert python.arms["target"].spec == shell.arms["target"].spec
+    task = load_benchmark("tofu:forget10", data=data, limit=1)
+    first, again = tmp_path / "first", tmp_path / "again"
+    made = evaluate(
+        "m", task, out=first, n=8, scorers=["contains"], confidence=0.9, seed=4, control="c",
+        decodings=Decoding(temperature=0.5, max_new_tokens=9),
+        rewritings=Rewritings("rules", queries=1), settings=ModelSettings(template="Q {question}"),
+    )  # fmt: skip
+    estimates = made.estimates
+    assert {loading["device"] for _, _, loading in opened} == {"auto"}
+    assert command("evaluate", "m", "--like", first, "--out", again, "--json") == 0
+    assert stored(again) == stored(first)
+    assert Run.open(again).estimates == estimates
+    for verb in ("score", "bound", "report"):
+        assert command(verb, first) == 0
+        assert Run.open(first).estimates == estimates
 
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:
@@ -427,3 +496,76 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
     before = (tmp_path / "r" / "run.json").stat()
     evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=0.8, scorers="contains")
     assert (tmp_path / "r" / "run.json").stat().st_mtime_ns == before.st_mtime_ns
+
+
+SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
+
+
+@pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
+def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
+    drawing = SteeredPlan.of(Study(sampling=Explore(mode, 7)), SCORERS)
+    assert drawing.explores
+    assert drawing.steering is SCORERS[0]
+    spec = drawing.draws
+    assert isinstance(spec, ExploredDraws)
+    assert (spec.mode, spec.forwards, spec.scorer.name) == (mode, 7, "contains")
+    assert Explore(mode).forwards == FORWARDS
+
+
+def test_draws_are_counted_unless_a_claim_stops_them() -> None:
+    assert SteeredPlan.of(Study(sampling=FixedN(64)), SCORERS) == SteeredPlan(64)
+    stops = SteeredPlan.of(Study(sampling=Until("p<=0.02", 64), confidence=0.9), SCORERS)
+    assert (stops.n, stops.explores) == (64, False)
+    assert isinstance(stops.draws, StoppedDraws)
+    assert stops.draws.confidence == 0.9
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        (Explore, ("Exact",), "one of exact, hybrid, auto, got 'Exact'"),
+        (Explore, ("auto", 0), "`budget` must be at least 1 forward per question"),
+        (FixedN, (0,), "`n` must be at least 1 draw per question, got 0"),
+        (Until, ("p=0.02",), "'p=0.02'"),
+        (Until, ("p<=1",), "1.0"),
+        (Until, ("p<=0.1", 1), "got 1, and one draw leaves nothing to stop"),
+    ],
+)
+def test_a_way_of_drawing_that_makes_no_sense_is_refused(
+    kind: Any, fields: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        kind(*fields)
+
+
+def asked_of(model: AskedEngine, out: Path, **fields: Any) -> AskedStudy:
+    """A study of one question, of this engine and of a control that never leaks."""
+    task = benchmark_of(["p"], answer=LEAK, scorers=("contains",))
+    control = AskedEngine(lambda query, decoding: 0.0, name="clean")
+    return AskedStudy(prepared(Study(task, sampling=FixedN(8), **fields)), model, control, out)
+
+
+def test_each_step_of_a_study_does_its_part(tmp_path: Path) -> None:
+    model = engine()
+    study = asked_of(model, tmp_path / "r")
+    wanted = check_study(study)
+    assert not study.out.exists()
+    opened = open_study(study, wanted)
+    keys = ["greedy", "target", "control-greedy", "control"]
+    assert [str(job.key) for job in opened.jobs] == keys
+    assert not opened.run.arms
+    planned = plan_study(opened)
+    assert list(opened.run.arms) == keys
+    assert model.asked == []
+    draw_arms(planned)
+    assert all(not arm.missing_parts() for arm in opened.run.arms.values())
+
+
+def test_what_needs_no_model_is_refused_without_one(tmp_path: Path) -> None:
+    for asked, said in (
+        ({"metrics": "retain_rouge_l_recall"}, "metric 'retain_rouge_l_recall' needs a part"),
+        ({"prove": Prove(9), "decodings": Decoding(temperature=0)}, "greedy decoding draws noth"),
+    ):
+        with pytest.raises(InputError, match=said):
+            check_study(asked_of(engine(), tmp_path / "r", **asked))
+    assert not (tmp_path / "r").exists()

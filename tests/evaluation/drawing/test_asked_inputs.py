@@ -1,55 +1,54 @@
-"""Rewritings through the main verb, on an engine whose law is known for every query."""
+"""Rewritings: how they share a question's outputs, and through the main verb on a known law."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import contents, counts
 from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
-from leakbound.evaluation import evaluate, probe, sample, summary
+from leakbound.evaluation import evaluate, sample, summary
+from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs import SELECTION
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, read_accepted, read_values, write_sealed
+from leakbound.store import Arm, QueryShares, Run, read_accepted, read_values, write_sealed
+from leakbound.store.plan import Cut
 from leakbound.study import Explore, Rewritings, Until
 from leakbound.text.figures import below
-from leakbound.types import Decoding, Draws, Prompt, Query, Sample
+from leakbound.types import Decoding, Draws, Query
+from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
 LEAKS = {"p0": 0.0, "p0~00": 0.5, "p0~01": 0.1, "p0~02": 0.2, "p1": 0.3, "p1~00": 0.3}
-FEW: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
 RULES = Rewritings("benchmark", queries=3)
 
 
 def benchmark(**changes: Any) -> Benchmark:
     """Two questions, with three rewritings and with one; a third has none that may be asked."""
     asked = {"p0": ASKED, "p1": ASKED[:1]}
-    prompts = tuple(
-        Prompt(
-            id=p,
-            question=f"What is the secret of {p}?",
-            answer=f"It is hush{p}.",
-            keywords=(f"hush{p}",),
-            paraphrases=tuple(text.format(p) for text in asked.get(p, ())),
-        )
-        for p in ("p0", "p1")
+    plain = benchmark_of(
+        asked, question="What is the secret of {}?", answer="It is hush{}.", keywords=("hush{}",)
     )
-    settings = {"name": "mine", "scorers": ("keyword",), "max_new_tokens": 8, "origin": "test"}
-    return Benchmark(**{"prompts": prompts, **settings, **changes})
+    prompts = tuple(
+        replace(p, paraphrases=tuple(text.format(p.id) for text in asked[p.id]))
+        for p in plain.prompts
+    )
+    return replace(plain, **{"prompts": prompts, **changes})
 
 
 def engine(leaks: Mapping[str, float] = LEAKS, **settings: Any) -> CannedEngine:
@@ -62,23 +61,23 @@ def engine(leaks: Mapping[str, float] = LEAKS, **settings: Any) -> CannedEngine:
 
 def drawn(arm: Arm) -> dict[str, int]:
     """Draws by query."""
-    tally: Counter[str] = Counter()
-    for part in arm.parts:
-        for row in arm.completions(part).to_pylist():
-            tally[row["query_id"]] += row["count"]
-    return dict(tally)
+    return counts(arm, "query_id")
 
 
-def contents(run: Run) -> list[Any]:
-    arms = run.arms.values()
-    return [run.estimates, [[a.completions(p).to_pylist() for p in a.parts] for a in arms]]
+def evaluated(out: Path, made: Any = None, task: Benchmark | None = None, **how: Any) -> Run:
+    """A run that asks what the benchmark says in other words too, unless otherwise said."""
+    usual = {"rewritings": RULES, "n": 64, "scorers": ["keyword"]}
+    return evaluate(made or engine(), task or benchmark(), out=out, **usual | how)
+
+
+def sampled(out: Path, made: Any = None, **how: Any) -> Run:
+    return sample(made or engine(), benchmark(), out=out, **{"n": 64, "rewritings": RULES} | how)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that no test may change."""
-    out = tmp_path_factory.mktemp("inputs") / "r"
-    return evaluate(engine(), benchmark(), out=out, rewritings=RULES, n=512, scorers=["keyword"])
+    return evaluated(tmp_path_factory.mktemp("inputs") / "r", n=512)
 
 
 def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
@@ -144,33 +143,26 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
 
 @pytest.mark.slow
 def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
-    quiet = dict.fromkeys(LEAKS, 0.01)
-    run = evaluate(
-        engine(), benchmark(), out=tmp_path / "r", rewritings=RULES,
-        control=engine(quiet, name="c"), n=256, scorers=["keyword"],
-    )  # fmt: skip
+    quiet = engine(dict.fromkeys(LEAKS, 0.01), name="c")
+    run = evaluated(tmp_path / "r", control=quiet, n=256)
     target, control = run.arms["target inputs"], run.arms["control inputs"]
     assert target.spec.shares == control.spec.shares
     assert drawn(target) == drawn(control)
     excess = rows(run, arm="target inputs", estimand="excess leak probability")
     assert {r.query_id: r.over for r in excess} == {"p0": 4, "p1": 2, None: 2}
     assert all(r.lower > 0.05 for r in excess)
-    finished = evaluate(engine(quiet, name="c"), benchmark(), out=tmp_path / "c", rewritings=RULES,
-                        n=256, scorers=["keyword"])  # fmt: skip
-    again = evaluate(
-        engine(), benchmark(), out=tmp_path / "s", rewritings=RULES, control=finished.path,
-        n=256, scorers=["keyword"],
-    )  # fmt: skip
+    finished = evaluated(tmp_path / "c", quiet, n=256).path
+    again = evaluated(tmp_path / "s", control=finished, n=256)
     assert set(again.arms) == set(run.arms)
     assert rows(again, arm="target inputs", estimand="excess leak probability")
+    fewer = Rewritings("benchmark", queries=1)
     with pytest.raises(MixError, match="other rewritings"):
-        sample(engine(), benchmark(), out=tmp_path / "t", control=finished.path, n=256,
-               rewritings=Rewritings("benchmark", queries=1))  # fmt: skip
+        sampled(tmp_path / "t", control=finished, n=256, rewritings=fewer)
 
 
 def test_other_inputs_are_never_mixed_in(tmp_path: Path) -> None:
     out = tmp_path / "r"
-    sample(engine(), benchmark(), out=out, n=64, rewritings=RULES)
+    sampled(out)
     for other, named in (
         (Rewritings("benchmark", queries=2), "queries: it has 3, this one says 2"),
         (Rewritings("benchmark", queries=3, design="fixed"), "design: it has 'allocated'"),
@@ -178,69 +170,63 @@ def test_other_inputs_are_never_mixed_in(tmp_path: Path) -> None:
         (None, "this one says None"),
     ):
         with pytest.raises(MixError, match=named):
-            sample(engine(), benchmark(), out=out, n=64, rewritings=other)
-    sample(engine(), benchmark(), out=out, n=64, rewritings=RULES)
-    plain = tmp_path / "s"
-    sample(engine(), benchmark(), out=plain, n=64)
+            sampled(out, rewritings=other)
+    sampled(out)
+    sampled(tmp_path / "s", rewritings=None)
     with pytest.raises(MixError, match="it has None"):
-        sample(engine(), benchmark(), out=plain, n=64, rewritings=RULES)
+        sampled(tmp_path / "s")
 
 
 def test_a_source_is_asked_once_and_what_it_gave_is_kept(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
+    file, out = tmp_path / "mine.jsonl", tmp_path / "r"
     write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in ASKED)
     file.write_text(write)
-    asked = Rewritings(f"file:{file}")
-    dying = engine(dies_after=1)
+    from_file = Rewritings(f"file:{file}")
     with pytest.raises(RuntimeError, match="switched off"):
-        sample(dying, benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
+        sampled(out, engine(dies_after=1), rewritings=from_file)
     moved = file.rename(tmp_path / "sub.jsonl")
     with pytest.raises(InputError, match="name no file"):
-        sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
+        sampled(out, rewritings=from_file)
     moved.rename(file)
-    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
+    run = sampled(out, rewritings=from_file)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~01", "p0~02", "p1"]
     assert {q.source for q in run.queries if "~" in q.id} == {"file"}
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / file.name).write_text(write)
-    elsewhere = Rewritings(f"file:{tmp_path / 'elsewhere' / file.name}")
-    sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=elsewhere)
+    elsewhere = tmp_path / "elsewhere" / file.name
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(write)
+    sampled(out, rewritings=Rewritings(f"file:{elsewhere}"))
     file.write_text(write + "\n")
     with pytest.raises(MixError, match=r"sha256 of mine\.jsonl"):
-        sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=asked)
+        sampled(out, rewritings=from_file)
     file.write_text(json.dumps({"id": "p7", "rewriting": "What?"}))
     with pytest.raises(InputError, match=r"'p7' .* One is 'p0'"):
-        sample(engine(), benchmark(), out=tmp_path / "s", n=64, rewritings=asked)
+        sampled(tmp_path / "s", rewritings=from_file)
 
 
 def test_a_limit_leaves_rows_of_a_file_out_and_refuses_none(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(
-        "\n".join(json.dumps({"id": p, "rewriting": ASKED[0].format(p)}) for p in ("p0", "p1"))
-    )
-    whole = benchmark()
+    rewritten = [{"id": p, "rewriting": ASKED[0].format(p)} for p in ("p0", "p1")]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rewritten)))
+    whole, from_file = benchmark(), Rewritings(f"file:{tmp_path / 'mine.jsonl'}")
     first = benchmark(prompts=whole.prompts[:1], left_out=whole.prompts[1:])
-    run = sample(engine(), first, out=tmp_path / "r", n=8, rewritings=Rewritings(f"file:{file}"))
+    run = sample(engine(), first, out=tmp_path / "r", n=8, rewritings=from_file)
     assert [q.id for q in run.queries] == ["p0", "p0~00"]
 
 
 @pytest.mark.slow
-def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(tmp_path: Path) -> None:
-    prompts = benchmark().prompts
-    for texts in ((), (prompts[1].answer,), (prompts[1].question,)):
-        bad = replace(prompts[1], paraphrases=texts)
-        out = tmp_path / str(len(list(tmp_path.iterdir())))
-        run = evaluate(
-            engine(), benchmark(prompts=(prompts[0], bad)), out=out, rewritings=RULES, **FEW
-        )
-        assert drawn(run.arms["target inputs"])["p1"] == 64
-        tried = summary(run)[-1]
-        note = tried.note
-        assert "no rewriting is left of 1 question, asked as they are: 'p1'" in note
-        accepted = read_accepted(run.path, run.record)
-        assert accepted is not None
-        assert accepted[1].note is not None
-        assert any(name.startswith("Removed: ") for name in tried.columns) == bool(texts)
+@pytest.mark.parametrize("of", [None, "answer", "question"])
+def test_questions_without_a_rewriting_are_asked_as_they_are_and_named(
+    of: str | None, tmp_path: Path
+) -> None:
+    first, second = benchmark().prompts
+    bad = replace(second, paraphrases=() if of is None else (getattr(second, of),))
+    run = evaluated(tmp_path / "r", task=benchmark(prompts=(first, bad)))
+    assert drawn(run.arms["target inputs"])["p1"] == 64
+    tried = summary(run)[-1]
+    assert "no rewriting is left of 1 question, asked as they are: 'p1'" in tried.note
+    accepted = read_accepted(run.path, run.record)
+    assert accepted is not None
+    assert accepted[1].note is not None
+    assert any(name.startswith("Removed: ") for name in tried.columns) == bool(of)
 
 
 # Answers to p0~00 are as sure as those to the question, those to p0~01 less so.
@@ -256,7 +242,7 @@ IDS = Rewritings("benchmark", queries=3, ids=True, ids_draws=256)
 
 
 def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> None:
-    run = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "r", rewritings=IDS, **FEW)
+    run = evaluated(tmp_path / "r", CannedEngine(SURE), rewritings=IDS)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~02", "p1"]
     values = read_values(run.path)
     assert set(values) == set(SURE)
@@ -283,7 +269,7 @@ class Recording(CannedEngine):
 def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path: Path) -> None:
     cold = Decoding(temperature=0.5, top_p=0.9, max_new_tokens=8)
     made = Recording(SURE)
-    run = evaluate(made, benchmark(), out=tmp_path / "r", rewritings=IDS, decodings=cold, **FEW)
+    run = evaluated(tmp_path / "r", made, rewritings=IDS, decodings=cold)
     selecting = [(decoding, draws) for p, decoding, draws in made.purposes if p == SELECTION]
     assert {decoding for decoding, _ in selecting} == {Decoding(max_new_tokens=8)}
     asked = [item for _, draws in selecting for item in draws.draws_per_query.items()]
@@ -297,56 +283,42 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
 
 @pytest.mark.thorough
 def test_killed_while_selecting_it_ends_the_same(tmp_path: Path) -> None:
-    want = contents(
-        evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "whole", rewritings=IDS, **FEW)
-    )
+    want = contents(evaluated(tmp_path / "whole", CannedEngine(SURE), rewritings=IDS))
     asked = len(SURE) + 2 + 2 + 4
     for dies_after in (0, 2, 6, 7, 9, 12):
-        out = tmp_path / f"r{dies_after}"
+        out, again = tmp_path / f"r{dies_after}", CannedEngine(SURE)
         with pytest.raises(RuntimeError, match="switched off"):
-            evaluate(
-                CannedEngine(SURE, dies_after=dies_after),
-                benchmark(),
-                out=out,
-                rewritings=IDS,
-                **FEW,
-            )
-        again = CannedEngine(SURE)
-        run = evaluate(again, benchmark(), out=out, rewritings=IDS, **FEW)
-        assert contents(run) == want
+            evaluated(out, CannedEngine(SURE, dies_after=dies_after), rewritings=IDS)
+        assert contents(evaluated(out, again, rewritings=IDS)) == want
         assert (len(again.asked) < asked) == (dies_after >= 6)
 
 
 def test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another(
     tmp_path: Path,
 ) -> None:
-    out = tmp_path / "r"
     with pytest.raises(RuntimeError, match="switched off"):
-        sample(CannedEngine(SURE, dies_after=2), benchmark(), out=out, rewritings=IDS, n=64)
-    with pytest.raises(MixError, match="criterion"):
-        sample(CannedEngine(SURE), benchmark(), out=out, n=64,
-               rewritings=Rewritings("benchmark", queries=3, ids=True, ids_draws=256,
-                             criterion="mean_logprob"))  # fmt: skip
-    with pytest.raises(MixError, match="other files"):
-        sample(CannedEngine(SURE), benchmark(), out=out, n=64)
-    with pytest.raises(MixError, match="seed"):
-        sample(CannedEngine(SURE), benchmark(), out=out, n=64, rewritings=IDS, seed=1)
+        sampled(tmp_path / "r", CannedEngine(SURE, dies_after=2), rewritings=IDS)
+    for other, named in (
+        ({"rewritings": replace(IDS, criterion="mean_logprob")}, "criterion"),
+        ({"rewritings": None}, "other files"),
+        ({"rewritings": IDS, "seed": 1}, "seed"),
+    ):
+        with pytest.raises(MixError, match=named):
+            sampled(tmp_path / "r", CannedEngine(SURE), **other)
 
 
 def test_a_source_that_was_asked_under_another_seed_is_not_read_again(tmp_path: Path) -> None:
     fixed = Rewritings("benchmark", queries=3, design="fixed")
     with pytest.raises(InputError, match="got 3 for the 4 of 'p0'"):
-        sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=3)
+        sampled(tmp_path / "r", rewritings=fixed, n=3)
     with pytest.raises(MixError, match="seed: it has 0, this one says 1"):
-        sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=64, seed=1)
-    sample(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, n=64)
+        sampled(tmp_path / "r", rewritings=fixed, seed=1)
+    sampled(tmp_path / "r", rewritings=fixed)
 
 
 def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p0~01'"):
-        sample(
-            CannedEngine(SURE, broken=["p0~01"]), benchmark(), out=tmp_path / "r", rewritings=IDS
-        )
+        sampled(tmp_path / "r", CannedEngine(SURE, broken=["p0~01"]), rewritings=IDS)
 
 
 def correlations(run: Run) -> dict[str, float | None]:
@@ -361,7 +333,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
     assert found["p0"] is not None
     assert found["p0"] < -0.9  # a leak of one in two is the least sure answer
     assert found["p1"] is None
-    ids = evaluate(CannedEngine(SURE), benchmark(), out=tmp_path / "s", rewritings=IDS, **FEW)
+    ids = evaluated(tmp_path / "s", CannedEngine(SURE), rewritings=IDS)
     more = correlations(ids)["p0"]
     assert more is not None
     assert more > 0.4
@@ -375,7 +347,7 @@ def test_surer_queries_leak_more_or_less(whole: Run, tmp_path: Path) -> None:
 
 def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match="'p0~01'"):
-        evaluate(engine(broken=["p0~01"]), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
+        evaluated(tmp_path / "r", engine(broken=["p0~01"]))
     run = Run.open(tmp_path / "r")
     asked = rows(run, arm="target inputs", scope="question")
     assert {r.query_id for r in asked} == {"p1"}
@@ -385,7 +357,7 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
 
 def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
     fixed = Rewritings("benchmark", queries=3, design="fixed")
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=fixed, **FEW)
+    run = evaluated(tmp_path / "r", rewritings=fixed)
     assert drawn(run.arms["target inputs"]) == {q: 16 if q.startswith("p0") else 32 for q in LEAKS}
     mine = rows(run, arm="target inputs", scope="question")
     assert {(r.quantity, r.about.inputs) for r in mine if r.about.beyond is None} == {
@@ -414,10 +386,8 @@ def test_fresh_draws_a_rewriting_for_every_output(
     chat = SimpleNamespace(open_chat=lambda name, **loading: Rewriter())
     monkeypatch.setitem(sys.modules, "leakbound.engines.models", chat)  # the real one loads torch
     leaks = {f"{p}~{i:02d}": 0.4 for p in ("p0", "p1") for i in range(16)} | {"p0": 0.0, "p1": 0.0}
-    run = evaluate(
-        engine(leaks), benchmark(), out=tmp_path / "r", n=16, scorers=["keyword"],
-        rewritings=Rewritings("model:fake", design="fresh"),
-    )  # fmt: skip
+    fresh = Rewritings("model:fake", design="fresh")
+    run = evaluated(tmp_path / "r", engine(leaks), n=16, rewritings=fresh)
     assert len(run.queries) == 32  # 15 of 16 for each, repeats among them
     arm = run.arms["target inputs"]
     assert set(drawn(arm).values()) == {1}
@@ -435,9 +405,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
 @pytest.mark.slow
 def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, top_p=p, max_new_tokens=8) for t in (0.5, 1) for p in (0.9, 1)]
-    run = evaluate(
-        engine(), benchmark(), out=tmp_path / "r", rewritings=RULES, decodings=cells, **FEW
-    )
+    run = evaluated(tmp_path / "r", decodings=cells)
     assert {name for name in run.arms if name.endswith("inputs")} == {
         "target T=0.5 top-p=0.9 inputs", "target T=0.5 inputs",
         "target T=1 top-p=0.9 inputs", "target T=1 inputs",
@@ -446,58 +414,61 @@ def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> Non
     assert len(grid.rows) == len(protocol.rows) == 4
 
 
-def test_clean_questions_are_about_their_own_words(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", rewritings=RULES, **FEW)
+def test_clean_questions_are_about_their_own_words(whole: Run) -> None:
     scorer = make_scorer("keyword")
-    assert [row[0] for row in clean_table(run, scorer, 0.5, 0.99).texts] == ["target"]
+    assert [row[0] for row in clean_table(whole, scorer, 0.5, 0.99).texts] == ["target"]
     with pytest.raises(InputError, match="asks rewritings too"):
-        clean_questions(run.arms["target inputs"], scorer, 0.5, 0.99)
+        clean_questions(whole.arms["target inputs"], scorer, 0.5, 0.99)
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    cases: list[tuple[dict[str, Any], str]] = [
-        ({"source": "rules", "queries": 0}, "`queries` must be at least 1"),
-        ({"source": "rules", "ids_draws": 0}, "`ids_draws` .* leave `ids` out"),
-        ({"source": "rules", "design": "spread"}, "'spread'"),
-        ({"source": "rules", "criterion": "best"}, "'best'"),
-        ({"source": "rules", "similarity": 0.5}, "needs an embedder"),
-        ({"source": "rules", "similarity": 2.0, "embedder": "any"}, "must lie in .* got 2"),
-        ({"source": "rules", "design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"queries": 0}, "`queries` must be at least 1"),
+        ({"ids_draws": 0}, "`ids_draws` .* leave `ids` out"),
+        ({"design": "spread"}, "'spread'"),
+        ({"criterion": "best"}, "'best'"),
+        ({"similarity": 0.5}, "needs an embedder"),
+        ({"similarity": 2.0, "embedder": "any"}, "must lie in .* got 2"),
+        ({"design": "fresh"}, "'rules' are a finite list. Use `model:NAME`"),
         ({"source": "rule"}, "Did you mean 'rules'"),
         ({"source": "none"}, "Pass no `rewritings`"),
-    ]
-    for settings, named in cases:
-        with pytest.raises(InputError, match=named):
-            Rewritings(**settings)
-    for more, named in (
-        ({"rewritings": Rewritings("file:nowhere.csv")}, "name no file"),
+    ],
+)
+def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        Rewritings(**{"source": "rules", **settings})
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"rewritings": Rewritings("file:nowhere.csv"), "n": 8}, "name no file"),
         ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
         ({"sampling": Explore("auto")}, "Leave one of them out"),
         ({"decodings": Decoding(temperature=0.0)}, "Add a temperature"),
-    ):
-        asked = engine()
-        with pytest.raises(InputError, match=named):
-            evaluate(
-                asked,
-                benchmark(),
-                out=tmp_path / "r",
-                **{"rewritings": RULES, "scorers": ["keyword"], **more},
-            )
-        assert asked.asked == []
-        assert not (tmp_path / "r" / "run.json").exists()
-    evaluate(engine(), benchmark(), out=tmp_path / "c", **FEW)
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_asked(
+    more: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    asked, how = engine(), {"rewritings": RULES, "scorers": ["keyword"], **more}
+    with pytest.raises(InputError, match=named):
+        evaluate(asked, benchmark(), out=tmp_path / "r", **how)
+    assert asked.asked == []
+    assert not (tmp_path / "r" / "run.json").exists()
+
+
+def test_a_finished_control_was_asked_other_inputs_and_no_ids_are_taken_twice(
+    tmp_path: Path,
+) -> None:
+    evaluated(tmp_path / "c", rewritings=None)
     with pytest.raises(InputError, match="was asked others"):
-        evaluate(
-            CannedEngine(SURE), benchmark(), out=tmp_path / "s", rewritings=IDS,
-            control=tmp_path / "c", **FEW,
-        )  # fmt: skip
-    clash = tuple(
-        Prompt(id=p, question=f"What of {i}?", paraphrases=(f"Tell me what of {i}.",),
-               keywords=("x",))
-        for i, p in enumerate(("p0", "p0~00"))
-    )  # fmt: skip
+        evaluated(tmp_path / "s", CannedEngine(SURE), rewritings=IDS, control=tmp_path / "c")
+    first, second = benchmark().prompts
+    clash = benchmark(prompts=(first, replace(second, id="p0~00")))
     with pytest.raises(InputError, match="two queries would be called 'p0~00'"):
-        sample(engine(), benchmark(prompts=clash), out=tmp_path / "t", n=8, rewritings=RULES)
+        evaluated(tmp_path / "t", task=clash)
 
 
 class Heedless(CannedEngine):
@@ -509,36 +480,104 @@ class Heedless(CannedEngine):
 
 
 def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:
-    heedless = Heedless(engine().texts)
     with pytest.raises(ModelError, match=r"does not heed `Draws\.draws_per_query`"):
-        sample(heedless, benchmark(), out=tmp_path / "r", n=64, rewritings=RULES)
+        sampled(tmp_path / "r", Heedless(engine().texts))
 
 
-def test_a_probe_counts_rewritings_and_selection() -> None:
-    class Opens:
-        def open(self, model: str, task: Benchmark) -> CannedEngine:
-            return engine()
-
-    how: dict[str, Any] = {"decoding": [Decoding(max_new_tokens=8)], "settings": Opens()}
-    assert probe("m", benchmark(), n=100, **how).draws == 200
-    assert probe("m", benchmark(), n=100, rewritings=RULES, **how).draws == 400
-    assert probe("m", benchmark(), n=100, rewritings=IDS, **how).draws == 400 + 2 * 4 * 256
+TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"
 
 
-def test_samples_of_several_queries_are_rows_like_any_other(tmp_path: Path) -> None:
-    """A `Sample` a query: what an engine gives is what the store keeps."""
-    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, rewritings=RULES)
-    arm = run.arms["target inputs"]
-    assert isinstance(arm.queries[1], Query)
-    for part in arm.parts:
-        draws = Draws(
-            sizes=part.sizes,
-            purpose="score:target inputs:canned",
-            draws_per_query=dict(zip(part.query_ids, part.draws_per_query, strict=True)),
-        )
-        queries = [q for q in arm.queries if q.id in part.query_ids]
-        found = {s.query.id: s for s in engine().generate(queries, arm.decoding, draws)}
-        for row in arm.completions(part).to_pylist():
-            of_query = found[row["query_id"]]
-            assert isinstance(of_query, Sample)
-            assert (row["text"], row["count"]) in [(c.text, c.count) for c in of_query.completions]
+def rewriter(folder: Path, seed: int) -> Path:
+    """A small chat model, in place of the one that is there."""
+    tokenizer = tiny_tokenizer(WORDS, chat_template=TEMPLATE)
+    tiny_llama(len(tokenizer), seed, max_position_embeddings=512).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("engine_named", ["", "transformers:"])
+def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
+    engine_named: str, tmp_path: Path
+) -> None:
+    """A rewriter that lies in a folder is known by what is in it, not by where it lies."""
+    folder, out = rewriter(tmp_path / "rewriter", 1), tmp_path / "run"
+    inputs = Rewritings(f"model:{engine_named}{folder}", queries=2)
+    first = evaluated(out, rewritings=inputs)
+    assert first.arms["target"].spec.model == "CannedEngine"  # and not the rewriter
+    (folder / "checkpoint-1").mkdir()
+    (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"nothing that loading reads")
+    assert evaluated(out, rewritings=inputs).estimates == first.estimates
+    rewriter(folder, 2)
+    with pytest.raises(MixError, match="inputs"):
+        evaluated(out, rewritings=inputs)
+
+
+def queries(questions: int = 3, rewritings: int = 4) -> list[Query]:
+    """Questions, each followed by its rewritings."""
+    found: list[Query] = []
+    for p in (f"p{i}" for i in range(questions)):
+        found.append(Query(id=p, prompt_id=p, text="?"))
+        names = (f"{p}~{j:02d}" for j in range(rewritings))
+        found += [Query(id=name, prompt_id=p, text="?", source="rules") for name in names]
+    return found
+
+
+def test_allocated_draws_the_query_of_every_output() -> None:
+    sharing = share(queries(questions=2000), "allocated", 20, 0)
+    drawn = np.array(list(sharing.draws_per_query.values())).reshape(2000, 5)
+    assert (drawn.sum(axis=1) == 20).all()
+    assert (drawn == 0).any()
+    # uniform multinomial: mean n/5, variance n (1/5)(4/5), questions independent of one another
+    assert drawn.mean(axis=0) == pytest.approx(4, abs=0.2)
+    assert drawn.var(axis=0) == pytest.approx(3.2, rel=0.15)
+    assert abs(np.corrcoef(drawn[:-1, 0], drawn[1:, 0])[0, 1]) < 0.1
+
+
+def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
+    first = share(queries(), "allocated", 50, 0)
+    own = list(first.draws_per_query.values())
+    assert share(queries(), "allocated", 50, 0) == first
+    assert list(share(queries(1), "allocated", 50, 0).draws_per_query.values()) == own[:5]
+    assert share(queries(), "allocated", 50, 1) != first
+    assert own[:5] != own[5:10]
+
+
+def test_fixed_gives_every_query_as_many_and_needs_one_for_each() -> None:
+    shared = share(queries(), "fixed", 23, 0).draws_per_query
+    assert shared == dict.fromkeys((query.id for query in queries()), 4)
+    with pytest.raises(InputError, match=r"got 4 for the 5 of 'p0'\. Raise it"):
+        share(queries(), "fixed", 4, 0)
+
+
+def test_fresh_asks_every_rewriting_once_and_never_the_question() -> None:
+    shared = share(queries(), "fresh", 4, 0).draws_per_query
+    assert shared == {query.id: 1 for query in queries() if "~" in query.id}
+    with pytest.raises(InputError, match="no rewriting of any question"):
+        share(queries(rewritings=0), "fresh", 4, 0)
+
+
+@pytest.mark.parametrize(("n", "parts"), [(1024, 2), (3000, 5)])
+def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> None:
+    sharing = share(queries(questions=9), "allocated", n, 0)
+    drawn: dict[str, int] = {}
+    found = sharing.parts(queries(questions=9), Cut.whole())
+    for part in found:
+        for query_id, count in zip(part.query_ids, part.draws_per_query, strict=True):
+            assert 0 < count <= 1024
+            drawn[query_id] = drawn.get(query_id, 0) + count
+        assert part.sizes == (max(part.draws_per_query),)
+        assert part.draws == sum(part.draws_per_query) <= 8192
+    assert drawn == sharing.draws_per_query
+    assert len(found) == parts
+    where = {q: part.number for part in found if part.first_chunk == 0 for q in part.query_ids}
+    assert all(where[f"p{i}"] == where[f"p{i}~00"] for i in range(9))
+
+
+def test_a_query_with_many_draws_gets_them_in_chunks() -> None:
+    sharing = QueryShares("fixed", {"p0": 2500, "p0~00": 10})
+    parts = sharing.parts(queries(1, 1), Cut.whole())
+    assert [(p.query_ids, p.draws_per_query, p.first_chunk) for p in parts] == [
+        (("p0", "p0~00"), (1024, 10), 0),
+        (("p0",), (1024,), 1),
+        (("p0",), (452,), 2),
+    ]
