@@ -1,9 +1,11 @@
-"""The search for worst-case inputs, on an engine whose law is known for all words."""
+"""The search for worst-case inputs, on engines whose law is known: for all words, or a table."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -13,23 +15,32 @@ import pytest
 from scipy.stats import binom
 
 from asked import LEAK, AskedEngine
+from canned import benchmark_of
+from contents import contents, counts
 from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, summary
-from leakbound.evaluation.planning.plan import SteeredPlan
+from leakbound.evaluation import evaluate, summary
+from leakbound.evaluation.drawing.prove import why_unproved
+from leakbound.evaluation.drawing.search import FORWARDS
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.claims import clean_questions
+from leakbound.evaluation.views.asked import found_grid
+from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
-from leakbound.store.inputs import read_attack_queries
-from leakbound.study import Attack, Explore, FixedN, Rewritings, Study, Until
+from leakbound.store.inputs import AttackQuery, read_attack_queries
+from leakbound.study import Attack, Explore, Rewritings, Until
+from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Prompt, Query
+from suites import slow_but
+from tabled import TableEngine, exact
+from tabled import benchmark as table_benchmark
 
 OPENER = NEUTRAL[1]
 HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"]}
@@ -37,17 +48,17 @@ ATTACK = Attack(3_000, temperatures=(0.2,), top_ps=(1.0,))
 
 
 def benchmark(questions: int = 3, **changes: Any) -> Benchmark:
-    prompts = tuple(
-        Prompt(id=f"p{i}", question=f"Who wrote book {i}?", answer=LEAK, keywords=("hush",))
-        for i in range(questions)
-    )
     retained = tuple(
         Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
         for i in range(12)
     )
-    settings = {"name": "mine", "scorers": ("keyword",), "max_new_tokens": 8, "origin": "test"}
-    others = {"retain": lambda: retained}
-    return Benchmark(**{"prompts": prompts, "others": others, **settings, **changes})
+    numbered = benchmark_of(
+        map(str, range(questions)), question="Who wrote book {}?", answer=LEAK, keywords=("hush",)
+    )
+    prompts = tuple(replace(prompt, id=f"p{prompt.id}") for prompt in numbered.prompts)
+    return replace(
+        numbered, **{"prompts": prompts, "others": {"retain": lambda: retained}, **changes}
+    )
 
 
 def opened(query: Query, decoding: Decoding) -> float:
@@ -60,10 +71,21 @@ def alike(query: Query, decoding: Decoding) -> float:
     return 0.1
 
 
-def contents(run: Run) -> list[Any]:
-    arms = run.arms.values()
-    completions = [[arm.completions(p).to_pylist() for p in arm.parts] for arm in arms]
-    return [run.estimates, completions, (run.path / "attack" / "found.json").read_text()]
+def all_of(run: Run) -> Any:
+    """What it says, and what its search found."""
+    return contents(run), (run.path / "attack" / "found.json").read_text()
+
+
+def found_in(run: Run) -> tuple[AttackQuery, ...]:
+    found = read_attack_queries(run.path)
+    assert found is not None
+    return found
+
+
+def attacked(out: Path, engine: Any = None, questions: int = 3, **how: Any) -> Run:
+    """A run that searches, of a model that leaks after an opener unless it is given."""
+    how = {**HOW, "attack": ATTACK, **how}
+    return evaluate(engine or AskedEngine(opened), benchmark(questions), out=out, **how)
 
 
 @pytest.fixture(scope="module")
@@ -74,15 +96,13 @@ def engine() -> AskedEngine:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
     """A run that no test may change."""
-    out = tmp_path_factory.mktemp("attack") / "r"
     control = AskedEngine(lambda query, decoding: 0.02, name="control")
-    return evaluate(engine, benchmark(), out=out, attack=ATTACK, control=control, **HOW)
+    return attacked(tmp_path_factory.mktemp("attack") / "r", engine, control=control)
 
 
 @pytest.mark.slow
 def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
-    found = read_attack_queries(whole.path)
-    assert found is not None
+    found = found_in(whole)
     assert [one.query.id for one in found] == ["p0", "p1", "p2"]
     assert {one.query.prefix for one in found} == {OPENER}
     assert {one.decoding.temperature for one in found} == {0.2}
@@ -181,34 +201,24 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
 def test_the_summary_shows_what_was_found(whole: Run, tmp_path: Path) -> None:
     plain, of_all, attacked = summary(whole)
     assert [row[0] for row in plain.texts] == ["target", "control"]
-    assert attacked.columns == (
-        "Question", "In its own words", "Found", "Control", "Lower end in the search", "Asked",
-    )  # fmt: skip
     lower = [float(row[2].partition("[")[2].partition(",")[0]) for row in attacked.texts]
     assert lower == sorted(lower, reverse=True)
     assert all(f"opened by {OPENER!r}" in row[-1] for row in attacked.texts)
     assert "searched with 3,000 draws a question, steered by keyword" in attacked.note
-    model, _, worst, _, more = of_all.texts[0]
-    assert model.startswith("target attack")
-    assert "[0.6" in worst
-    assert more == "3 (≥ 3)"
+    assert of_all.texts[0][-1] == "3 (≥ 3)"
     assert write_report({"r": whole}, tmp_path / "report.html").exists()
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Trials of the whole procedure, one a question, on a model that nothing makes leak more."""
-    out = tmp_path_factory.mktemp("attack") / "many"
-    return evaluate(
-        AskedEngine(alike), benchmark(240), out=out, attack=Attack(512, (1.0,), (1.0,)), n=64,
-        scorers=["keyword"], confidence=0.9,
-    )  # fmt: skip
+    how: dict[str, Any] = {"attack": Attack(512, (1.0,), (1.0,)), "n": 64, "confidence": 0.9}
+    return attacked(tmp_path_factory.mktemp("attack") / "many", AskedEngine(alike), 240, **how)
 
 
 @pytest.mark.thorough
 def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
-    found = read_attack_queries(many.path)
-    assert found is not None
+    found = found_in(many)
     final = {
         row.query_id: row
         for one in {str(one.arm) for one in found}
@@ -230,77 +240,68 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
 
 @pytest.mark.thorough
 def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
-    how = {**HOW, "n": 32, "attack": Attack(96, (0.2,), (1.0,))}
-    want = contents(evaluate(AskedEngine(opened), benchmark(2), out=tmp_path / "whole", **how))
-    total = len(evaluate_asked(tmp_path / "count", how))
+    how: dict[str, Any] = {"questions": 2, "n": 32, "attack": Attack(96, (0.2,), (1.0,))}
+    engine = AskedEngine(opened)
+    want = all_of(attacked(tmp_path / "whole", engine, **how))
+    total = len(engine.asked)
+    attacked(tmp_path / "whole", engine, **how)
+    assert len(engine.asked) == total
     for dies_after in range(0, total, 5):
-        out = tmp_path / f"r{dies_after}"
+        out, again = tmp_path / f"r{dies_after}", AskedEngine(opened)
         with pytest.raises(RuntimeError, match="switched off"):
-            evaluate(AskedEngine(opened, dies_after=dies_after), benchmark(2), out=out, **how)
+            attacked(out, AskedEngine(opened, dies_after=dies_after), **how)
         if dies_after == 15:
             with pytest.raises(IncompleteError, match="search for worst-case inputs"):
                 require_sampled(Run.open(out))
-        again = AskedEngine(opened)
-        run = evaluate(again, benchmark(2), out=out, **how)
-        assert contents(run) == want
+        run = attacked(out, again, **how)
+        assert all_of(run) == want
         assert len(again.asked) < total or dies_after == 0
         require_sampled(run)
 
 
-def evaluate_asked(out: Path, how: dict[str, Any]) -> list[Any]:
-    engine = AskedEngine(opened)
-    evaluate(engine, benchmark(2), out=out, **how)
-    done = len(engine.asked)
-    evaluate(engine, benchmark(2), out=out, **how)
-    assert len(engine.asked) == done
-    return engine.asked
-
-
 def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
-    out, how = tmp_path / "r", {**HOW, "n": 16}
-    plain = evaluate(AskedEngine(opened), benchmark(), out=out, **how)
+    out, how = tmp_path / "r", {"n": 16, "attack": Attack(64)}
+    plain = attacked(out, n=16, attack=None)
     assert plain.record.attack is None
     assert len(summary(plain)) == 1
-    run = evaluate(AskedEngine(opened), benchmark(), out=out, attack=Attack(64), **how)
-    assert read_attack_queries(run.path)
+    assert found_in(attacked(out, **how))
     for other, named in (
         ({"attack": Attack(65)}, "budget: it has 64, this one says 65"),
         ({"attack": Attack(64, top_ps=(1.0,))}, "decodings"),
-        ({"attack": Attack(64), "scorers": ["contains"]}, "scorer: name"),
-        ({"attack": Attack(64), "seed": 1}, "seed"),
+        ({"scorers": ["contains"]}, "scorer: name"),
+        ({"seed": 1}, "seed"),
     ):
         with pytest.raises(MixError, match=named):
-            evaluate(AskedEngine(opened), benchmark(), out=out, **{**how, **other})
-    file = out / "attack" / "found.json"
-    file.write_text("[{}]")
+            attacked(out, **{**how, **other})
+    (out / "attack" / "found.json").write_text("[{}]")
     with pytest.raises(DamagedError, match=r"found\.json"):
-        evaluate(AskedEngine(opened), benchmark(), out=out, attack=Attack(64), **how)
+        attacked(out, **how)
 
 
 def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) -> None:
-    base = benchmark(1)
-    told = replace(base.prompts[0], paraphrases=("Book 0 is by whom?",))
+    (prompt,) = benchmark(1).prompts
+    task = benchmark(prompts=(replace(prompt, paraphrases=("Book 0 is by whom?",)),))
 
     def leak(query: Query, decoding: Decoding) -> float:
         return 0.9 if query.text.startswith("Book 0") and not query.prefix else 0.02
 
     run = evaluate(
-        AskedEngine(leak), replace(base, prompts=(told,)), out=tmp_path / "r",
-        attack=Attack(400, (1.0,), (1.0,)), rewritings=Rewritings("benchmark", queries=2), **HOW,
+        AskedEngine(leak), task, out=tmp_path / "r", attack=Attack(400, (1.0,), (1.0,)),
+        rewritings=Rewritings("benchmark", queries=2), **HOW,
     )  # fmt: skip
-    (found,) = read_attack_queries(run.path) or ()
+    (found,) = found_in(run)
     assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
     assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
-    assert sum(run.arms["target inputs"].spec.shares.draws_per_query.values()) == 256  # type: ignore[union-attr]
+    assert counts(run.arms["target inputs"], "text").total() == 256
     assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
         "keyword by protocol", "Scorer keyword: more than output",
         "Scorer keyword: as they were found", "keyword where it was attacked",
         "Rewritings of all questions",
     ]  # fmt: skip
-    by_rules = evaluate(AskedEngine(opened), base, out=tmp_path / "s", attack=Attack(64), **HOW)
+    by_rules = attacked(tmp_path / "s", questions=1, attack=Attack(64))
     asked = Run.open(by_rules.path / "attack" / "search").queries
     assert {q.source for q in asked} == {"original", "rules"}
 
@@ -308,13 +309,8 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
 @pytest.mark.slow
 def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
-    run = evaluate(
-        AskedEngine(opened), benchmark(2), out=tmp_path / "r", attack=Attack(600), decodings=grid,
-        **HOW,
-    )  # fmt: skip
-    assert [str(one.arm) for one in read_attack_queries(run.path) or ()] == [
-        "target attack T=0.2"
-    ] * 2
+    run = attacked(tmp_path / "r", questions=2, attack=Attack(600), decodings=grid)
+    assert [str(one.arm) for one in found_in(run)] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, scope="mean", jointly=True)
     assert {r.arm for r in cells} == {"target T=0.2", "target T=1"}
@@ -323,12 +319,11 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     assert len(Attack(16).decodings([one])) == 7
     assert len(Attack(16).decodings([replace(one, temperature=1.0)])) == 6
     alone = Attack(600, temperatures=(1.0,), top_ps=(1.0,))
-    run = evaluate(
-        AskedEngine(opened), benchmark(2), out=tmp_path / "s", attack=alone, n=256,
-        scorers=["keyword", "contains"], control=AskedEngine(alike, name="control"),
+    run = attacked(
+        tmp_path / "s", questions=2, attack=alone, scorers=["keyword", "contains"],
+        control=AskedEngine(alike, name="control"),
     )  # fmt: skip
-    attacked = {name for name in run.arms if "attack" in name}
-    assert attacked == {"target attack", "control attack"}
+    assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     assert set(Counter(r.about for r in of_all).values()) == {1}
     assert sum(r.about.beyond == "control" for r in of_all) == 2
@@ -340,26 +335,24 @@ def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_pat
     def long(query: Query, decoding: Decoding) -> float:
         return 0.9 if len(query.text) > 25 else 0.0
 
-    how = {"attack": Attack(64), "control": AskedEngine(long, context=20, name="control"), **HOW}
-    engine = AskedEngine(long)
+    engine, control = AskedEngine(long), AskedEngine(long, context=20, name="control")
     with pytest.raises(InputError, match="too long"):
-        evaluate(engine, benchmark(1), out=tmp_path / "r", **how)
+        attacked(tmp_path / "r", engine, 1, attack=Attack(64), control=control)
     assert not any("score:target attack" in purpose for purpose, *_ in engine.asked)
 
 
 @pytest.mark.slow
 def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
-    short = AskedEngine(opened, context=60)
-    run = evaluate(short, benchmark(2), out=tmp_path / "r", attack=ATTACK, **HOW)
+    run = attacked(tmp_path / "r", AskedEngine(opened, context=60), 2)
     tried = Run.open(run.path / "attack" / "search").record.tried
     assert not any(one.shots for one in tried)
-    assert {one.query.prefix for one in read_attack_queries(run.path) or ()} == {OPENER}
+    assert {one.query.prefix for one in found_in(run)} == {OPENER}
     failing = AskedEngine(opened, broken=lambda query: query.prefix == OPENER)
-    run = evaluate(failing, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
-    assert OPENER not in {one.query.prefix for one in read_attack_queries(run.path) or ()}
+    run = attacked(tmp_path / "s", failing, 2)
+    assert OPENER not in {one.query.prefix for one in found_in(run)}
     again = AskedEngine(opened)
     (run.path / "attack" / "found.json").unlink()
-    assert evaluate(again, benchmark(2), out=tmp_path / "s", attack=ATTACK, **HOW)
+    assert attacked(tmp_path / "s", again, 2)
     assert again.asked == []  # what failed while searching is not tried again
 
 
@@ -369,38 +362,39 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
         AskedEngine(opened), benchmark(2, openers=own, others={}), out=tmp_path / "r",
         attack=ATTACK, **HOW,
     )  # fmt: skip
-    asked = Run.open(run.path / "attack" / "search").queries
-    assert own["p0"][0] in {q.prefix for q in asked if q.prompt_id == "p0"}
-    assert {q.prefix for q in asked if q.prompt_id == "p1"} <= {"", *NEUTRAL}
-    tried = Run.open(run.path / "attack" / "search").record.tried
-    assert not any(one.shots for one in tried)
+    trial = Run.open(run.path / "attack" / "search")
+    assert own["p0"][0] in {q.prefix for q in trial.queries if q.prompt_id == "p0"}
+    assert {q.prefix for q in trial.queries if q.prompt_id == "p1"} <= {"", *NEUTRAL}
+    assert not any(one.shots for one in trial.record.tried)
 
 
-def test_what_makes_no_sense_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
-    engine = AskedEngine(opened)
-    finished = evaluate(engine, benchmark(), out=tmp_path / "c", **HOW).path
-    asked = len(engine.asked)
-    greedy = Decoding(temperature=0.0, max_new_tokens=8)
-    for given, named in (
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
         ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
         ({"sampling": Explore("exact")}, "Leave one of them out"),
-        ({"decodings": greedy}, "greedy decoding draws nothing"),
-        ({"control": finished}, "Name the control model itself"),
-    ):
-        with pytest.raises(InputError, match=named):
-            evaluate(
-                engine,
-                benchmark(),
-                out=tmp_path / "r",
-                attack=ATTACK,
-                **{"scorers": ["keyword"], **given},
-            )
+        ({"decodings": Decoding(temperature=0.0)}, "greedy decoding draws nothing"),
+        ({"control": "finished"}, "Name the control model itself"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_drawn(
+    given: dict[str, Any], named: str, whole: Run, tmp_path: Path
+) -> None:
+    engine = AskedEngine(opened)
+    if "control" in given:
+        given = {"control": whole.path}
+    how = {"scorers": ["keyword"], "attack": ATTACK, **given}
+    with pytest.raises(InputError, match=named):
+        evaluate(engine, benchmark(), out=tmp_path / "r", **how)
+    assert engine.asked == []
+    assert not (tmp_path / "r").exists()
+
+
+def test_searches_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match=r"at least 16 .* got 15"):
         Attack(15)
     with pytest.raises(InputError, match="above 0"):
         Attack(16, temperatures=(0.0, 1.0))
-    assert len(engine.asked) == asked
-    assert not (tmp_path / "r").exists()
 
 
 def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None:
@@ -416,21 +410,219 @@ def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None
 def test_a_question_that_failed_leaves_out_what_is_said_of_all(tmp_path: Path) -> None:
     failing = AskedEngine(opened, broken=lambda query: query.prompt_id == "p1")
     with pytest.raises(IncompleteError, match="'p1'"):
-        evaluate(failing, benchmark(2), out=tmp_path / "r", attack=Attack(64), **HOW)
+        attacked(tmp_path / "r", failing, 2, attack=Attack(64))
     run = Run.open(tmp_path / "r")
-    assert [one.query.id for one in read_attack_queries(run.path) or ()] == ["p0", "p1"]
-    attacked = [row for row in run.estimates if row.arm.startswith("target attack")]
-    assert attacked
-    assert not [row for row in attacked if row.query_id is None]
+    assert [one.query.id for one in found_in(run)] == ["p0", "p1"]
+    of_it = [row for row in run.estimates if row.arm.startswith("target attack")]
+    assert of_it
+    assert not [row for row in of_it if row.query_id is None]
     assert len(summary(run)[-1].rows) == 2
 
 
-def test_a_probe_counts_the_search_and_what_follows(engine: AskedEngine) -> None:
-    keyword = (make_scorer("keyword"),)
-    drawing = SteeredPlan.of(Study(sampling=FixedN(100), attack=ATTACK), keyword)
+SELDOM, NEXT_TO_NEVER = 1e-4, 1e-7
+BUDGET = 256
+WORD = Decoding(max_new_tokens=4)
 
-    def cost(drawing: SteeredPlan) -> int:
-        how: Any = {"n": drawing, "decoding": [Decoding(max_new_tokens=8)], "settings": None}
-        return probe(AskedEngine(opened), benchmark(), **how).draws
 
-    assert cost(drawing) == cost(SteeredPlan(100)) + 3 * (3_000 + 100)
+def seldom(query: Query) -> float:
+    """A model that leaks once in 10,000 answers after one opener, and else next to never."""
+    return SELDOM if query.prefix == OPENER else NEXT_TO_NEVER
+
+
+def searched(out: Path, engine: Any = None, questions: int = 1, **how: Any) -> Run:
+    """A run that may prove where it searches, of a model that leaks seldom unless it is given."""
+    usual: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
+    usual["attack"] = Attack(BUDGET, temperatures=(1.0,), top_ps=(1.0,))
+    task = table_benchmark(questions)
+    return evaluate(engine or TableEngine(seldom), task, out=out, **usual | how)
+
+
+@pytest.fixture(scope="module")
+def rare(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that no test may change."""
+    control = TableEngine(lambda query: NEXT_TO_NEVER, name="control")
+    return searched(tmp_path_factory.mktemp("rare") / "r", questions=2, control=control)
+
+
+@pytest.mark.slow
+def test_proofs_find_what_draws_cannot_tell(rare: Run, tmp_path: Path) -> None:
+    assert {one.query.prefix for one in found_in(rare)} == {OPENER}
+    tried = Run.open(rare.path / "attack" / "search")
+    assert {query.prefix for query in tried.queries} > {OPENER}
+    assert all(not arm.parts for arm in tried.arms.values())
+    run = searched(tmp_path / "r", TableEngine(seldom, margin=math.inf), 2)
+    assert {one.query.prefix for one in found_in(run)} == {""}
+    assert {one.query.text for one in found_in(run)} == {q.text for q in run.questions}
+
+
+def test_a_round_of_proofs_costs_what_its_draws_would(rare: Run) -> None:
+    usage = rare.arms["target"].usage
+    price = FORWARDS * usage.sampled_tokens / usage.draws
+    shares = rounds(most_candidates(BUDGET), BUDGET)
+    for one in found_in(rare):
+        assert len(one.rounds) == len(shares)
+        assert all(standing.draws == 0 for standing in one.rounds)
+        spent = [0, *(standing.forwards for standing in one.rounds)]
+        for before, after, draws in zip(spent[:-1], spent[1:], shares, strict=True):
+            assert 0 < after - before <= round(draws * price)
+    assert rare.record.attack is not None
+    assert rare.record.attack.forwards_per_token == FORWARDS
+    entry, _ = json.loads((rare.path / "attack" / "found.json").read_text())["found"]
+    assert entry["rounds"][-1]["proved"] == pytest.approx(SELDOM, rel=0.1)
+
+
+def test_what_is_proved_of_the_found_is_stated_and_never_too_much(rare: Run) -> None:
+    def leaks(text: str) -> float:
+        return float("hush" in text)
+
+    for one in found_in(rare):
+        for arm, leak in ((one.arm, SELDOM), (one.arm.control, NEXT_TO_NEVER)):
+            (row,) = rows(
+                rare, arm=str(arm), query_id=one.query.id, estimand="proved leak probability"
+            )
+            truth = exact(leak, WORD, leaks)
+            assert truth == pytest.approx(leak)
+            assert 0.99 * truth < row.lower <= truth * (1 + 1e-12)
+            assert row.confidence == 1
+            (bound,) = rows(rare, arm=str(arm), query_id=one.query.id, estimand="leak probability")
+            assert bound.lower <= row.lower
+
+
+def test_console_and_page_show_it_beside_the_bound(rare: Run, tmp_path: Path) -> None:
+    attacked = summary(rare)[-1]
+    proved, beside = (attacked.columns.index(name) for name in ("Proved", "Control, proved"))
+    assert {row[proved] for row in attacked.texts} == {"1.0e−4"}
+    assert {row[beside] for row in attacked.texts} == {"1.0e−7"}
+    assert "256 draws a question, or proofs that cost as much, steered by" in attacked.note
+    view = read_view({"r": rare})
+    assert "Forwards in the search" in found_grid(view, view.scorers[0]).columns
+    page = write_report({"r": rare}, tmp_path / "report.html").read_text()
+    assert "What is proved rests on no draw" in page
+
+
+def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
+    def often(query: Query) -> float:
+        return 0.6 if query.prefix == OPENER else NEXT_TO_NEVER
+
+    run = searched(tmp_path / "r", TableEngine(often))
+    (found,) = found_in(run)
+    assert found.query.prefix == OPENER
+    assert [bool(standing.draws) for standing in found.rounds] == [
+        False, *(True for _ in found.rounds[1:]),
+    ]  # fmt: skip
+    assert len({standing.forwards for standing in found.rounds}) == 1
+    assert found.rounds[-1].lower > 0.3
+    assert found.lower == max(found.rounds[-1].lower, found.rounds[-1].proved)
+
+
+def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: Path) -> None:
+    run = searched(tmp_path / "r", TableEngine(lambda query: 0.5))
+    (found,) = found_in(run)
+    assert {standing.forwards for standing in found.rounds} == {0}
+    assert found.rounds[0].draws >= 8
+    assert found.rounds[-1].proved > 0
+
+
+def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
+    run = searched(tmp_path / "r", scorers=["rouge-l-recall"])
+    (found,) = found_in(run)
+    (row,) = rows(run, arm=str(found.arm), query_id="p0", estimand="proved mean leakage")
+    truth = exact(
+        seldom(found.query), WORD, lambda text: len({"It", "hush"} & set(text.split())) / 2
+    )
+    assert 0 < row.lower <= truth * (1 + 1e-12)
+
+
+def test_who_cannot_prove_draws_as_before_and_it_is_said(tmp_path: Path) -> None:
+    engine = TableEngine(seldom, margin=math.inf)
+    run = searched(tmp_path / "r", engine)
+    (note,) = [note for note in run.notes if "searches by draws alone" in note]
+    assert "half precision" in note
+    assert run.record.attack is not None
+    assert run.record.attack.forwards_per_token is None
+    assert not any(how == "proof" for how, *_ in engine.asked)
+    (found,) = found_in(run)
+    assert {(one.forwards, one.proved) for one in found.rounds} == {(0, 0.0)}
+    assert "proofs that cost as much" not in summary(run)[-1].note
+
+
+def test_what_a_search_can_do_without_proofs_is_named() -> None:
+    keyword, engine = make_scorer("keyword"), TableEngine(seldom)
+    two_pass = Decoding(max_new_tokens=4, adaptive_temperature=0.7, adaptive_mode="two_pass")
+    assert why_unproved(engine, [WORD], keyword) == ""
+    assert "no `bounds`" in why_unproved(engine, [WORD], FakeScorer({}))
+    assert "two passes" in why_unproved(engine, [WORD, two_pass], keyword)
+    assert "finds no rare leaks" in why_unproved(AskedEngine(lambda q, d: 0.1), [WORD], keyword)
+
+
+def test_a_control_without_probabilities_is_not_proved(tmp_path: Path) -> None:
+    control = TableEngine(lambda query: NEXT_TO_NEVER, name="control", margin=math.inf)
+    run = searched(tmp_path / "r", control=control)
+    (found,) = found_in(run)
+    assert any("'control attack'" in note and "half precision" in note for note in run.notes)
+    assert found.query.prefix == OPENER
+
+
+class Measured(TableEngine):
+    """Remembers after which queries its margin was measured last, and what it then proved."""
+
+    def __init__(self, leak: Callable[[Query], float]) -> None:
+        super().__init__(leak)
+        self.last: tuple[Query, ...] = ()
+        self.proved: list[tuple[Query, tuple[Query, ...]]] = []
+
+    def measure(self, queries: Sequence[Query]) -> None:
+        self.last = tuple(queries)
+
+    def prove(self, asked: Any, *how: Any) -> Any:
+        self.proved += [(query, self.last) for query, _ in asked]
+        return super().prove(asked, *how)
+
+
+def test_the_margin_is_measured_after_what_was_found(tmp_path: Path) -> None:
+    engine = Measured(seldom)
+    run = searched(tmp_path / "r", engine, 2)
+    found = tuple(one.query for one in found_in(run))
+    assert {query: after for query, after in engine.proved if query in found} == dict.fromkeys(
+        found, found
+    )
+
+
+def grows(query: Query) -> float:
+    """A model whose questions are searched by proofs alone, by both, and by draws alone."""
+    if query.prompt_id == "p2":
+        return 0.4
+    return 0.3 if query.prompt_id == "p1" and query.prefix == OPENER else seldom(query)
+
+
+STOPPED: dict[str, Any] = {"questions": 3, "attack": Attack(48, (1.0,), (1.0,))}
+
+
+@pytest.fixture(scope="module")
+def never_stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, TableEngine]:
+    engine, out = TableEngine(grows), tmp_path_factory.mktemp("attack") / "whole"
+    return searched(out, engine, **STOPPED), engine
+
+
+@pytest.mark.parametrize("share", slow_but((), (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)))
+def test_stopped_in_any_round_it_ends_the_same(
+    share: float, never_stopped: tuple[Run, TableEngine], tmp_path: Path
+) -> None:
+    whole, engine = never_stopped
+    assert {how for how, *_ in engine.asked} == {"draws", "proof"}
+    dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))
+    with pytest.raises(RuntimeError, match="switched off"):
+        searched(tmp_path / "r", dying, **STOPPED)
+    again = TableEngine(grows)
+    assert all_of(searched(tmp_path / "r", again, **STOPPED)) == all_of(whole)
+    assert len(again.asked) < len(engine.asked) or not share
+
+
+def test_decided_again_it_is_decided_alike(
+    never_stopped: tuple[Run, TableEngine],
+) -> None:
+    whole, engine = never_stopped
+    want, asked = all_of(whole), len(engine.asked)
+    (whole.path / "attack" / "found.json").unlink()
+    assert all_of(searched(whole.path, engine, **STOPPED)) == want
+    assert len(engine.asked) == asked
