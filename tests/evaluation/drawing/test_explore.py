@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import completions, contents, counts
 from estimates import rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
-from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
 from leakbound.evaluation.drawing.study import AskedStudy, draw_study
@@ -24,21 +24,18 @@ from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
-from leakbound.store import Arm, ExploredDraws, Run
+from leakbound.store import ExploredDraws, Run
 from leakbound.store import files as store_files
 from leakbound.study import Explore, Study
 from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
 
 
-def contents(run: Run) -> dict[str, Any]:
-    """Masses, draws and estimates: all that a run says."""
-    found: dict[str, Any] = {"estimates": run.estimates}
-    for name, arm in run.arms.items():
-        found[name] = [arm.completions(part).to_pylist() for part in arm.parts]
-        if arm.explored:
-            found[name, "masses"] = [table.to_pylist() for table in arm.masses.tables()]
-            found[name, "remainders"] = arm.masses.found().remainder
-    return found
+def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run:
+    """A run with masses and draws, of the laws unless another engine is given."""
+    made = engine or ExploringEngine()
+    return evaluate(
+        made, task or benchmark(), out=out, **(how if "n" in how else {**HYBRID, **how})
+    )
 
 
 def moments(scorer: str, k: int) -> dict[str, tuple[float, float]]:
@@ -59,16 +56,11 @@ def test_every_bound_holds_the_truth(
     how: Mapping[str, Any], certain: float, tmp_path: Path
 ) -> None:
     scorers = ["contains", "rouge-l-f1"]
-    run = evaluate(
-        ExploringEngine(certain=certain), benchmark(), out=tmp_path / "r", scorers=scorers, **how
-    )
+    run = explored(tmp_path / "r", ExploringEngine(certain=certain), scorers=scorers, **how)
+    leakage = {"arm": "target", "quantity": ("leak probability", "mean leakage")}
     for scorer in scorers:
-        leak = rows(run, arm="target", scorer=scorer, parameter=None)
         for q, (mean, largest) in moments(scorer, 8).items():
-            (one,) = [
-                r for r in leak if r.query_id == q
-                and r.estimand in ("leak probability", "mean leakage")
-            ]  # fmt: skip
+            (one,) = rows(run, scorer=scorer, query_id=q, proved=False, **leakage)
             assert one.lower <= mean + 1e-12
             assert one.upper >= mean - 1e-12
             (over_k,) = rows(
@@ -77,12 +69,12 @@ def test_every_bound_holds_the_truth(
             assert over_k.lower <= largest + 1e-12
             assert over_k.upper >= largest - 1e-12
         truth = np.mean([mean for mean, _ in moments(scorer, 8).values()])
-        (mean,) = [r for r in leak if r.scope == "mean"]
+        (mean,) = rows(run, scorer=scorer, scope="mean", **leakage)
         assert mean.lower <= truth <= mean.upper
 
 
 def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    run = explored(tmp_path / "r")
     leak = {r.query_id: r for r in rows(run, arm="target", estimand="leak probability")}
     whole = leak["whole"]
     assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
@@ -94,7 +86,7 @@ def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path
     assert target.masses.found().remainder == pytest.approx(
         {"whole": 0, "part": 0.45, "rest": 0.1, "none": 1}
     )
-    exact = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "e", **EXACT)
+    exact = explored(tmp_path / "e", **EXACT)
     bounds = [r for r in rows(exact, arm="target") if r.query_id]
     assert {(r.n, r.confidence) for r in bounds} == {(0, 1.0)}
 
@@ -109,7 +101,7 @@ class Measured(ExploringEngine):
 
 def test_a_run_measures_the_margin_at_its_own_questions(tmp_path: Path) -> None:
     engine = Measured()
-    run = evaluate(engine, benchmark(), out=tmp_path / "r", **HYBRID)
+    run = explored(tmp_path / "r", engine)
     assert engine.measured == [query.id for query in run.queries]
 
 
@@ -131,7 +123,7 @@ class Unsettled:
 
 
 def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path: Path) -> None:
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+    run = explored(tmp_path / "r")
     arm, found = run.arms["target"], []
     for scorer in (RECALL, Unsettled(), Unsettled(undecided="No", name="undecided")):
         score_arm(arm, scorer)
@@ -150,9 +142,7 @@ def test_another_scorer_than_the_one_that_steered_is_wider_never_wrong(tmp_path:
 
 
 def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
-    run = evaluate(
-        ExploringEngine(), benchmark(), out=tmp_path / "r", scorers=["rouge-l-f1"], **HYBRID
-    )
+    run = explored(tmp_path / "r", scorers=["rouge-l-f1"])
     leak = ArmEvidence(run.arms["target"], make_scorer("rouge-l-f1"), above=0.6).known
     assert isinstance(leak, ExploredArm)
     bound = leak.leakage(confidence=0.99, side="both")
@@ -188,13 +178,10 @@ def test_what_cannot_be_explored_is_refused_first(name: str, tmp_path: Path) -> 
     assert not (tmp_path / "r" / "run.json").exists()
 
 
-def exploring(mode: ExploreMode, scorer: Scorer) -> SteeredPlan:
-    """Each question, with 50 forwards."""
-    return SteeredPlan.of(Study(sampling=Explore(mode, 50)), [scorer])
-
-
-def explored_as(task: Benchmark, drawing: SteeredPlan, out: Path) -> Run:
-    """The completions of a study that is drawn in this way."""
+def steered(mode: ExploreMode, scorer: Scorer, prompt: Prompt, out: Path) -> Run:
+    """The completions of a study of this question, with 50 forwards."""
+    task = benchmark(prompts=(prompt,))
+    drawing = SteeredPlan.of(Study(sampling=Explore(mode, 50)), [scorer])
     asked = Prepared(Study(task).resolved(task), task, (), drawing)
     run, _ = draw_study(AskedStudy(asked, ExploringEngine(), None, out))
     return run
@@ -216,34 +203,27 @@ class Lying:
 
 @pytest.mark.parametrize("query_id", ["whole", "none"])  # seen in an event, or in a draw
 def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: Path) -> None:
-    task = benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),))
-    drawing = exploring("hybrid", Lying())
+    prompt = Prompt(id=query_id, question="Who?", answer="Ann")
     with pytest.raises(InputError, match=r"'lying' gives \(0.0, 0.0\) for 'It.*'It is Ann' 1.0"):
-        explored_as(task, drawing, tmp_path / "r")
+        steered("hybrid", Lying(), prompt, tmp_path / "r")
     assert not list((tmp_path / "r").glob("arms/target/*/part-*"))
 
 
 def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -> None:
     """Forced, with count 0; not where the law does not know them, nor where they were drawn."""
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **EXACT)
-    arm = run.arms["target"]
-    stored = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
-    assert [(r["query_id"], r["text"], r["count"]) for r in stored] == [
+    arm = explored(tmp_path / "r", **EXACT).arms["target"]
+    assert [(r["query_id"], r["text"], r["count"]) for r in completions(arm)] == [
         ("part", "Ann", 0),
         ("rest", "Ann", 0),
     ]
     assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "h", **HYBRID)
-    arm = run.arms["target"]
-    stored = [row for part in arm.parts for row in arm.completions(part).to_pylist()]
-    answers = [r["count"] for r in stored if r["text"] == "Ann"]
+    arm = explored(tmp_path / "h").arms["target"]
+    answers = [r["count"] for r in completions(arm) if r["text"] == "Ann"]
     assert len(answers) == 2
     assert min(answers) > 0
-    unanswered = benchmark(prompts=(Prompt(id="part", question="Who?"),))
-    drawing = exploring("exact", make_scorer("refusal"))
-    explored_as(unanswered, drawing, tmp_path / "u")
-    (part,) = Run.open(tmp_path / "u").arms["target"].parts
-    assert not Run.open(tmp_path / "u").arms["target"].completions(part).num_rows
+    unanswered = Prompt(id="part", question="Who?")
+    arm = steered("exact", make_scorer("refusal"), unanswered, tmp_path / "u").arms["target"]
+    assert not completions(arm)
 
 
 def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
@@ -257,57 +237,51 @@ def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
                 ]
                 yield replace(result, completions=tuple(known))
 
-    run = evaluate(Both(), benchmark(), out=tmp_path / "r", n=1, seed=2)
-    (part,) = run.arms["target"].parts
-    counts = run.arms["target"].completions(part).to_pylist()
-    answers = {r["query_id"]: r["count"] for r in counts if r["text"] == "Ann"}
+    run = explored(tmp_path / "r", Both(), n=1, seed=2)
+    answers = {r["query_id"]: r["count"] for r in completions(run.arms["target"])
+               if r["text"] == "Ann"}  # fmt: skip
     assert answers == {"part": 0, "rest": 0}
-    greedy = run.arms["greedy"]
-    assert {r["text"] for r in greedy.completions(greedy.parts[0]).to_pylist()} == {"No"}
-    plain = evaluate(Both(), benchmark(), out=tmp_path / "p", n=1, seed=2)
-    assert contents(plain) == contents(run)
+    assert set(counts(run.arms["greedy"], "text")) == {"No"}
+    assert contents(explored(tmp_path / "p", Both(), n=1, seed=2)) == contents(run)
 
 
 def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     with pytest.raises(IncompleteError, match=r"'rest'.*NaN"):
-        evaluate(ExploringEngine(broken=["rest"]), benchmark(), out=tmp_path / "r", **HYBRID)
+        explored(tmp_path / "r", ExploringEngine(broken=["rest"]))
     run = Run.open(tmp_path / "r")
     assert {r.query_id for r in rows(run, arm="target")} == {"whole", "part", "none"}
-    again = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
-    clean = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "c", **HYBRID)
-    assert contents(again) == contents(clean)
+    assert contents(explored(tmp_path / "r")) == contents(explored(tmp_path / "c"))
 
 
-SIX = [Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="Ann") for i in range(6)]
-MANY = benchmark(prompts=tuple(SIX))
+MANY = benchmark_of(
+    [f"q{i}" for i in range(6)], question="Who wrote {}?", answer="Ann", scorers=("contains",)
+)
 
 
 def six(**settings: Any) -> ExploringEngine:
-    """Six questions, in two parts of four and two."""
-    cycle = list(LAWS)
-    laws = {f"q{i}": LAWS[cycle[i % 4]] for i in range(6)}
-    known = {f"q{i}": KNOWN[cycle[i % 4]] for i in range(6)}
+    """Six questions, in parts of one, four and one."""
+    named = dict(zip((f"q{i}" for i in range(6)), [*LAWS, *LAWS], strict=False))
+    laws, known = ({q: of[name] for q, name in named.items()} for of in (LAWS, KNOWN))
     return ExploringEngine(laws, known, **settings)
 
 
 def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
-    clean = evaluate(six(), MANY, out=tmp_path / "c", **HYBRID)
+    clean = explored(tmp_path / "c", six(), MANY)
     assert [part.query_ids for part in clean.arms["target"].parts] == [
         ("q0",), ("q1", "q2", "q3", "q4"), ("q5",),
     ]  # fmt: skip
     with pytest.raises(RuntimeError, match="switched off"):
-        evaluate(six(dies_after=6 + 5), MANY, out=tmp_path / "r", **HYBRID)
+        explored(tmp_path / "r", six(dies_after=6 + 5), MANY)
     again = six()
-    run = evaluate(again, MANY, out=tmp_path / "r", **HYBRID)
+    assert contents(explored(tmp_path / "r", again, MANY)) == contents(clean)
     assert sorted(again.asked) == ["q5"]
-    assert contents(run) == contents(clean)
 
 
 @pytest.mark.fault
 def test_killed_at_any_write_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean = contents(evaluate(six(), MANY, out=tmp_path / "c", **HYBRID))
+    clean = contents(explored(tmp_path / "c", six(), MANY))
     replaced, writes = Path.replace, 0
 
     def counted(path: Path, target: Path) -> Path:
@@ -319,24 +293,24 @@ def test_killed_at_any_write_it_ends_with_the_same(
 
     monkeypatch.setattr(store_files.Path, "replace", counted)
     fatal = 0
-    evaluate(six(), MANY, out=tmp_path / "all", **HYBRID)
+    explored(tmp_path / "all", six(), MANY)
     every = range(1, writes + 1)
     assert len(every) >= 10  # masses and draws of two parts among them
     for fatal in every:
         writes, out = 0, tmp_path / f"r{fatal}"
         with pytest.raises(KeyboardInterrupt):
-            evaluate(six(), MANY, out=out, **HYBRID)
-        assert contents(evaluate(six(), MANY, out=out, **HYBRID)) == clean
+            explored(out, six(), MANY)
+        assert contents(explored(out, six(), MANY)) == clean
         assert not list(out.rglob("*.set-aside-*"))
 
 
 @pytest.mark.parametrize("folder", ["masses", "completions"])
 def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: Path) -> None:
-    clean = contents(evaluate(six(), MANY, out=tmp_path / "r", **HYBRID))
+    clean = contents(explored(tmp_path / "r", six(), MANY))
     file = tmp_path / "r" / "arms" / "target" / folder / "part-00001.parquet"
     file.write_bytes(file.read_bytes()[:-40])
     again = six()
-    run = evaluate(again, MANY, out=tmp_path / "r", **HYBRID)
+    run = explored(tmp_path / "r", again, MANY)
     assert sorted(again.asked) == ["q1", "q2", "q3", "q4"]
     assert contents(run) == clean
     assert file.with_name("part-00001.parquet.set-aside-1").exists()
@@ -347,126 +321,96 @@ def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: 
 @pytest.mark.slow
 def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5)]
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
-    other = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "o", seed=1, **HYBRID)
-
-    def counts(arm: Arm) -> list[tuple[str, int]]:
-        return [
-            (r["text"], r["count"]) for part in arm.parts for r in arm.completions(part).to_pylist()
-        ]
-
-    first = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "f", **HYBRID).arms["target"]
-    cold, warm = run.arms["target T=0.5"], run.arms["target T=1"]
-    assert len({tuple(counts(a)) for a in (cold, warm, first, other.arms["target"])}) == 4
+    runs = [explored(tmp_path / "r", decodings=cells), explored(tmp_path / "f")]
+    arms = [runs[0].arms["target T=0.5"], runs[0].arms["target T=1"], runs[1].arms["target"]]
+    arms.append(explored(tmp_path / "o", seed=1).arms["target"])
+    assert len({tuple(counts(arm, "query_id", "text").items()) for arm in arms}) == 4
 
 
 @pytest.mark.slow
 def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: Path) -> None:
     laws = {q: {"No": 0.9, "Ann": 0.01, "Bob": 0.09} for q in LAWS}
-    known = {q: ["No"] for q in LAWS}
-
-    def control() -> ExploringEngine:
-        return ExploringEngine(laws, known, name="control")
-
-    evaluate(control(), benchmark(), out=tmp_path / "c", **HYBRID)
-    beside = evaluate(
-        ExploringEngine(), benchmark(), out=tmp_path / "r", control=tmp_path / "c", **HYBRID
-    )
-    own = Run.open(tmp_path / "c").arms["target"]
+    control = ExploringEngine(laws, {q: ["No"] for q in LAWS}, name="control")
+    own = explored(tmp_path / "c", control).arms["target"]
+    beside = explored(tmp_path / "r", control=tmp_path / "c")
     copied = beside.arms["control"]
     assert copied.spec.draws == own.spec.draws
     assert copied.masses.found().remainder == own.masses.found().remainder
     assert [*copied.masses.tables()] == [*own.masses.tables()]
-    alive = evaluate(
-        ExploringEngine(), benchmark(), out=tmp_path / "a", control=control(), **HYBRID
-    )
-    for run in (beside, alive):
+    for run in (beside, explored(tmp_path / "a", control=control)):
         excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
         for q, leak in LEAKS.items():
             assert excess[q].lower <= leak - 0.01 <= excess[q].upper
         assert excess[None].lower <= np.mean(list(LEAKS.values())) - 0.01
-    unfinished = tmp_path / "c" / "arms" / "target" / "masses" / "part-00000.parquet"
-    unfinished.unlink()
+    (tmp_path / "c" / "arms" / "target" / "masses" / "part-00000.parquet").unlink()
     with pytest.raises(InputError, match="is not finished"):
-        evaluate(
-            ExploringEngine(), benchmark(), out=tmp_path / "u", control=tmp_path / "c", **HYBRID
-        )
+        explored(tmp_path / "u", control=tmp_path / "c")
 
 
 def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
     evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
-    run = evaluate(
-        ExploringEngine(), benchmark(), out=tmp_path / "r", control=tmp_path / "c", **HYBRID
-    )
+    run = explored(tmp_path / "r", control=tmp_path / "c")
     for row in rows(run, estimand="excess leak probability"):
         assert row.lower <= 0 <= row.upper
 
 
 def test_a_greedy_cell_is_one_draw(tmp_path: Path) -> None:
-    cells = [replace(DECODING, temperature=0.0), DECODING]
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", decodings=cells, **HYBRID)
-    greedy, explored = run.arms["target greedy"], run.arms["target T=1"]
+    run = explored(tmp_path / "r", decodings=[replace(DECODING, temperature=0.0), DECODING])
+    greedy = run.arms["target greedy"]
     assert (greedy.explored, greedy.usage.draws) == (False, 4)
-    assert explored.explored
+    assert run.arms["target T=1"].explored
 
 
-CHANGED: Mapping[str, tuple[dict[str, Any], str]] = {
-    "budget": ({"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
-    "mode": ({"sampling": Explore("auto", 50)}, "mode: it has 'hybrid', this one says 'auto'"),
-    "scorer": ({**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
-    "none": ({"n": 50}, r"draws: kind: it has 'explored', this one says 'fixed n'"),
-}
+FIFTY = {"n": 50}
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_another_way_of_looking_is_never_mixed_in(name: str, tmp_path: Path) -> None:
-    changed, said = CHANGED[name]
-    evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+@pytest.mark.parametrize(
+    ("begun", "changed", "said"),
+    [
+        (HYBRID, {"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
+        (HYBRID, {"sampling": Explore("auto", 50)}, "mode: it has 'hybrid', this one says 'auto'"),
+        (HYBRID, {**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
+        (HYBRID, FIFTY, r"draws: kind: it has 'explored', this one says 'fixed n'"),
+        (FIFTY, HYBRID, r"draws: kind: it has 'fixed n', this one says 'explored'"),
+    ],
+)
+def test_another_way_of_looking_is_never_mixed_in(
+    begun: Mapping[str, Any], changed: Mapping[str, Any], said: str, tmp_path: Path
+) -> None:
+    explored(tmp_path / "r", **begun)
     before = (tmp_path / "r" / "run.json").read_bytes()
     engine = ExploringEngine()
     with pytest.raises(MixError, match=said):
-        evaluate(engine, benchmark(), out=tmp_path / "r", **changed)
+        explored(tmp_path / "r", engine, **changed)
     assert engine.asked == []
     assert (tmp_path / "r" / "run.json").read_bytes() == before
 
 
-def test_a_sampled_run_is_not_explored_later(tmp_path: Path) -> None:
-    evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", n=50)
-    with pytest.raises(MixError, match=r"draws: kind: it has 'fixed n', this one says 'explored'"):
-        evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
-
-
-def test_the_table_tells_what_was_explored(tmp_path: Path) -> None:
-    run = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **HYBRID)
+def test_the_table_tells_what_was_explored_and_that_it_is_given_the_measured_margin(
+    tmp_path: Path,
+) -> None:
+    run = explored(tmp_path / "r")
     (table,) = summary(run)
     assert "explored with about 50 forwards each" in table.title
     assert "target, explored (hybrid): median known mass 0.9" in table.note
     assert "600 draws of what is left, 200 forwards" in table.note
     assert "intervals hold at 99 % each, given the measured margin;" in table.note
     assert "worst of k" not in {r.quantity for r in run.estimates}
-
-
-def test_what_holds_at_100_percent_is_said_to_be_given_the_measured_margin(tmp_path: Path) -> None:
-    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "exact", **EXACT))
+    (table,) = summary(explored(tmp_path / "exact", **EXACT))
     assert "intervals hold at 100 % each, given the measured margin;" in table.note
-    (table,) = summary(evaluate(ExploringEngine(), benchmark(), out=tmp_path / "drawn", n=8))
+    (table,) = summary(explored(tmp_path / "drawn", n=8))
     assert "intervals hold at 99 % each;" in table.note
 
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:
     cells = [DECODING, replace(DECODING, temperature=0.5), replace(DECODING, temperature=0.0)]
     drawing = SteeredPlan.of(Study(sampling=Explore("auto", 1000)), [make_scorer("contains")])
-    engine, opens = ExploringEngine(), _Opens()
-    cost = probe(engine, benchmark(), n=drawing, decoding=cells, settings=opens)
+    how: Any = {"n": drawing, "settings": None}
+    cost = probe(ExploringEngine(), benchmark(), decoding=cells, **how)
     assert (cost.forwards, cost.draws, cost.tokens) == (2 * 4 * 1000, 0, 0)
     assert cost.seconds[0] == cost.seconds[1] > 0
     assert cost.bytes[0] == cost.bytes[1] > 0
     assert "4 questions, 3 decodings, 8,000 forwards; about 1 s" in cost.text()
     assert "draws" not in cost.text()
     with pytest.raises(InputError, match="'T=1' cannot be explored"):
-        probe(CannedEngine(LAWS), benchmark(), n=drawing, decoding=[DECODING], settings=opens)
-
-
-class _Opens:
-    def open(self, model: str, task: Any) -> ExploringEngine:
-        raise AssertionError("the engine is open already")
+        probe(CannedEngine(LAWS), benchmark(), decoding=[DECODING], **how)
