@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import contents, counts
 from estimates import rows
 from leakbound import stats
-from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.checks import require_fixed_n, require_sampled
@@ -30,10 +30,7 @@ CAP = 64
 HOW: dict[str, Any] = {"sampling": Until(CLAIM, CAP), "scorers": ["contains"]}
 
 
-def benchmark(**changes: Any) -> Benchmark:
-    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer=f"secret{p}") for p in LEAKS)
-    settings = {"name": "mine", "scorers": ("contains",), "max_new_tokens": 8}
-    return Benchmark(**{"prompts": prompts, "origin": "test", **settings, **changes})
+TASK = benchmark_of(LEAKS, answer="secret{}", scorers=("contains",))
 
 
 def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
@@ -44,22 +41,19 @@ def engine(leaks: dict[str, float] = LEAKS, **settings: Any) -> CannedEngine:
     return CannedEngine(texts, **settings)
 
 
-def draws(run: Run) -> dict[tuple[str, int, str], int]:
-    """Draws of the target by question, chunk and text."""
-    target = run.arms["target"]
-    tables_ = [target.completions(part).to_pylist() for part in target.parts]
-    return {(r["query_id"], r["chunk"], r["text"]): r["count"] for t in tables_ for r in t}
+def all_of(run: Run) -> Any:
+    """All that a run says, its looks among it."""
+    return contents(run), run.arms["target"].looks
 
 
-def contents(run: Run) -> tuple[Any, ...]:
-    """All that a run says."""
-    return draws(run), run.arms["target"].looks, run.estimates
+def until(out: Path, made: Any = None, **how: Any) -> Run:
+    return evaluate(made or engine(), TASK, out=out, **HOW | how)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run that nothing interrupted; no test may change it."""
-    return evaluate(engine(), benchmark(), out=tmp_path_factory.mktemp("until") / "run", **HOW)
+    return until(tmp_path_factory.mktemp("until") / "run")
 
 
 def test_questions_stop_when_they_are_decided(finished: Run) -> None:
@@ -76,7 +70,7 @@ def test_questions_stop_when_they_are_decided(finished: Run) -> None:
     assert last["p1"].n == CAP > last["p0"].n > last["p3"].n
     leak = {r.query_id: r for r in rows(finished, arm="target", estimand="leak probability")}
     assert {q: leak[q].n for q in LEAKS} == {q: seen.n for q, seen in last.items()}
-    assert sum(draws(finished).values()) == sum(seen.n for seen in last.values())
+    assert counts(target, "text").total() == sum(seen.n for seen in last.values())
     for q, p in LEAKS.items():
         assert leak[q].lower <= p <= leak[q].upper
 
@@ -135,17 +129,12 @@ def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
     assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
-    assert table.title.endswith(f"n ≤ {CAP}, T=1")
-    assert table.note.splitlines()[2] == (
-        f"target, {CLAIM}: holds for 1, refuted for 2, open for 1 of 4 questions; "
-        f"{n} draws instead of {4 * CAP}"
-    )
+    assert f"of 4 questions; {n} draws instead of {4 * CAP}" in table.note.splitlines()[2]
     write_report({"run": finished}, tmp_path / "report.html")
 
 
 def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
-    how = {**HOW, "scorers": ["rouge-l-recall>=0.5", "rouge-l-recall"]}
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", **how)
+    run = until(tmp_path / "r", scorers=["rouge-l-recall>=0.5", "rouge-l-recall"])
     assert rows(run, scorer="rouge-l-recall>=0.5", estimand=f"claim {CLAIM}")
     other = [r for r in rows(run, arm="target", scorer="rouge-l-recall") if r.query_id]
     assert {r.estimand for r in other} == {"mean leakage"}
@@ -162,7 +151,7 @@ class Undecided:
 
 
 def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", seed=1, **HOW)
+    run = until(tmp_path / "r", seed=1)
     score_run(run, [Undecided()])
     bound_run(run, [Undecided()])
     own = rows(run, arm="target", scorer="undecided", estimand="leak probability")
@@ -174,9 +163,9 @@ def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None
 
 
 def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
-    how = {**HOW, "sampling": Until("mean<=0.3", CAP), "scorers": ["rouge-l-recall", "contains"]}
-    leaky = engine(dict.fromkeys(LEAKS, 0.9))
-    run = evaluate(leaky, benchmark(), out=tmp_path / "r", confidence=0.9, **how)
+    leaky, claim = engine(dict.fromkeys(LEAKS, 0.9)), Until("mean<=0.3", CAP)
+    how = {"sampling": claim, "scorers": ["rouge-l-recall", "contains"], "confidence": 0.9}
+    run = until(tmp_path / "r", leaky, **how)
     claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
     assert [(r.value, r.confidence) for r in claims] == [(0, 0.9)] * 4
     assert all(r.n < CAP for r in claims)
@@ -184,7 +173,7 @@ def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
 
 def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
     control = engine(dict.fromkeys(LEAKS, 0.05), name="c")
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=control, **HOW)
+    run = until(tmp_path / "r", control=control)
     assert run.arms["control"].spec.draws == FixedDraws()
     own = rows(run, arm="control", estimand="leak probability", query_id="p0")
     assert [(r.n, r.method, r.estimate.stopping) for r in own] == [
@@ -194,9 +183,11 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
         excess, jointly = rows(run, estimand="excess leak probability", query_id=q)
         assert jointly.about.jointly
         assert jointly.lower < excess.lower
-        ends = [rows(run, arm=a, estimand="leak probability", query_id=q)[0] for a in
-                ("target", "control")]  # fmt: skip
-        assert excess.upper > ends[0].upper - ends[1].lower
+        (mine,), (other,) = (
+            rows(run, arm=arm, estimand="leak probability", query_id=q)
+            for arm in ("target", "control")
+        )
+        assert excess.upper > mine.upper - other.lower
         assert excess.estimate.stopping.startswith("stopped")
 
 
@@ -208,22 +199,16 @@ def test_a_run_that_stopped_early_is_no_control_and_has_no_fixed_n(
     require_fixed_n(finished.arms["greedy"])
     asked = engine()
     with pytest.raises(InputError, match="without --until"):
-        evaluate(asked, benchmark(), out=tmp_path / "r", control=finished.path)
+        evaluate(asked, TASK, out=tmp_path / "r", control=finished.path)
     assert asked.asked == []
 
 
 def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.0, 0.5, 1)]
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", decodings=cells, **HOW)
-    stops = {name: isinstance(arm.spec.draws, StoppedDraws) for name, arm in run.arms.items()}
-    assert stops == {
-        "greedy": False,
-        "target greedy": False,
-        "target T=0.5": True,
-        "target T=1": True,
-    }
-    note = summary(run)[0].note
-    assert note.count("draws instead of") == 2
+    run = until(tmp_path / "r", decodings=cells)
+    stops = [name for name, arm in run.arms.items() if isinstance(arm.spec.draws, StoppedDraws)]
+    assert stops == ["target T=0.5", "target T=1"]
+    assert summary(run)[0].note.count("draws instead of") == 2
 
 
 class KilledError(Exception):
@@ -252,7 +237,7 @@ def test_killed_between_any_two_writes_it_ends_the_same(
 ) -> None:
     with monkeypatch.context() as patched:
         written = counted(patched)
-        evaluate(engine(), benchmark(), out=tmp_path / "whole", **HOW)
+        until(tmp_path / "whole")
     assert sum(path.name == "looks.json" for path in written) >= 4
     monkeypatch.setattr("os.fsync", lambda descriptor: None)  # nothing but time
     for number in range(len(written)):
@@ -260,17 +245,16 @@ def test_killed_between_any_two_writes_it_ends_the_same(
         with monkeypatch.context() as patched:
             counted(patched, dies_before=number)
             with pytest.raises(KilledError):
-                evaluate(engine(), benchmark(), out=out, **HOW)
-        run = evaluate(engine(), benchmark(), out=out, **HOW)
-        assert contents(run) == contents(finished), f"killed before {written[number]}"
+                until(out)
+        run = until(out)
+        assert all_of(run) == all_of(finished), f"killed before {written[number]}"
         assert run.notes == []
 
 
 def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
-    again, before = engine(), contents(finished)
-    run = evaluate(again, benchmark(), out=finished.path, **HOW)
+    again, before = engine(), all_of(finished)
+    assert all_of(until(finished.path, again)) == before
     assert again.asked == []
-    assert contents(run) == before
 
 
 def test_a_run_that_waits_for_a_look_is_incomplete(
@@ -282,44 +266,39 @@ def test_a_run_that_waits_for_a_look_is_incomplete(
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "add_look", dies)
         with pytest.raises(KilledError):
-            evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+            until(tmp_path / "r")
     with pytest.raises(IncompleteError, match="4 questions yet to be decided"):
         require_sampled(Run.open(tmp_path / "r"))
-    require_sampled(evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW))
+    require_sampled(until(tmp_path / "r"))
 
 
 def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     finished: Run, tmp_path: Path
 ) -> None:
     with pytest.raises(IncompleteError, match="'p1'"):
-        evaluate(engine(broken=["p1"]), benchmark(), out=tmp_path / "r", **HOW)
+        until(tmp_path / "r", engine(broken=["p1"]))
     run = Run.open(tmp_path / "r")
     claims = {r.query_id: r.value for r in rows(run, estimand=f"claim {CLAIM}")}
     assert claims == {"p0": 1, "p2": 0, "p3": 0}
-    mended = evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
-    assert draws(mended) == draws(finished)
+    mended = until(tmp_path / "r")
+    assert counts(mended.arms["target"], "query_id", "text") == counts(
+        finished.arms["target"], "query_id", "text"
+    )
     assert mended.estimates == finished.estimates
-
-
-def copy(run: Run, out: Path) -> tuple[Run, Path]:
-    """The same run elsewhere, and its record of looks."""
-    copied = evaluate(engine(), benchmark(), out=out, **HOW)
-    assert copied.arms["target"].looks == run.arms["target"].looks
-    return copied, copied.arms["target"].folder / "looks.json"
 
 
 @pytest.mark.parametrize(
     ("field", "value"), [("decision", "holds"), ("n", 7), ("next", 15)], ids=lambda v: str(v)
 )
 def test_looks_that_do_not_follow_from_the_scores_are_refused(
-    finished: Run, tmp_path: Path, field: str, value: Any
+    tmp_path: Path, field: str, value: Any
 ) -> None:
-    _, file = copy(finished, tmp_path / "r")
+    file = until(tmp_path / "r").arms["target"].folder / "looks.json"
     record = json.loads(file.read_text())
     record["looks"][0]["p1"][field] = value
     write_sealed(file, record)
     with pytest.raises(MixError, match=r"'target'.*'p1'.*Name another --out"):
-        evaluate(engine(), benchmark(), out=tmp_path / "r", **HOW)
+        until(tmp_path / "r")
 
 
 class Forgetful(CannedEngine):
@@ -334,41 +313,34 @@ class Forgetful(CannedEngine):
 
 def test_an_engine_that_loses_draws_is_told(tmp_path: Path) -> None:
     with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
-        evaluate(Forgetful(engine().texts), benchmark(), out=tmp_path / "r", **HOW)
+        until(tmp_path / "r", Forgetful(engine().texts))
 
 
-def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
+def test_a_redrawn_part_with_other_draws_is_refused(tmp_path: Path) -> None:
     """A part that was lost and came back otherwise: the looks were made of what is no more."""
-    copied, _ = copy(finished, tmp_path / "r")
-    next((copied.arms["target"].folder / "completions").iterdir()).unlink()
-    other = engine({**LEAKS, "p0": 1.0})
+    drawn = until(tmp_path / "r").arms["target"]
+    next((drawn.folder / "completions").iterdir()).unlink()
     with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
-        evaluate(other, benchmark(), out=tmp_path / "r", **HOW)
+        until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        (
-            {"sampling": Until("p<=0.3", CAP)},
-            r"draws: claim: it has 'p<=0\.2', this one says 'p<=0\.3'",
-        ),
-        (
-            {"sampling": FixedN(CAP)},
-            r"draws: kind: it has 'until decided', this one says 'fixed n'",
-        ),
+        ({"sampling": Until("p<=0.3", CAP)}, r"draws: claim: it has 'p<=0\.2', this one says"),
+        ({"sampling": FixedN(CAP)}, r"kind: it has 'until decided', this one says 'fixed n'"),
         ({"confidence": 0.9}, r"confidence: it has 0\.99, this one says 0\.9"),
         ({"sampling": Until(CLAIM, 65)}, "n = 64, fixed before"),
-        ({"scorers": ["contains", "exact"][::-1]}, "scorer: name: it has 'contains'"),
+        ({"scorers": ["exact", "contains"]}, "scorer: name: it has 'contains'"),
     ],
 )
 def test_another_rule_is_refused_in_the_same_folder(
     finished: Run, changes: dict[str, Any], named: str
 ) -> None:
-    before = contents(finished)
+    before = all_of(finished)
     with pytest.raises(MixError, match=named):
-        evaluate(engine(), benchmark(), out=finished.path, **{**HOW, **changes})
-    assert contents(Run.open(finished.path)) == before
+        until(finished.path, **changes)
+    assert all_of(Run.open(finished.path)) == before
 
 
 @pytest.mark.parametrize(
@@ -382,9 +354,8 @@ def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
     changes: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
     asked = engine()
-    with pytest.raises(InputError) as refused:
-        evaluate(asked, benchmark(), out=tmp_path / "r", **{**HOW, **changes})
-    assert named in str(refused.value)
+    with pytest.raises(InputError, match=named):
+        until(tmp_path / "r", asked, **changes)
     assert asked.asked == []
     assert not (tmp_path / "r").exists()
 
@@ -392,5 +363,5 @@ def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
 def test_scoring_anew_leaves_the_looks_alone(finished: Run) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
     score_run(finished, scorers_for(["exact"], finished.prompts))
-    run = evaluate(engine(), benchmark(), out=finished.path, **HOW)
+    run = until(finished.path)
     assert run.arms["target"].looks == finished.arms["target"].looks
