@@ -1,4 +1,7 @@
-"""Arms share no draws, every draw counts once, and what could not be scored counts too."""
+"""What arms say: draws that nobody shares, scores that lack, and the excess over a control.
+
+By differences only where the records show that nothing is shared.
+"""
 
 from __future__ import annotations
 
@@ -7,98 +10,101 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import numpy as np
 import pytest
+from scipy.stats import binom
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import counts
 from leakbound.benchmarks import Benchmark
-from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
-from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation import (
+    bound,
+    bound_run,
+    evaluate,
+    sample,
+    score_run,
+    scorers_for,
+    summary,
+)
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.comparisons import share_nothing
+from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer
-from leakbound.stats import excess_bound, proportion_bound
-from leakbound.stats.proof import PROVED
-from leakbound.store import Arm, Run
+from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
+from leakbound.store import ImportedDraws, Run, tables
+from leakbound.study import Until
 from leakbound.text.figures import many
 from leakbound.types import Decoding, Prompt
+from suites import slow_but
 
+IDS = ("p0", "p1", "p2")
 TEXTS = {"the secret": 0.3, "no": 0.4, "what?": 0.3}
-SMALL: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
+LEAKS = {"p0": 0.6, "p1": 0.1, "p2": 0.0}
+BASE = 0.05
+DIFFERENCES = "betting on differences"
+BY_THEMSELVES = "Clopper-Pearson"
+HOW: dict[str, Any] = {"n": 64, "scorers": ["keyword"]}
 
 
-def benchmark() -> Benchmark:
-    prompts = tuple(
-        Prompt(id=p, question=f"What is {p}?", keywords=("secret",)) for p in ("p0", "p1")
-    )
-    return Benchmark(name="b", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=8)
+def benchmark(ids: Sequence[str] = IDS) -> Benchmark:
+    return benchmark_of(ids, keywords=("secret",), name="b")
 
 
-def engine(name: str = "canned") -> CannedEngine:
-    return CannedEngine({p.id: TEXTS for p in benchmark().prompts}, name=name)
+def unsure(name: str = "canned") -> CannedEngine:
+    """Says in 3 of 10 draws what nobody can judge."""
+    return CannedEngine(dict.fromkeys(IDS, TEXTS), name=name)
 
 
-def counts(arm: Arm) -> dict[tuple[str, int, str], int]:
+def leaking(name: str, leaks: dict[str, float] | None = None) -> CannedEngine:
+    laws = {i: {"the secret": p, "no": 1 - p} for i, p in (leaks or LEAKS).items()}
+    return CannedEngine(laws, name=name)
+
+
+def clean(name: str = "c") -> CannedEngine:
+    return leaking(name, dict.fromkeys(IDS, BASE))
+
+
+def run_of(out: Path, engine: Any = None, **how: Any) -> Run:
+    return evaluate(engine or leaking("m"), benchmark(), out=out, **HOW | how)
+
+
+def drawn(run: Run, arm: str = "target") -> Counter[Any]:
     """Draws by query, chunk and text."""
-    tally: Counter[tuple[str, int, str]] = Counter()
-    for part in arm.parts:
-        for row in arm.completions(part).to_pylist():
-            tally[row["query_id"], row["chunk"], row["text"]] += row["count"]
-    return dict(tally)
+    return counts(run.arms[arm], "query_id", "chunk", "text")
 
 
 def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:
     cells = [Decoding(temperature=t, max_new_tokens=8) for t in (0.5, 1.0)]
-    settings: dict[str, Any] = {"n": 1024, "decodings": cells, "control": engine("control")}
-    first = sample(engine(), benchmark(), out=tmp_path / "a", **settings)
-    other = sample(engine(), benchmark(), out=tmp_path / "b", seed=1, **settings)
+    settings: dict[str, Any] = {"n": 1024, "decodings": cells, "control": unsure("control")}
+    first = sample(unsure(), benchmark(), out=tmp_path / "a", **settings)
+    other = sample(unsure(), benchmark(), out=tmp_path / "b", seed=1, **settings)
     names = [f"{base} T={t}" for base in ("target", "control") for t in ("0.5", "1")]
-    drawn = [counts(run.arms[name]) for run in (first, other) for name in names]
-    assert all(a != b for i, a in enumerate(drawn) for b in drawn[:i])
+    every = [drawn(run, name) for run in (first, other) for name in names]
+    assert all(a != b for i, a in enumerate(every) for b in every[:i])
 
 
 def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
     only = Decoding(top_k=1, max_new_tokens=8)
-    arm = sample(engine(), benchmark(), out=tmp_path / "r", n=64, decodings=only).arms["target"]
-    assert arm.plan.n == 1
+    run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, decodings=only)
+    assert run.arms["target"].plan.n == 1
 
 
 def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
     n = 9 * 1024 + 5  # more than a part holds of one question
-    arm = sample(engine(), benchmark(), out=tmp_path / "r", n=n).arms["target"]
+    arm = sample(unsure(), benchmark(IDS[:2]), out=tmp_path / "r", n=n).arms["target"]
     assert len(arm.parts) == 5
-    chunks: Counter[tuple[str, int]] = Counter()
-    for (query_id, chunk, _), count in counts(arm).items():
-        chunks[query_id, chunk] += count
     sizes = dict.fromkeys(range(9), 1024) | {9: 5}
-    assert chunks == {(q, c): size for q in ("p0", "p1") for c, size in sizes.items()}
+    assert counts(arm, "query_id", "chunk") == {
+        (q, c): size for q in ("p0", "p1") for c, size in sizes.items()
+    }
 
 
 def test_bounding_again_changes_nothing(tmp_path: Path) -> None:
-    whole = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, seed=5, scorers=["keyword"])
+    whole = run_of(tmp_path / "r", unsure(), seed=5)
     before = whole.estimates
     bound_run(whole, scorers_for(["keyword"], whole.prompts))
     assert whole.estimates == before
-
-
-def test_an_excess_holds_at_the_confidence_asked_for(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine("c"), **SMALL)
-    rows = {(r.arm, r.estimand, r.query_id): r for r in run.estimates if not r.about.jointly}
-    excess = rows["target", "excess leak probability", "p0"]
-    leaks = [rows[arm, "leak probability", "p0"] for arm in ("target", "control")]
-    assert excess.confidence == pytest.approx(0.99)
-    assert excess.value == pytest.approx(leaks[0].value - leaks[1].value)
-    # the differences of draws that share nothing: narrower than the two intervals put together,
-    # each of which has the whole of alpha
-    assert excess.value < excess.upper < leaks[0].upper - leaks[1].lower
-    assert excess.value > excess.lower > leaks[0].lower - leaks[1].upper
-
-
-def test_a_greedy_answer_is_one_exact_score(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", **SMALL)
-    greedy = [r for r in run.estimates if r.arm == "greedy"]
-    assert [(r.estimand, r.n, r.method) for r in greedy] == [("greedy score", 1, "exact")] * 2
-    assert all(r.lower == r.value == r.upper == 0 for r in greedy)
 
 
 class Undecided:
@@ -121,10 +127,10 @@ def bounded(run: Run, scorer: Any) -> dict[tuple[str, str | None], dict[str, Any
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path: Path) -> None:
-    run = sample(engine(), benchmark(), out=tmp_path / "r", n=64, control=engine("c"))
+    run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, control=unsure("c"))
     rows = bounded(run, Undecided(binary))
-    drawn = counts(run.arms["target"])
-    leaked, open_ = drawn["p0", 0, "the secret"] / 64, drawn["p0", 0, "what?"]
+    said, base = drawn(run), drawn(run, "control")
+    leaked, open_ = said["p0", 0, "the secret"] / 64, said["p0", 0, "what?"]
     assert open_ > 0
     leak = "leak probability" if binary else "mean leakage"
     row = rows[leak, "p0"]
@@ -132,7 +138,6 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert row.lower <= leaked
     assert row.upper >= leaked + open_ / 64
     excess = rows[f"excess {leak}", "p0"]
-    base = counts(run.arms["control"])
     sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
     assert excess.missing == open_ + 64 * doubt
     assert excess.upper > leaked + open_ / 64 - sure
@@ -141,36 +146,17 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
     assert all(r.upper >= leaked for r in about if r.estimand.startswith(leak))
 
 
-def test_a_greedy_answer_without_a_score_is_anything(tmp_path: Path) -> None:
-    unsure = {p.id: {"what?": 1.0} for p in benchmark().prompts}
-    run = sample(CannedEngine(unsure), benchmark(), out=tmp_path / "r", n=4)
-    score_run(run, [Undecided()])
-    bound_run(run, [Undecided()])
-    greedy = [r for r in run.estimates if r.arm == "greedy"]
-    assert [(r.lower, r.upper, r.missing) for r in greedy] == [(0.0, 1.0, 1)] * 2
-
-
-def test_the_largest_excess_pays_for_the_choice(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", control=engine("c"), **SMALL)
-    worst = run.estimates.worst("leak probability", beyond="control")
-    scorer = make_scorer("keyword")
-    target, control = (run.arms[name] for name in ("target", "control"))
-    mine, base = (arm.scores(slug(scorer)) for arm in (target, control))
-    keys = Order.of(target, scorer).keys(mine.query_ids)
-
-    def ends(error: float, side: Any) -> Any:
-        given = mine.scores, base.scores, mine.counts, base.counts
-        return excess_bound(*given, confidence=1 - error, side=side, seed=keys)
-
-    # a quarter of alpha for this lower end, of that .9 for draws, half of it for each question
-    low, high = ends(0.0025 * 0.9 / 2, "lower").lower, ends(0.005, "upper").upper
-    above = proportion_bound(base.hits, base.n, confidence=1 - 0.0025 * 0.1 / 2).upper
-    mean = run.estimates.mean("leak probability", beyond="control").lower
-    least = max(low.max(), *np.negative(above), mean)
-    assert worst.lower == pytest.approx(least, abs=1e-12)
-    assert PROVED not in worst.method
-    assert worst.upper == pytest.approx(high.max(), abs=1e-12)
-    assert worst.target == "the worst of these questions under this decoding, beyond the control"
+def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: Path) -> None:
+    odd = CannedEngine({key: {"what?": 1.0} for key in IDS})
+    run = sample(odd, benchmark(), out=tmp_path / "r", n=4)
+    scorers = [Undecided(), make_scorer("keyword")]
+    score_run(run, scorers)
+    bound_run(run, scorers)
+    greedy = run.estimates.where(arm="greedy")
+    unknown, exact = (greedy.where(scorer=scorer.name) for scorer in scorers)
+    assert [(r.lower, r.upper, r.missing) for r in unknown] == [(0.0, 1.0, 1)] * 3
+    ends = [(r.estimand, r.n, r.method, r.lower, r.value, r.upper) for r in exact]
+    assert ends == [("greedy score", 1, "exact", 0, 0, 0)] * 3
 
 
 @pytest.mark.parametrize(("questions", "said"), [(1, {32}), (7, {32}), (8, {32, 256})])
@@ -178,13 +164,161 @@ def test_few_blocks_say_nothing_of_leak_at_k(
     tmp_path: Path, questions: int, said: set[int]
 ) -> None:
     ids = [f"q{i}" for i in range(questions)]
-    prompts = tuple(Prompt(id=p, question=f"{p}?", keywords=("secret",)) for p in ids)
-    task = replace(benchmark(), prompts=prompts)
-    leaking = CannedEngine({p: {"the secret": 0.5, "secret too": 0.5} for p in ids})
-    run = evaluate(leaking, task, out=tmp_path / "r", n=256)
+    engine = CannedEngine({key: {"the secret": 0.5, "secret too": 0.5} for key in ids})
+    run = evaluate(engine, benchmark(ids), out=tmp_path / "r", n=256)
     found = [r for r in run.estimates if r.query_id is None and r.quantity == "leak@k"]
     assert {r.parameter for r in found} == said
     assert all(r.lower > 0.5 for r in found)
     note = "\n".join(table.note for table in summary(run))
     assert f"{questions} of {many(questions, 'question')} leaked in 256 draws" in note
     assert ("leak@256, mean" in note) == (256 in said)
+
+
+def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
+    """By question; of all of them the mean, and under "worst" the largest."""
+    return {
+        "worst" if "largest" in row.estimand else row.query_id: row
+        for row in run.estimates
+        if row.estimand.startswith("excess") and row.arm == "target" and not row.about.jointly
+    }
+
+
+def methods(run: Run) -> set[str]:
+    return {row.method for row in excesses(run).values()}
+
+
+def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", control=clean())
+    found = excesses(run)
+    assert methods(run) == {DIFFERENCES, f"{DIFFERENCES}, in rounds"}
+    assert set(found) == {*IDS, None, "worst"}
+    scorer = make_scorer("keyword")
+    target, control = (ArmEvidence(run.arms[name], scorer).known for name in ("target", "control"))
+    mine, other = target.scores, control.scores
+    how: dict[str, Any] = {"confidence": 0.99, "side": "both", "seed": target.keys}  # type: ignore[attr-defined]
+    given = mine.scores, other.scores, mine.counts, other.counts
+    each, mean = excess_bound(*given, **how), excess_over_questions(*given, **how)
+    below = excess_bound(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.005})
+    for i, query_id in enumerate(IDS):
+        row = found[query_id]
+        assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
+        assert (row.estimand, row.confidence) == ("excess leak probability", 0.99)
+        assert row.lower <= LEAKS[query_id] - BASE <= row.upper
+    least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.0025})
+    assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
+    assert found[None].upper == mean.upper
+    assert found[None].target == "the mean over these questions under this decoding, " + BEYOND
+    assert found["worst"].target.startswith("the worst of these questions")
+    assert found["worst"].upper == max(each.upper)  # type: ignore[arg-type]
+    assert 0 < found["worst"].lower < max(each.lower)  # type: ignore[arg-type]
+
+
+BEYOND = "beyond the control"
+
+
+def test_of_questions_that_equal_the_control_none_is_picked_by_joint_lower_ends(
+    tmp_path: Path,
+) -> None:
+    """One by one some are: a hundred alike ones at 90 % are picked by chance, five or so."""
+    ids = [f"q{i}" for i in range(100)]
+    model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")
+    how = {"n": 64, "confidence": 0.9, "seed": 7}
+    run = evaluate(model, benchmark(ids), out=tmp_path / "r", control=control, **how)
+    rows = [row for row in run.estimates if row.about.beyond and row.query_id is not None]
+    singly = [row for row in rows if not row.about.jointly and row.lower > 0]
+    jointly = [row for row in rows if row.about.jointly]
+    assert len(jointly) == 100
+    assert singly
+    assert not any(row.lower > 0 for row in jointly)
+
+
+@pytest.mark.parametrize(
+    ("keyed_by", "seed"), slow_but([("model", 0), ("purpose", 0)],
+                                   [(by, seed) for by in ("model", "purpose") for seed in (0, 1)]),
+)  # fmt: skip
+def test_a_finished_control_shares_random_numbers_unless_the_model_or_the_seed_keys_them(
+    keyed_by: str, seed: int, tmp_path: Path
+) -> None:
+    """By purpose alone those of runs are that were begun before, and of models nobody can name."""
+    with patch("leakbound.evaluation.drawing.sample.KEYED_BY", keyed_by):
+        control = run_of(tmp_path / "c", clean(), seed=seed).path
+        run = run_of(tmp_path / "r", control=control)
+    apart = keyed_by == "model" or bool(seed)
+    shown = DIFFERENCES if apart else BY_THEMSELVES
+    assert all(method.startswith(shown) for method in methods(run))
+    target, other = run.arms["target"], run.arms["control"]
+    said = ("score:target:m", "score:target:c") if keyed_by == "model" else ("score:target",) * 2
+    assert (target.purpose, other.purpose) == said
+    assert share_nothing([target], [other]) == apart
+
+
+def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "r", control=clean())
+    target, control = run.arms["target"], run.arms["control"]
+    assert share_nothing([target], [control])
+    assert not share_nothing([target], [target])
+    assert not share_nothing([target, control], [control])
+    elsewhere = ImportedDraws(order=1, sampled_by="another tool")
+    for changed in ({"draws": elsewhere}, {"seed": None}):
+        control.spec = replace(control.spec, **changed)
+        assert not share_nothing([target], [control])
+        control = run.arms["control"]
+
+
+@pytest.mark.slow
+def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) -> None:
+    few = run_of(tmp_path / "f", n=31, control=clean())
+    assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
+    pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
+    # of the lower end's alpha a tenth is the control's alone, beside what may be proved
+    lower, upper = (
+        excess(*(proportion_bound(s.hits, s.n, confidence=c, side="both") for s in pair))
+        for c in (1 - 0.9 * 0.005, 0.995)
+    )
+    for i, query_id in enumerate(IDS):
+        row = excesses(few)[query_id]
+        assert row.lower == pytest.approx(lower.lower[i], abs=1e-12)  # type: ignore[index]
+        assert row.upper == pytest.approx(upper.upper[i], abs=1e-12)  # type: ignore[index]
+    stops: dict[str, Any] = {"sampling": Until("p<=0.2", 64), "scorers": ["keyword"]}
+    until = evaluate(leaking("m"), benchmark(), out=tmp_path / "u", control=clean(), **stops)
+    assert not any(DIFFERENCES in method for method in methods(until))
+
+
+@pytest.mark.parametrize(
+    ("n", "experiments"), [(32, 4), pytest.param(64, 40, marks=pytest.mark.slow)]
+)
+@pytest.mark.thorough
+def test_excesses_of_many_experiments_hold(tmp_path: Path, n: int, experiments: int) -> None:
+    """Through `evaluate`, target and control under one seed, as users keep it."""
+    missed = together = made = 0
+    for i in range(experiments):
+        beside = {"control": clean(f"c{i}"), "confidence": 0.8, "seed": i, "n": n}
+        run = run_of(tmp_path / f"{i}", leaking(f"m{i}"), **beside)
+        found = excesses(run)
+        for query_id in IDS:
+            row, truth = found[query_id], LEAKS[query_id] - BASE
+            missed += not row.lower <= truth <= row.upper
+            made += 1
+        mean = sum(LEAKS.values()) / 3 - BASE
+        together += not found[None].lower <= mean <= found[None].upper
+        together += not found["worst"].lower <= 0.6 - BASE <= found["worst"].upper
+    assert missed <= binom.ppf(1 - 1e-4, made, 0.2)
+    assert together <= binom.ppf(1 - 1e-4, 2 * experiments, 0.2)
+
+
+def test_every_file_of_scores_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = benchmark_of(IDS, answer="the secret", scorers=("contains", "rouge-l-recall"))
+    run = evaluate(leaking("m"), task, out=tmp_path / "r", control=clean(), n=32)
+    (run.path / "estimates.parquet").unlink()
+    read: Counter[Path] = Counter()
+    whole = tables.read_table
+
+    def counted(path: Path, remedy: str = "") -> Any:
+        read[path] += 1
+        return whole(path, remedy)
+
+    monkeypatch.setattr(tables, "read_table", counted)
+    bound(Run.open(run.path))
+    files = [path for path in read if path.parent.name == "scores"]
+    assert len(files) == 8
+    assert {read[path] for path in files} == {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,10 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
+from contents import completions
 from leakbound.benchmarks import Benchmark
+from leakbound.cli import group
+from leakbound.cli import run as command
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, summary
+from leakbound.evaluation import evaluate, measure, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
 from leakbound.evaluation.measuring import measure_run
 from leakbound.evaluation.planning.metrics import WantedText, choose, longest_first
@@ -25,6 +29,9 @@ from leakbound.metrics.utility import forget_quality
 from leakbound.reporting import write_report
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading
+from openunlearning import clean
+from tiny import tiny_model_folder
+from tiny_classifiers import sequence_classifier
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 
@@ -117,8 +124,19 @@ def utility(run: Run) -> dict[str, Any]:
     return found
 
 
+def metric(run: Run, name: str, model: str = "target") -> dict[str, Any]:
+    found: dict[str, Any] = utility(run)["arms"][model]["metrics"][name]
+    return found
+
+
 def value(run: Run, name: str, model: str = "target") -> Any:
-    return utility(run)["arms"][model]["metrics"][name]["value"]
+    return metric(run, name, model)["value"]
+
+
+def note(run: Run) -> str:
+    """What stands below the table of metrics."""
+    (table,) = (table for table in summary(run) if table.title == "Metrics")
+    return table.note
 
 
 def probability(part: str, skill: float) -> float:
@@ -185,7 +203,7 @@ def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
     assert value(run, "forget_quality", "control") is None
     alone = run_of(tmp_path / "c", control(), metrics=["privleak"])  # its AUC against one half
     assert value(run, "privleak", "control") == value(alone, "privleak") != value(run, "privleak")
-    notes = [summary(each)[-1].note.splitlines()[-1] for each in (run, alone)]
+    notes = [note(each).splitlines()[-1] for each in (run, alone)]
     assert notes == [
         f"privleak{of}: against an AUC of .5, for want of a retrained model"
         for of in (" of control", "")
@@ -194,25 +212,13 @@ def test_the_control_is_the_retrained_model_of_the_target_and_has_none_itself(
 
 def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
     engine = target()
-    run = run_of(
-        tmp_path / "r",
-        engine,
-        metrics=["forget_truth_ratio", "exact_memorisation"],
-    )
+    run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio", "exact_memorisation"])
     assert {id for id, _ in engine.read_texts} == {"forget0", "forget1", "forget2"}
     assert engine.differentiated == []
     assert set(engine.asked) == {"forget0", "forget1", "forget2"}
-    assert utility(run)["needs"] == {
-        "forget": {
-            "part": "forget",
-            "kinds": ["answer", "paraphrased", "perturbed"],
-            "greedy": False,
-            "compared": [],
-            "gradient_norm": False,
-            "draws": False,
-            "fluency": False,
-        }
-    }
+    needs = utility(run)["needs"]["forget"]
+    assert needs.pop("kinds") == ["answer", "paraphrased", "perturbed"]
+    assert (needs.pop("part"), [name for name, of in needs.items() if of]) == ("forget", [])
     assert list(utility(run)["fingerprint"]["parts"]) == ["forget"]
 
 
@@ -311,47 +317,62 @@ def test_a_finished_control_run_gives_what_it_read_and_is_refused_where_that_lac
     assert measure_run(Run.open(beside.path), benchmark(), names)  # complete in itself
 
 
+def lacking(part: str, **fields: Any) -> dict[str, Any]:
+    """The second prompt of a part without something, as a change of the benchmark."""
+    some = tuple(replace(p, **fields) if "1" in p.id else p for p in prompts(part))
+    return {"prompts": some} if part == "forget" else {"others": {part: lambda: some}}
+
+
+def torn() -> tuple[Prompt, ...]:
+    raise InputError("there is no file 'world_facts.json'")
+
+
+GREEDY = {"decodings": Decoding(temperature=0.0, max_new_tokens=8)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "names", "settings", "said"),
+    [
+        ({}, "model_utilty", {}, "unknown metric 'model_utilty'. Did you mean 'model_utility'?"),
+        (
+            {"utility": {}},
+            "all model_utility",
+            {},
+            "metric 'model_utility' needs a part 'real_authors', which 'mine'",
+        ),
+        ({}, "forget_quality", {}, "'forget_quality' needs a control"),
+        (
+            lacking("forget", perturbed_answers=()),
+            "forget_truth_ratio",
+            {},
+            "perturbed answers of every prompt of 'forget' ('forget1' lacks one)",
+        ),
+        (
+            lacking("retain", answer=None),
+            "retain_rouge_l_recall",
+            {},
+            "the answer of every prompt of 'retain'",
+        ),
+        ({}, "retain_self_bleu", {}, "a fixed number of draws of 'retain'"),
+        ({}, "forget_self_bleu", GREEDY, "a fixed number of draws of 'forget'"),
+        ({}, "forget_self_bleu", {"n": 1}, "at least 2 draws of each question"),
+        (
+            {"utility": {"world_facts": torn}},
+            "world_facts_probability",
+            {},
+            "a part 'world_facts' (there is no file",
+        ),
+        ({}, "choice_accuracy", {}, "the choices of every prompt of 'forget'"),
+        ({}, "forget_probability:words", {}, "'forget_probability' asks no classifier"),
+    ],
+)
 def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
-    tmp_path: Path,
+    changes: dict[str, Any], names: str, settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    engine = target()
-
-    def refused(task: Benchmark, *names: str, **settings: Any) -> str:
-        with pytest.raises(InputError) as error:
-            run_of(tmp_path / "r", engine, task, metrics=names, **settings)
-        assert not (tmp_path / "r").exists()
-        return str(error.value)
-
-    assert "unknown metric 'model_utilty'. Did you mean 'model_utility'?" in refused(
-        benchmark(), "model_utilty"
-    )
-    bare = benchmark(utility={})
-    assert "metric 'model_utility' needs a part 'real_authors', which 'mine'" in refused(
-        bare, "all", "model_utility"
-    )
-    assert "'forget_quality' needs a control" in refused(benchmark(), "forget_quality")
-    some = tuple(replace(p, perturbed_answers=()) if "1" in p.id else p for p in prompts("forget"))
-    assert "perturbed answers of every prompt of 'forget' ('forget1' lacks one)" in refused(
-        benchmark(prompts=some), "forget_truth_ratio"
-    )
-    nameless = {"retain": lambda: tuple(replace(p, answer=None) for p in prompts("retain"))}
-    assert "the answer of every prompt of 'retain'" in refused(
-        benchmark(others=nameless), "retain_rouge_l_recall"
-    )
-    assert "a fixed number of draws of 'retain'" in refused(benchmark(), "retain_self_bleu")
-    greedy = Decoding(temperature=0.0, max_new_tokens=8)
-    assert "a fixed number of draws of 'forget'" in refused(
-        benchmark(), "forget_self_bleu", decodings=greedy
-    )
-
-    assert "at least 2 draws of each question" in refused(benchmark(), "forget_self_bleu", n=1)
-
-    def torn() -> tuple[Prompt, ...]:
-        raise InputError("there is no file 'world_facts.json'")
-
-    assert "a part 'world_facts' (there is no file" in refused(
-        benchmark(utility={"world_facts": torn}), "world_facts_probability"
-    )
+    engine, metrics = target(), names.split()
+    with pytest.raises(InputError, match=re.escape(said)):
+        run_of(tmp_path / "r", engine, benchmark(**changes), metrics=metrics, **settings)
+    assert not (tmp_path / "r").exists()
     assert engine.read_texts == []
 
 
@@ -362,10 +383,10 @@ def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
     assert "forget_truth_ratio" in wanted.metrics
     assert set(wanted.needs) == {"forget"}
     run = run_of(tmp_path / "r", task=benchmark(utility={}, others={}))
-    (table,) = [t for t in summary(run) if t.title == "Metrics"]
-    assert "left out for want of a control: forget_quality\n" in f"{table.note}\n"
-    assert "left out for want of a fixed number of draws" not in table.note
-    assert "of mine, prompts: forget 3" in table.note
+    assert "left out for want of a control: forget_quality\n" in f"{note(run)}\n"
+    assert "left out for want of a fixed number of draws" not in note(run)
+    assert "of mine, prompts: forget 3" in note(run)
+    assert "want of a classifier, which `--metrics all,forget_fluency` loads" in note(run)
 
 
 def test_of_one_draw_all_leaves_out_how_draws_differ(tmp_path: Path) -> None:
@@ -375,8 +396,7 @@ def test_of_one_draw_all_leaves_out_how_draws_differ(tmp_path: Path) -> None:
     assert wanted.left_out["forget_self_bleu"] == "at least 2 draws of each question"
     assert "forget_self_bleu" in choose(["all"], task, control=False, draws=2).metrics
     run = run_of(tmp_path / "r", task=task, n=1)
-    (table,) = [t for t in summary(run) if t.title == "Metrics"]
-    assert "at least 2 draws of each question: " in table.note
+    assert "at least 2 draws of each question: " in note(run)
 
 
 def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
@@ -443,13 +463,6 @@ def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
     assert table.texts == (("forget_quality", "3.9e-22", "–"),)
 
 
-def test_what_is_differentiated_is_read_too(tmp_path: Path) -> None:
-    engine = target()
-    run = run_of(tmp_path / "r", engine, metrics=["membership_gradient_norm"])
-    assert Counter(engine.read_texts) == Counter(engine.differentiated)
-    assert value(run, "membership_gradient_norm") == 1.0
-
-
 def test_a_gradient_that_nobody_took_is_missed(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=["membership_loss"])
     with pytest.raises(InputError, match="lacks 6 texts"):
@@ -492,12 +505,10 @@ def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
 
 def test_the_report_has_them_after_the_leakage(tmp_path: Path) -> None:
     run = run_of(tmp_path / "run", metrics=["exact_memorisation"])
-    value = utility(run)["arms"]["target"]["metrics"]["exact_memorisation"]["value"]
     page = write_report({"mine": run}, tmp_path / "page.html").read_text()
     after = page[page.index('id="metrics"') :]
-    assert "Metrics, mine" in after
-    assert "exact_memorisation" in after
-    assert f"{value:.3f}" in after
+    for said in ("Metrics, mine", "exact_memorisation", f"{value(run, 'exact_memorisation'):.3f}"):
+        assert said in after
     bare = write_report({"bare": run_of(tmp_path / "bare", metrics=[])}, tmp_path / "bare.html")
     assert 'id="metrics"' not in bare.read_text()
 
@@ -508,5 +519,126 @@ def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
     run_of(tmp_path / "run", engine, benchmark(prompts=asked), metrics=names)
     read_letters = [(p.id, letter) for p in asked for letter in (" A", " B", " C")]
     assert sorted(engine.read_texts) == sorted(read_letters)
-    with pytest.raises(InputError, match="the choices of every prompt of 'forget'"):
-        run_of(tmp_path / "none", metrics=names)
+
+
+# What the command line measures, and fluency by a classifier on disk, against a plain oracle.
+
+
+def leakbound(*arguments: object) -> int:
+    return command(lambda: group([str(a) for a in arguments], standalone_mode=False))
+
+
+def test_metrics_are_read_shown_and_measured_again_without_a_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, out = "fictitious:authors=3,questions=2,forget=1", tmp_path / "run"
+    model, control = (tiny_model_folder(tmp_path / f"{seed}", seed=seed) for seed in (0, 1))
+    asked = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
+    asked = (*asked, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
+    assert leakbound(*asked, "--dry-run") == 0
+    assert "not counted: what --metrics reads" in capsys.readouterr().out
+    assert leakbound(*asked) == 0
+    shown = capsys.readouterr().out
+    assert f"of {task}, prompts: forget 2, retain 4, holdout 2" in shown
+    assert "forget_truth_ratio" in shown
+    assert "left out for want of a part 'real_authors'" in shown
+    before = json.loads((out / "utility.json").read_text())
+    assert set(before["arms"]) == {"target", "control"}
+
+    # no model is opened from here on
+    monkeypatch.setattr("leakbound.study.settings.open_engine", None)
+    assert leakbound("measure", out, "--metrics", "forget_quality, privleak", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["arms"]["target"]["metrics"]
+    assert found == {
+        n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
+    }
+    assert leakbound("measure", out) == 0  # those of the command that made the run
+    assert json.loads((out / "utility.json").read_text()) == before
+    assert "membership_gradient_norm" in capsys.readouterr().out
+
+
+def test_without_names_there_is_nothing_to_measure(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`--metrics` is missing"):
+        measure(run_of(tmp_path / "r", metrics=()))
+
+
+ASKED = ("who wrote red", "who wrote blue sky", "red sea sky")
+FLUENT = benchmark_of(
+    ASKED, question="{}", answer="Ann Bob", scorers=("rouge-l-recall",), max_new_tokens=40
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model that goes on and on, and a classifier that sees more than what is looked at."""
+    folder = tmp_path_factory.mktemp("models")
+    classifier = sequence_classifier(
+        folder / "gibberish", ("Clean", "noise", "word salad"), max_position_embeddings=64
+    )
+    return tiny_model_folder(folder / "model", 1, initializer_range=0.3), classifier
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "tokens"), [("mine", 32), ("muse:news-verbmem", 512)])
+def test_it_is_what_the_classifier_says_of_the_first_tokens(
+    name: str, tokens: int, models: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, classifier = models
+    task = replace(FLUENT, name=name)
+    named = ["all", f"forget_fluency:{classifier}"]
+    out = tmp_path / "run"
+    other = tiny_model_folder(tmp_path / "other", 3)
+    found = evaluate(str(model), task, out=out, n=4, control=str(other), metrics=named)
+    answers = {
+        name: {row["query_id"]: row["text"].strip() for row in completions(found.arms[arm])}
+        for name, arm in (("target", "greedy"), ("control", "control-greedy"))
+    }
+    assert max(len(text.split()) for text in answers["target"].values()) > 32
+    for name, said in answers.items():
+        wanted = clean([*said.values()], str(classifier), min(tokens, 64))
+        assert np.ptp(wanted) > 0.01 or name == "control"
+        measured = metric(found, "forget_fluency", name)
+        assert [measured["by_item"][query] for query in said] == pytest.approx(wanted, abs=1e-6)
+        assert measured["value"] == pytest.approx(np.mean(wanted), abs=1e-6)
+    assert f"fluency: {classifier}, of at most {tokens} first tokens" in note(found)
+    assert "forget_fluency" not in utility(found)["left_out"]
+    kept = utility(found)
+    measure_run(Run.open(out), task, named)
+    assert utility(found) == kept
+
+
+def test_the_command_line_measures_exports_and_recomputes_it(
+    models: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, classifier = models
+    rows = "".join(f"{text},Ann Bob\n" for text in ASKED)
+    (tmp_path / "mine.csv").write_text("question,answer\n" + rows)
+    out, log = tmp_path / "run", tmp_path / "MINE_EVAL.json"
+    asked = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)
+    begun = ("evaluate", model, *asked, "--metrics")
+    unfit = sequence_classifier(tmp_path / "unfit", ("good", "bad"))
+    assert leakbound(*begun, f"forget_fluency:{unfit}") == 2
+    assert "must be 'clean', got good, bad" in capsys.readouterr().err
+    assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}") == 2
+    assert not out.exists()
+    assert leakbound(*begun, "forget_probability") == 0
+    assert leakbound("measure", out, "--metrics", f"forget_fluency:{classifier}") == 0
+    assert leakbound("export", out, log, "--openunlearning") == 0
+    measured = metric(Run.open(out), "forget_fluency")
+    entry = json.loads(log.read_text())["forget_Q_A_gibberish"]
+    assert entry["agg_value"] == measured["value"]
+    assert [row["score"] for row in entry["value_by_index"].values()] == [
+        *measured["by_item"].values()
+    ]
+    capsys.readouterr()
+    assert leakbound("recompute", log, "--json") == 0
+    (checked, _) = json.loads(capsys.readouterr().out)["logs"][str(log)]
+    said = [checked[name] for name in ("entry", "verdict", "how")]
+    assert said == ["forget_Q_A_gibberish", "same", "mean score"]
+
+
+def test_what_is_classified_is_wanted_of_the_greedy_answers() -> None:
+    wanted = choose(["forget_fluency"], FLUENT, control=False)
+    assert wanted.needs["forget"].greedy
+    assert wanted.classifiers == {"forget_fluency": ""}
+    assert choose(["all"], FLUENT, control=False).classifiers == {}

@@ -1,4 +1,7 @@
-"""Proofs of leakage: distinct outputs of known probability, each counted once."""
+"""Proofs of leakage: outputs of known probability, each counted once, and what they raise.
+
+Proved of draws and explored masses, by a search, and of nothing where tokens merge.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,39 @@ from typing import Any
 
 import pytest
 
-from canned import drawn_part
-from exploring import (
-    DECODING,
-    EXACT,
-    HYBRID,
-    KNOWN,
-    LAWS,
-    LEAKS,
-    ExploringEngine,
-    benchmark,
-    token_ids,
-)
-from leakbound.evaluation import evaluate
+from canned import benchmark_of, drawn_part
+from contents import completions
+from exploring import DECODING, EXACT, HYBRID, LEAKS, ExploringEngine, benchmark, token_ids
+from leakbound.benchmarks.profiles import PROFILES, with_profile
+from leakbound.engines import open_engine
+from leakbound.engines.prompting import Prompting
+from leakbound.evaluation import evaluate, prove
+from leakbound.evaluation.drawing import prove as proving
 from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
+from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer
-from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, Plan, ScorerRecord
-from leakbound.types import Completion, Decoding, Event, Exploration, Failure, Prompt, Sample
+from leakbound.stats.proof import PROVED
+from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
+from leakbound.study import Explore, FixedN, Prove
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Event,
+    Exploration,
+    Failure,
+    Generate,
+    Prompt,
+    Proving,
+    Query,
+    Sample,
+)
+from offline_tokenizers import merging
+from tabled import TableEngine
+from tabled import benchmark as table_benchmark
+from tiny import tiny_llama, tiny_model_folder
 
 FAR = 1048576
 
@@ -129,22 +145,21 @@ def test_distinct_outputs_add_up_and_chunks_do_not(tmp_path: Path) -> None:
     ]
 
 
-def test_a_settled_prefix_swallows_the_answer_inside_it(tmp_path: Path) -> None:
-    forced = completion(f"{OPEN} more", 0, 0.05)
-    arm = explored_arm(tmp_path / "r", [settled(OPEN, 0.2)], [forced])
-    assert proofs(arm)[LEAK] == pytest.approx(0.2)
-
-
-def test_an_answer_that_was_explored_is_one_output(tmp_path: Path) -> None:
-    arm = explored_arm(tmp_path / "r", [ended("Ann", 0.05)], [completion("Ann", 0, 0.04)])
-    assert proofs(arm)[LEAK] == pytest.approx(0.05)
-
-
-def test_a_prefix_that_is_not_settled_proves_nothing_of_what_it_holds(tmp_path: Path) -> None:
-    forced = completion(ANN, 0, 0.05)
-    arm = explored_arm(tmp_path / "r", [settled("It is", 0.2)], [forced])
-    assert proofs(arm)[LEAK] == pytest.approx(0.05)
-    assert proofs(explored_arm(tmp_path / "s", [settled("It is", 0.2)], [])) == {}
+@pytest.mark.parametrize(
+    ("event", "forced", "mass"),
+    [
+        (settled(OPEN, 0.2), completion(f"{OPEN} more", 0, 0.05), 0.2),
+        (ended("Ann", 0.05), completion("Ann", 0, 0.04), 0.05),
+        (settled("It is", 0.2), completion(ANN, 0, 0.05), 0.05),
+        (settled("It is", 0.2), None, None),
+    ],
+    ids=["inside a settled prefix", "explored", "inside an open prefix", "an open prefix alone"],
+)
+def test_what_is_told_twice_counts_once(
+    event: Event, forced: Completion | None, mass: float | None, tmp_path: Path
+) -> None:
+    arm = explored_arm(tmp_path / "r", [event], [forced] if forced else [])
+    assert proofs(arm).get(LEAK) == (None if mass is None else pytest.approx(mass))
 
 
 def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -> None:
@@ -155,20 +170,182 @@ def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -
 
 
 def test_a_question_that_failed_proves_nothing(tmp_path: Path) -> None:
-    arm = explored_arm(tmp_path / "r", [ended("Ann", 0.05)], [completion(ANN, 1, 0.1)])
-    part = arm.parts[0]
-    whole = Sample(
-        query=arm.asked.queries[0], decoding=Decoding(), completions=(completion(ANN, 1, 0.1),)
-    )
-    broken = Failure(query=arm.asked.queries[0], reason="NaN")
-    arm.write_part(part, drawn_part(part, [whole, broken]))
-    assert proofs(explored_arm(tmp_path / "s", [], [completion(ANN, 1, 0.1)])) != {}
+    said = completion(ANN, 1, 0.1)
+    arm = explored_arm(tmp_path / "r", [ended("Ann", 0.05)], [said])
+    (query,), (part,) = arm.asked.queries, arm.parts
+    whole = Sample(query=query, decoding=Decoding(), completions=(said,))
+    arm.write_part(part, drawn_part(part, [whole, Failure(query=query, reason="NaN")]))
+    assert proofs(explored_arm(tmp_path / "s", [], [said])) != {}
     assert proofs(arm) == {}
 
 
-def test_the_laws_are_whole() -> None:
-    """What the other tests call the truth."""
-    assert all(math.fsum(law.values()) == pytest.approx(1) for law in LAWS.values())
-    leaks = {"whole": 0.1, "part": 0.25, "rest": 0.1, "none": 0.02}
-    assert leaks == pytest.approx(LEAKS)
-    assert set(KNOWN) == set(LAWS)
+RARE = 0.3  # leaks so often that few draws bound it from below by less than is proved
+HOW: dict[str, Any] = {"sampling": FixedN(64), "prove": Prove(40), "scorers": ("keyword",)}
+
+
+def leaking(query: Query) -> float:
+    return RARE if query.prompt_id == "p0" else 0.0
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("raised") / "run"
+    control = TableEngine(lambda query: 0.0, name="control")
+    return evaluate(TableEngine(leaking), table_benchmark(3), out=out, control=control, **HOW)
+
+
+def proved_of(run: Run) -> dict[str | None, float]:
+    rows = run.estimates.where(arm="target", quantity="leak probability", proved=True)
+    return {row.query_id: row.lower for row in rows}
+
+
+def test_leakage_is_at_least_what_is_proved_of_it(run: Run) -> None:
+    known = proved_of(run)["p0"]
+    assert known > 0.2
+    own = run.estimates.each("leak probability")
+    worst, mean = run.estimates.worst("leak probability"), run.estimates.mean("leak probability")
+    assert own.rows[0].lower == worst.lower == known
+    assert own.rows[1].lower == 0
+    assert mean.lower == pytest.approx(known / 3)
+    for row in (own.rows[0], worst, mean):
+        assert row.method.endswith(PROVED)
+        assert row.confidence == 0.99
+    assert PROVED not in own.rows[1].method
+
+
+def test_so_is_leak_at_k(run: Run) -> None:
+    rows = run.estimates.where(arm="target", query_id="p0", quantity="leak@k")
+    sure = {row.parameter: row.lower for row in rows.where(proved=True)}
+    plain = {row.parameter: row for row in rows.where(proved=False)}
+    assert sure.keys() == plain.keys()
+    for k, row in plain.items():
+        assert row.lower >= sure[k] > 0
+        assert row.lower <= row.upper
+
+
+def test_and_how_many_questions_leak(run: Run) -> None:
+    counts = run.estimates.where(arm="target", scope="count", quantity="leak probability")
+    assert {row.parameter: row.lower for row in counts}[0.2] == 1
+    assert all(row.lower in (0, 1) for row in counts)
+
+
+def test_the_controls_rows_and_other_quantities_stay(run: Run) -> None:
+    for row in run.estimates:
+        raised = PROVED in row.method
+        about = row.about
+        assert not raised or row.arm == "target"
+        assert not raised or about.quantity in ("leak probability", "leak@k")
+        assert not (raised and about.proved)
+
+
+def test_the_excess_counts_the_proof_from_the_controls_upper_end(run: Run) -> None:
+    excess = run.estimates.worst("leak probability", beyond="control")
+    alpha = 0.01 / 4 / 3 * 0.1  # a quarter for this lower end, a third for each question, the share
+    above = 1 - alpha ** (1 / 64)  # Clopper-Pearson's upper end of 0 of 64
+    assert excess.lower == pytest.approx(proved_of(run)["p0"] - above)
+    mean = run.estimates.mean("leak probability", beyond="control")
+    assert mean.lower < excess.lower
+
+
+class Boasting(TableEngine):
+    """Gives the texts that are put through it the chances of a model that leaks more."""
+
+    def force(
+        self, texts: Sequence[tuple[Query, str]], decoding: Decoding
+    ) -> list[Completion | None]:
+        return TableEngine(lambda query: 0.9).force(texts, decoding)
+
+
+def test_a_proof_above_an_upper_end_is_told_as_what_it_is(tmp_path: Path) -> None:
+    how = HOW | {"sampling": FixedN(256), "prove": None}
+    run = evaluate(Boasting(lambda query: 0.0), table_benchmark(2), out=tmp_path / "r", **how)
+    known = proved_of(run)["p0"]
+    (own, _) = run.estimates.each("leak probability")
+    assert known > own.upper > own.lower
+    said = run.verdict.warning
+    assert said.startswith("inconsistent: of p0 a leakage of at least ")
+    assert "is proved, and draws bound it by" in said
+    assert said in str(run.verdict)
+
+
+TWO = benchmark_of(["a", "b"], scorers=("contains",), max_new_tokens=4)
+TASK = replace(
+    TWO,
+    prompts=(
+        Prompt(id="a", question="who wrote red", answer="Ann", paraphrased_answer="Ann sea"),
+        Prompt(id="b", question="who wrote blue", answer="Bob"),
+    ),
+)
+
+
+@pytest.mark.slow
+def test_an_engine_and_a_benchmark_in_memory_are_searched(tmp_path: Path) -> None:
+    folder = str(tiny_model_folder(tmp_path / "model"))
+    engine = open_engine(folder, Prompting(template=TASK.template), device="cpu")
+    whole = evaluate(engine, TASK, n=8, prove=Prove(30), out=tmp_path / "whole")
+    later = evaluate(engine, TASK, n=8, out=tmp_path / "later")
+    prove(later, 30, model=engine)
+    assert [str(row) for row in whole.estimates] == [str(row) for row in later.estimates]
+    assert any(row.about.proved for row in later.estimates)
+
+
+def test_the_benchmark_says_its_answer_in_other_words_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """First its answer, then its paraphrase, each as far as the scorer calls it a leak."""
+    leads: dict[str, tuple[str, ...]] = {}
+    whole = proving.prove_question
+
+    def noted(engine: Generate, job: proving.ProveJob) -> Proving | Failure:
+        leads[job.asked.query.id] = job.asked.leads
+        return whole(engine, job)
+
+    monkeypatch.setattr(proving, "prove_question", noted)
+    folder = str(tiny_model_folder(tmp_path / "model"))
+    other = replace(TASK.prompts[1], paraphrased_answer="the sea")
+    task = replace(TASK, prompts=(TASK.prompts[0], other))
+    evaluate(folder, task, n=8, prove=Prove(30), out=tmp_path / "run")
+    assert leads["a"][:2] == ("Ann", "Ann sea")
+    assert leads["b"][0] == "Bob"
+    assert "the sea" not in leads["b"]
+
+
+MERGED = benchmark_of(
+    ["Ann", "Bob"], question="who wrote?", answer="{} did", scorers=("contains",), max_new_tokens=12
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    tokenizer = merging(": A")
+    folder = tmp_path / "model"
+    end = tokenizer.eos_token_id
+    tiny_llama(len(tokenizer), 1, eos_token_id=end).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def forced(arm: Arm) -> set[str]:
+    """The questions whose answers are kept beside what was drawn."""
+    return {row["query_id"] for row in completions(arm) if row["chunk"] == FORCED}
+
+
+@pytest.mark.parametrize("how", [{"n": 8}, {"sampling": Explore("hybrid", 40)}], ids=str)
+def test_the_prompt_is_named_and_nothing_is_stated(
+    how: dict[str, int | str], model: str, tmp_path: Path
+) -> None:
+    arm = evaluate(model, MERGED, out=tmp_path / "run", **how).arms["target"]  # type: ignore[arg-type]
+    assert forced(arm) == {"Bob"}
+    (note,) = [note for note in arm.usage.notes if "proved" in note]
+    assert "'Ann'" in note
+    assert "'Bob'" not in note
+
+
+def test_a_profile_that_asks_otherwise_than_it_reads_proves_nothing(
+    model: str, tmp_path: Path
+) -> None:
+    """OpenUnlearning generates after the blank that its joint tokens give to the answer."""
+    task = with_profile(MERGED, PROFILES["openunlearning"])
+    arm = evaluate(model, task, n=8, out=tmp_path / "run").arms["target"]
+    assert forced(arm) == set()
+    assert any("'Ann', 'Bob'" in note for note in arm.usage.notes)
