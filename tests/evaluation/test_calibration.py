@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, summary
@@ -21,8 +21,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Run
-from leakbound.types import Prompt
-from misbehaving import Answer, Body, chat_server, says
+from misbehaving import Answer, Body, Served, chat_server, says
 
 LEAKS = {"q0": 0.0, "q1": 0.1, "q2": 0.5}
 SPEC = "judge:model=openai:{url}#m"
@@ -36,10 +35,16 @@ def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def benchmark() -> Benchmark:
-    prompts = tuple(
-        Prompt(id=q, question=f"Who wrote {q}?", answer=f"Quill wrote {q}.") for q in LEAKS
-    )
-    return Benchmark(name="judged", prompts=prompts, origin="", scorers=(), max_new_tokens=8)
+    asked = {"question": "Who wrote {}?", "answer": "Quill wrote {}."}
+    return benchmark_of(LEAKS, name="judged", scorers=(), **asked)
+
+
+def judged(out: Path, n: int = 64, **how: Any) -> tuple[Run, str, Served]:
+    """A run judged behind a server, the judge's spec, and what that was asked."""
+    with chat_server(verdict) as served:
+        spec = SPEC.format(url=served.url)
+        run = evaluate(engine(), benchmark(), out=out, n=n, scorers=[spec], **how)
+    return run, spec, served
 
 
 def engine() -> CannedEngine:
@@ -69,11 +74,7 @@ def rows(run: Run, quantity: Quantity, arm: str = "target") -> dict[str | None, 
 def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     """Each end by the formula, from the three proportions at a sixth of alpha each."""
     file = written(tmp_path / "labelled.jsonl", LABELLED)
-    with chat_server(verdict) as served:
-        spec = SPEC.format(url=served.url)
-        run = evaluate(
-            engine(), benchmark(), out=tmp_path / "r", n=400, scorers=[spec], calibration=file
-        )
+    run, _, served = judged(tmp_path / "r", 400, calibration=file)
     assert len(served.asked) == 8  # three outputs a question, of which one never came
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
@@ -105,11 +106,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
 
 def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
     file = written(tmp_path / "labelled.jsonl", LABELLED)
-    with chat_server(verdict) as served:
-        spec = SPEC.format(url=served.url)
-        run = evaluate(
-            engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec], calibration=file
-        )
+    run, _, _ = judged(tmp_path / "r", calibration=file)
     (table,) = summary(run)
     says_so = "corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
     assert "target, mean corrected for the judge: 0." in table.note
@@ -126,9 +123,7 @@ def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
 
 def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:
     file = written(tmp_path / "labelled.jsonl", LABELLED)
-    with chat_server(verdict) as served:
-        spec = SPEC.format(url=served.url)
-        run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=64, scorers=[spec])
+    run, spec, _ = judged(tmp_path / "r")
     judge = make_scorer(spec)
     assert not rows(run, "corrected leak probability")
     assert calibration_of(run, judge) is None
@@ -153,11 +148,7 @@ def test_items_without_a_verdict_are_judged(tmp_path: Path) -> None:
         for output, label in texts.items()
     ]
     file = written(tmp_path / "labelled.jsonl", [*items, {"label": 1, "judge": None}])
-    with chat_server(verdict) as served:
-        spec = SPEC.format(url=served.url)
-        run = evaluate(
-            engine(), benchmark(), out=tmp_path / "r", n=16, scorers=[spec], calibration=file
-        )
+    run, spec, _ = judged(tmp_path / "r", 16, calibration=file)
     found = calibration_of(run, make_scorer(spec))
     assert found is not None
     assert (found.positives, found.negatives, found.undecided) == ((1, 1), (1, 2), 2)
@@ -188,14 +179,9 @@ def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
     file = tmp_path / name
     if text is not None:
         file.write_text(text)
+    nobody = ["judge:model=openai:http://127.0.0.1:1/v1#m"]
     with pytest.raises(InputError, match=message):
-        evaluate(
-            engine(),
-            benchmark(),
-            out=tmp_path / "r",
-            scorers=["judge:model=openai:http://127.0.0.1:1/v1#m"],
-            calibration=file,
-        )
+        evaluate(engine(), benchmark(), out=tmp_path / "r", scorers=nobody, calibration=file)
     assert not (tmp_path / "r").exists()
 
 
@@ -205,26 +191,35 @@ def test_a_judge_that_decides_nothing_cannot_be_calibrated(tmp_path: Path) -> No
         calibrate(SimpleNamespace(path=tmp_path), make_scorer("judge:model=m"), file)  # type: ignore[arg-type]
 
 
-def test_a_calibration_is_about_one_binary_judge() -> None:
-    binary = make_scorer("judge:model=m")
-    graded = make_scorer("judge:model=m,rubric=wmdp")
-    cut = make_scorer("judge:model=m,rubric=wmdp>=0.5")
-    keyword = make_scorer("keyword")
-    assert judge_of([keyword, binary, graded]) == binary
-    assert judge_of([keyword, cut]) == cut
-    for scorers in ([graded], [keyword, graded], [binary, cut]):
-        with pytest.raises(InputError, match="one judge that says leak or not"):
-            judge_of(scorers)
+JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
+    make_scorer,
+    ("judge:model=m", "judge:model=m,rubric=wmdp", "judge:model=m,rubric=wmdp>=0.5", "keyword",
+     "rouge-l-recall", "rouge-l-recall>=0.9"),
+)  # fmt: skip
 
 
-def test_without_judges_it_is_about_the_one_binary_scorer() -> None:
-    keyword, soft = make_scorer("keyword"), make_scorer("rouge-l-recall")
-    cut = make_scorer("rouge-l-recall>=0.9")
-    assert judge_of([soft, keyword]) == keyword
-    assert judge_of([cut]) == cut
-    for scorers in ([soft], [keyword, cut]):
-        with pytest.raises(InputError, match="one scorer that says leak or not"):
-            judge_of(scorers)
+@pytest.mark.parametrize(
+    ("scorers", "found"),
+    [
+        ([KEYWORD, JUDGE, GRADED], JUDGE),
+        ([KEYWORD, CUT], CUT),
+        ([SOFT, KEYWORD], KEYWORD),
+        ([SOFT_CUT], SOFT_CUT),
+        ([GRADED], "judge"),
+        ([KEYWORD, GRADED], "judge"),
+        ([JUDGE, CUT], "judge"),
+        ([SOFT], "scorer"),
+        ([KEYWORD, SOFT_CUT], "scorer"),
+    ],
+)
+def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(
+    scorers: list[Any], found: Any
+) -> None:
+    if not isinstance(found, str):
+        assert judge_of(scorers) == found
+        return
+    with pytest.raises(InputError, match=f"one {found} that says leak or not"):
+        judge_of(scorers)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from contents import counts
 from explored import explored_run
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError
@@ -36,19 +36,16 @@ def run(pristine: Path, tmp_path: Path) -> Run:
     return load(shutil.copytree(pristine, tmp_path / "run"))
 
 
-def drawn(run: Run) -> dict[str, Counter[str]]:
-    """How often each text was drawn, by question."""
-    tally: dict[str, Counter[str]] = {q.id: Counter() for q in run.queries}
-    for part in run.arms["target"].parts:
-        for row in run.arms["target"].completions(part).to_pylist():
-            tally[row["query_id"]][row["text"]] += row["count"]
-    return tally
+def drawn(run: Run, text: str) -> list[int]:
+    """How often each question drew this text."""
+    tally = counts(run.arms["target"], "query_id", "text")
+    return [tally[q.id, text] for q in run.queries]
 
 
 @pytest.mark.slow
 def test_a_binary_tail_counts_the_leaks_of_every_question(run: Run) -> None:
     tail = tail_of(run, "target", make_scorer("keyword"), 0.0)
-    leaks = [seen[f"{SECRET} wrote it"] for seen in drawn(run).values()]
+    leaks = drawn(run, f"{SECRET} wrote it")
     assert 0 < leaks[1] < leaks[2]
     assert tail.questions == 3
     for side in ("upper", "lower", "both"):
@@ -65,7 +62,7 @@ def test_a_tail_is_what_scores_more_than_x(run: Run, x: float, texts: int) -> No
     """ROUGE-L recall is 1 for the answer, 1/2 for "Ossian it was", 0 for the rest."""
     tail = tail_of(run, "target", make_scorer("rouge-l-recall"), x)
     above = [f"{SECRET} wrote it", "Ossian it was"][:texts]
-    want = [sum(seen[text] for text in above) for seen in drawn(run).values()]
+    want = np.sum([drawn(run, text) for text in above], axis=0) if above else np.zeros(3)
     each = tail.each(confidence=0.9, side="upper")
     np.testing.assert_array_equal(np.asarray(each.value) * 256, want)
     assert each.estimand == ("leak probability" if x == 0 else f"Pr[X > {x:g}]")
@@ -181,7 +178,7 @@ def test_stored_float32_scores_meet_a_threshold_as_they_are_printed(run: Run) ->
     """Above .3, at least .7, and above .6 are the same draws."""
     at_least = Threshold(Single(), 0.7)
     score_run(run, [Single(), at_least])
-    leaks = [seen[f"{SECRET} wrote it"] for seen in drawn(run).values()]
+    leaks = drawn(run, f"{SECRET} wrote it")
     tails = [tail_of(run, "target", Single(), x) for x in (0.3, 0.6)]
     for tail in (*tails, tail_of(run, "target", at_least, 0.0)):
         each = tail.each(confidence=0.9, side="both")
