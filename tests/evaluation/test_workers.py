@@ -18,7 +18,7 @@ from leakbound.engines.models import OpenModels
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.evaluation import bound, evaluate, score
-from leakbound.evaluation.drawing.sample import DrawJob
+from leakbound.evaluation.drawing.parts import DrawJob
 from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until

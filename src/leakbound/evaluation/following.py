@@ -282,7 +282,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
         return replace(lacking, why_not="nothing is drawn yet")
 
     def say() -> ArmSoFar:
-        known = Stopped(scores, scorer.binary, arm.plan.n, Order.of(arm, scorer))
+        known = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
         return ArmSoFar(
             arm=arm.name,
             scorer=scorer.name,

@@ -35,7 +35,7 @@ def explored(*known: Known, binary: bool = False) -> ExploredArm:
     """What was found of each question: its masses, and how often its draws got which score."""
     tallies = {f"q{i}": tally for i, (_, tally) in enumerate(known)}
     scores = ArmScores.tallied(tallies, {})
-    return ExploredArm(scores, {f"q{i}": one for i, (one, _) in enumerate(known)}, binary)
+    return ExploredArm(scores, binary, {f"q{i}": one for i, (one, _) in enumerate(known)})
 
 
 BINARY: list[Known] = [

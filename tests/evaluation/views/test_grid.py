@@ -260,7 +260,7 @@ def test_explored_cells_are_bounded_by_their_masses(tmp_path: Path) -> None:
         arm = run.arms[name]
         masses = arm.masses.by_query(slug(scorer))
         order = Order.of(arm, scorer)
-        alone = ExploredArm(arm.scores(slug(scorer)), masses, True, order).mean(
+        alone = ExploredArm(arm.scores(slug(scorer)), True, masses, order=order).mean(
             confidence=1 - 0.01 / 2, side="both"
         )
         assert (cell.lower, cell.upper) == (alone.lower, alone.upper)

@@ -7,19 +7,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import cast
 
+from leakbound.errors import ModelError
+from leakbound.evaluation.drawing.explore import Result, ranges, try_bounds, with_answers
 from leakbound.store import Arm, DrawnPart, Part
 from leakbound.types import (
+    Decoding,
+    Draws,
+    Effort,
+    Exploration,
+    Explores,
+    Failure,
     Generate,
     Headway,
     JsonObject,
     Keeps,
+    Opener,
     Progress,
+    Prompt,
+    Query,
+    Sample,
+    Scorer,
     Spreads,
     Tells,
     Unkept,
@@ -31,23 +44,63 @@ Reach = Callable[[float], object]
 """Told which share of a part is there."""
 
 
-class PartJob(Protocol):
-    """All that the result of a part depends on: whoever does it finds the same."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawJob:
+    """A part to be drawn, with all that its result depends on: whoever does it finds the same.
 
-    @property
-    def part(self) -> Part: ...
+    how: what keys so many draws of each query, or the effort with which they are explored.
+    prompts: by query id, those whose true answers are forced beside the draws; empty: none.
+    scorer: what settles prefixes where they are explored.
+    """
+
+    part: Part
+    queries: tuple[Query, ...]
+    decoding: Decoding
+    how: Draws | Effort
+    prompts: Mapping[str, Prompt]
+    scorer: Opener[Scorer] | None = None
 
 
-J = TypeVar("J", bound=PartJob)
+def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
+    """What the engine draws or explores of a part; `reach` is told of it."""
+    with costing(engine) as cost:
+        results: list[Result] = []
+        for result in _results(engine, job):
+            results.append(result)
+            reach(len(results) / len(job.queries))
+        if job.prompts:
+            results = with_answers(results, engine, job.decoding, job.prompts)
+    return DrawnPart.of(job.part.query_ids, results, cost, machine(engine))
 
 
-def draw_parts(
-    arm: Arm,
-    jobs: Iterable[J],
-    engine: Generate,
-    draw: Callable[[Reach, Generate, J], DrawnPart],
-    meter: Meter,
-) -> Usage:
+def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
+    """Each query drawn as often as was planned, or explored by a scorer whose bounds hold."""
+    if isinstance(job.how, Draws):
+        for result in engine.generate(job.queries, job.decoding, job.how):
+            _require_planned(result, job.how)
+            yield result
+        return
+    assert job.scorer is not None
+    scorer, explorer = job.scorer.open(), cast(Explores, engine)
+    settle = ranges(scorer, job.prompts)
+    for found in explorer.explore(job.queries, job.decoding, job.how, settle):
+        if isinstance(found, Exploration):
+            prompt = job.prompts[found.query.id]
+            try_bounds(scorer, prompt, found.events, found.sample.completions)
+        yield found
+
+
+def _require_planned(result: Sample | Failure, draws: Draws) -> None:
+    """Refuse a query that was drawn more or less often than was planned of it."""
+    planned = draws.draws_per_query.get(result.query.id)
+    if isinstance(result, Sample) and planned is not None and result.n != planned:
+        raise ModelError(
+            f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
+            "planned. It does not heed `Draws.draws_per_query`."
+        )
+
+
+def draw_parts(arm: Arm, jobs: Iterable[DrawJob], engine: Generate, meter: Meter) -> Usage:
     """Draw every job of an arm and store each as it is finished; returns what they cost.
 
     The engine draws here, one part after the other, or where it stands at several workers, as many
@@ -55,7 +108,7 @@ def draw_parts(
     """
     spent = Usage()
     meter.show()
-    for part, drawn in _drawn(arm, jobs, engine, draw, meter):
+    for part, drawn in _drawn(arm, jobs, engine, meter):
         arm.write_part(part, drawn)
         if not drawn.failures:
             arm.kept(part).remove()
@@ -64,20 +117,16 @@ def draw_parts(
 
 
 def _drawn(
-    arm: Arm,
-    jobs: Iterable[J],
-    engine: Generate,
-    draw: Callable[[Reach, Generate, J], DrawnPart],
-    meter: Meter,
+    arm: Arm, jobs: Iterable[DrawJob], engine: Generate, meter: Meter
 ) -> Iterator[tuple[Part, DrawnPart]]:
     if isinstance(engine, Spreads):
-        for job, drawn in engine.spread(partial(draw, _unheard), _as_timed(arm, jobs)):
+        for job, drawn in engine.spread(partial(draw_part, _unheard), _as_timed(arm, jobs)):
             meter.add(job.part.amount, drawn)
             yield job.part, drawn
         return
     for job in jobs:
         with _keeping(arm, job.part, engine), meter.part(engine, job.part.amount) as reach:
-            drawn = draw(reach, engine, job)
+            drawn = draw_part(reach, engine, job)
             meter.found(drawn)
         yield job.part, drawn
 
@@ -95,7 +144,7 @@ def _keeping(arm: Arm, part: Part, engine: Generate) -> Iterator[None]:
         engine.kept = Unkept()
 
 
-def _as_timed(arm: Arm, jobs: Iterable[J]) -> Iterator[J | None]:
+def _as_timed(arm: Arm, jobs: Iterable[DrawJob]) -> Iterator[DrawJob | None]:
     """The jobs; None where how large the next part is waits for the first one."""
     for job in jobs:
         yield job

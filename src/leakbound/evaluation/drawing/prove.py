@@ -14,16 +14,16 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import (
     PROVING,
     SEARCHING,
-    TRIED,
     ranges,
     require_explores,
+    try_bounds,
     why_unknown,
 )
 from leakbound.evaluation.drawing.sample import finished_run
-from leakbound.evaluation.planning.plan import HeldScorer, ScoringCrew
+from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.scoring.score import prompts_by_query, slug
-from leakbound.scorers import Threshold, check_bounds, score_texts
+from leakbound.scorers import Threshold, score_texts
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
 from leakbound.types import (
@@ -124,8 +124,7 @@ def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
     asked = [(query, job.asked.leads)]
     (found,) = cast(Proves, engine).prove(asked, job.decoding, job.forwards, settle)
     if isinstance(found, Proving):
-        texts = [event.text for event in found.events if event.ended]
-        check_bounds(scorer, texts[:TRIED], job.prompt)
+        try_bounds(scorer, job.prompt, found.events)
     return found
 
 
@@ -165,7 +164,7 @@ def prove_arm(
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
     kept = ((one, begun.get(one.key)) for one in asked)
     known = {one: proving for one, proving in kept if proving is not None}
-    opener = HeldScorer(scorer) if search.at is None else search.at.opener(scorer)
+    opener = opener_at(search.at, scorer)
     jobs = (
         ProveJob(
             asked=one,

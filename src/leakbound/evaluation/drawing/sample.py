@@ -9,15 +9,15 @@ scores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from leakbound.errors import InputError, MixError, ModelError
-from leakbound.evaluation.drawing.explore import explore_arm, with_answers
-from leakbound.evaluation.drawing.parts import Meter, Reach, costing, draw_parts, machine
+from leakbound.errors import InputError, MixError
+from leakbound.evaluation.drawing.explore import require_explores
+from leakbound.evaluation.drawing.parts import DrawJob, Meter, draw_parts, machine
 from leakbound.evaluation.planning.models import ModelArm
-from leakbound.evaluation.planning.plan import SteeredPlan, looks_of
+from leakbound.evaluation.planning.plan import SteeredPlan, looks_of, opener_at
 from leakbound.evaluation.scoring.checks import require_fixed_n
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import prompts_by_query, score_arm, slug
@@ -27,7 +27,6 @@ from leakbound.store import (
     ArmKey,
     ArmSpec,
     CopiedFrom,
-    DrawnPart,
     ExploredDraws,
     FixedDraws,
     Look,
@@ -40,13 +39,11 @@ from leakbound.store import (
 from leakbound.types import (
     Decoding,
     Draws,
-    Failure,
+    Effort,
     Generate,
+    Opener,
     Probes,
     Progress,
-    Prompt,
-    Query,
-    Sample,
     Scorer,
     Usage,
     silent,
@@ -160,8 +157,11 @@ def _plan(job: ModelArm, drawing: SteeredPlan) -> tuple[Plan, ArmDraws]:
 def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress = silent) -> Usage:
     """Draw what is missing of an arm, in the way it was planned."""
     match arm.spec.draws:
-        case ExploredDraws() as planned:
-            return explore_arm(arm, planned, job.engine, drawing, progress)
+        case ExploredDraws():
+            require_explores(job.engine, arm.name, arm.decoding)
+            scorer = opener_at(drawing.at, drawing.steering)
+            jobs = _jobs(arm, scorer=scorer)
+            return draw_parts(arm, jobs, job.engine, _meter(arm, progress))
         case StoppedDraws():
             return sample_until(arm, job.engine, drawing, progress)
         case _:
@@ -176,7 +176,7 @@ def sample_arm(
     The draws are keyed by (seed, purpose, query, chunk). Without a purpose they are drawn to be
     scored, which each arm is for itself: no two arms of a run share any, nor do two models.
     """
-    return _draw(arm, 0, engine, _meter(arm, progress), purpose)
+    return draw_parts(arm, _jobs(arm, purpose=purpose), engine, _meter(arm, progress))
 
 
 def sample_until(
@@ -189,46 +189,34 @@ def sample_until(
     """
     scorer, at = drawing.steering, drawing.at
     meter = _meter(arm, progress)
-    spent = _draw(arm, 0, engine, meter)
+    spent = draw_parts(arm, _jobs(arm), engine, meter)
     score_arm(arm, scorer, at=at)
     require_same_looks(arm, scorer)
     while found := look(arm, scorer):
         first = arm.add_look(found)
-        meter.total = sum(part.draws for part in arm.parts)
-        spent.add(_draw(arm, first, engine, meter))
+        meter.total = sum(part.amount for part in arm.parts)
+        spent.add(draw_parts(arm, _jobs(arm, first), engine, meter))
         score_arm(arm, scorer, at=at)
     return spent
 
 
 def _meter(arm: Arm, progress: Progress) -> Meter:
-    """What tells how much of an arm is sampled."""
-    total = sum(part.draws for part in arm.parts)
-    done = total - sum(part.draws for part in arm.missing_parts())
+    """What tells how much of an arm is sampled, or explored."""
+    total = sum(part.amount for part in arm.parts)
+    done = total - sum(part.amount for part in arm.missing_parts())
+    if isinstance(arm.spec.draws, ExploredDraws):
+        worth = 1 / arm.spec.draws.forwards
+        return Meter(progress, f"exploring {arm.name}", "questions", done, total, worth)
     return Meter(progress, f"sampling {arm.name}", "draws", done, total)
 
 
-def _draw(
-    arm: Arm, first: int, engine: Generate, meter: Meter, purpose: str | None = None
-) -> Usage:
-    """Draw the missing parts of an arm from this number on."""
-    return draw_parts(arm, _jobs(arm, first, purpose), engine, draw_part, meter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawJob:
-    """A part to be drawn: its queries, and `draws` of each under `decoding`.
-
-    answers: prompts by query id whose true answers are forced beside the draws.
-    """
-
-    part: Part
-    queries: tuple[Query, ...]
-    decoding: Decoding
-    draws: Draws
-    answers: Mapping[str, Prompt]
-
-
-def _jobs(arm: Arm, first: int, purpose: str | None) -> Iterator[DrawJob]:
+def _jobs(
+    arm: Arm,
+    first: int = 0,
+    *,
+    purpose: str | None = None,
+    scorer: Opener[Scorer] | None = None,
+) -> Iterator[DrawJob]:
     """The missing parts of an arm from this number on, each as it is planned."""
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)
     for part in arm.parts_to_draw(first):
@@ -237,9 +225,18 @@ def _jobs(arm: Arm, first: int, purpose: str | None) -> Iterator[DrawJob]:
             part=part,
             queries=tuple(queries[query_id] for query_id in part.query_ids),
             decoding=arm.decoding,
-            draws=draws_of(arm, part, purpose),
-            answers={q: prompts[q] for q in part.query_ids} if forces else {},
+            how=_effort(arm) or draws_of(arm, part, purpose),
+            prompts={q: prompts[q] for q in part.query_ids} if forces else {},
+            scorer=scorer,
         )
+
+
+def _effort(arm: Arm) -> Effort | None:
+    """How far each question is explored; None where none is."""
+    planned, seed = arm.spec.draws, arm.spec.seed or 0
+    if not isinstance(planned, ExploredDraws):
+        return None
+    return Effort(mode=planned.mode, forwards=planned.forwards, seed=seed, purpose=arm.purpose)
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
@@ -252,31 +249,6 @@ def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
         purpose=arm.purpose if purpose is None else purpose,
         draws_per_query=dict(own),
     )
-
-
-def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
-    """What the engine draws of a part, which is as much as was planned; `reach` is told of it."""
-    with costing(engine) as cost:
-        results: list[Sample | Failure] = []
-        for result in engine.generate(job.queries, job.decoding, job.draws):
-            _require_planned(result, job.draws)
-            results.append(result)
-            reach(len(results) / len(job.queries))
-        if job.answers:
-            samples = [result for result in results if isinstance(result, Sample)]
-            drawn = with_answers(samples, engine, job.decoding, job.answers)
-            results = [drawn.get(result.query.id, result) for result in results]
-    return DrawnPart.of(job.part.query_ids, results, cost, machine(engine))
-
-
-def _require_planned(result: Sample | Failure, draws: Draws) -> None:
-    """Refuse a query that was drawn more or less often than was planned of it."""
-    planned = draws.draws_per_query.get(result.query.id)
-    if isinstance(result, Sample) and planned is not None and result.n != planned:
-        raise ModelError(
-            f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
-            "planned. It does not heed `Draws.draws_per_query`."
-        )
 
 
 def finished_run(control: object) -> Path | None:

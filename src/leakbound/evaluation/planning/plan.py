@@ -23,7 +23,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
-from leakbound.types import Crew, Decoding, Scorer
+from leakbound.types import Crew, Decoding, Opener, Scorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +170,11 @@ class HeldScorer:
 
     def open(self) -> Scorer:
         return self.scorer
+
+
+def opener_at(at: ScoringCrew | None, scorer: Scorer) -> Opener[Scorer]:
+    """How whoever draws opens a scorer: where this process does, it is open."""
+    return HeldScorer(scorer) if at is None else at.opener(scorer)
 
 
 @dataclass(frozen=True, slots=True)

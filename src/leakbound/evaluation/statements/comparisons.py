@@ -227,7 +227,8 @@ def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Fixed | None:
     scores = ArmScores.joined([one.known.scores for one in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
-    return Fixed(scores, run.scorer.binary, Order.of(arms[0].arm, run.scorer), AS_FOUND)
+    order = Order.of(arms[0].arm, run.scorer)
+    return Fixed(scores, run.scorer.binary, AS_FOUND, order=order)
 
 
 def _paired(target: Evidence, control: Evidence) -> tuple[Fixed, Fixed] | None:

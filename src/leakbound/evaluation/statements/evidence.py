@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class ArmEvidence:
     @cached_property
     def known(self) -> Fixed | Stopped | Pooled | ExploredArm:
         """What its draws say, in whichever way they were made."""
-        arm, order = self.arm, Order.of(self.arm, self.scorer)
+        arm = self.arm
+        how: Any = {"order": Order.of(arm, self.scorer)}
         scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary or self.above is not None
         masses = arm.masses.by_query(slug(self.scorer))
         if self.above is not None:
@@ -57,15 +59,15 @@ class ArmEvidence:
             masses = {query_id: _above(one, self.above) for query_id, one in masses.items()}
         match arm.spec:
             case ArmSpec(draws=ExploredDraws()):
-                return ExploredArm(scores, masses, binary, order)
+                return ExploredArm(scores, binary, masses, **how)
             case ArmSpec(draws=StoppedDraws()):
-                return Stopped(scores, binary, arm.plan.n, order)
+                return Stopped(scores, binary, arm.plan.n, **how)
             case ArmSpec(shares=QueryShares() as shares):
-                return Pooled.of(scores, arm.queries, shares, binary, order)
+                return Pooled.of(scores, arm.queries, shares, binary, **how)
             case ArmSpec(attack_queries=(_, *_)):
-                return Fixed(scores, binary, order, AS_FOUND)
+                return Fixed(scores, binary, AS_FOUND, **how)
             case _:
-                return Fixed(scores, binary, order)
+                return Fixed(scores, binary, **how)
 
     @cached_property
     def greedy(self) -> Greedy | None:

@@ -12,39 +12,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.rows import (
-    EACH_CONFIDENCE,
     EXPLORED,
     EXPLORED_ALSO,
+    Evidence,
     StatedBound,
-    first,
     stack,
-    stated,
-    together,
 )
-from leakbound.store import ArmScores, QueryMasses
+from leakbound.store import QueryMasses
 
 
 @dataclass(frozen=True)
-class ExploredArm:
-    """The masses and draws of an arm, questions in the order of `scores`.
+class ExploredArm(Evidence):
+    """The masses and draws of an arm, questions in the order of `scores`."""
 
-    `binary` is the scorer's declared range: every range then ends at 0 and 1.
-    """
-
-    scores: ArmScores
     masses: Mapping[str, QueryMasses]
-    binary: bool
-    order: Order = BY_QUESTION
 
-    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        return self.made(first(EXPLORED, self.binary), confidence=confidence, side=side)
+    LEAKAGE = EXPLORED
+    ALSO = EXPLORED_ALSO
 
     def deviation(self) -> stats.Estimate:
         """The standard deviation of every question from the masses alone, given their margin."""
@@ -56,17 +42,13 @@ class ExploredArm:
         """The mean leakage over these questions."""
         return stats.mass_mean_over_questions(
             self._known, self.scores.scores, self.scores.counts, missing=self.scores.missing,
-            binary=self.binary, confidence=confidence, side=side, seed=self._keys,
+            binary=self.binary, confidence=confidence, side=side, seed=self.keys,
         )  # fmt: skip
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question; of the deviation what the masses tell."""
-        yield from stated(self, (*EXPLORED, *EXPLORED_ALSO), confidence)
+        yield from super().each(confidence)
         yield self.deviation()
-
-    def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The worst question, the mean, and how many leak more than x."""
-        return together(self, confidence, EACH_CONFIDENCE)
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of every question, from its masses and draws."""
@@ -77,7 +59,7 @@ class ExploredArm:
         """Of each question what a bound takes: its masses, and draws of the rest if any."""
         given = self.scores.given
         numbers = [given[name].tolist() for name in ("hits", "n", "missing")]
-        rows = zip(self._known, self._keys.tolist(), *numbers, strict=True)
+        rows = zip(self._known, self.keys.tolist(), *numbers, strict=True)
         for i, (mass, key, hits, n, missing) in enumerate(rows):
             drawn = {name: given[name][i] for name in ("scores", "counts")} if n else {}
             yield {"mass": mass, "hits": hits, "n": n, "missing": missing, "seed": key, **drawn}
@@ -91,10 +73,6 @@ class ExploredArm:
             for m, n in zip(found, self.scores.n, strict=True)
         ]
 
-    @cached_property
-    def _keys(self) -> NDArray[np.int64]:
-        return self.order.keys(self.scores.query_ids)
-
     def _joined(self, each: Sequence[stats.Estimate]) -> stats.Estimate:
         """Every question's estimate as one, with one entry a question."""
         return replace(
@@ -102,5 +80,5 @@ class ExploredArm:
             about=each[0].about,
             confidence=min(estimate.confidence for estimate in each),
             method=max(dict.fromkeys(estimate.method for estimate in each), key=len),
-            seed=self._keys if any(e.seed is not None for e in each) else None,
+            seed=self.keys if any(e.seed is not None for e in each) else None,
         )

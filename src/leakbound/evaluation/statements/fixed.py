@@ -17,16 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order, leakage_at_fixed_n
+from leakbound.evaluation.scoring.ordering import leakage_at_fixed_n
 from leakbound.evaluation.statements.rows import (
-    EACH_CONFIDENCE,
     FEWEST_BLOCKS,
     LEAKAGE,
     MEAN,
@@ -37,6 +35,7 @@ from leakbound.evaluation.statements.rows import (
     STOPPED,
     STOPPED_ALSO,
     TOGETHER_K,
+    Evidence,
     StatedBound,
     first,
     stated,
@@ -50,21 +49,10 @@ AS_FOUND: Inputs = "as found"
 
 
 @dataclass(frozen=True)
-class Fixed:
-    """The scores of an arm of fixed n, whose questions were put as `inputs` says.
+class Fixed(Evidence):
+    """The scores of an arm of fixed n, whose questions were put as `inputs` says."""
 
-    `binary` is the scorer's declared range.
-    """
-
-    scores: ArmScores
-    binary: bool
-    order: Order = BY_QUESTION
     inputs: Inputs = "as asked"
-
-    @cached_property
-    def keys(self) -> NDArray[np.int64]:
-        """What keys the order of each question's draws."""
-        return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
@@ -173,21 +161,17 @@ def _exact(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+@dataclass(frozen=True)
+class Stopped(Evidence):
     """The scores of an arm whose questions stopped early, at most `cap` draws each.
 
-    `binary` is the scorer's declared range.
+    leak@k follows for k beyond n too.
     """
 
-    scores: ArmScores
-    binary: bool
     cap: int
-    order: Order = BY_QUESTION
 
-    def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        return self.made(first(STOPPED, self.binary), confidence=confidence, side=side)
+    LEAKAGE = STOPPED
+    ALSO = STOPPED_ALSO
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -196,16 +180,7 @@ class Stopped:
             self.leakage, number, confidence=confidence, side=side
         )
 
-    def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The leakage of every question, and leak@k, for k beyond n too, where it follows."""
-        yield from stated(self, (*STOPPED, *STOPPED_ALSO), confidence)
-
-    def together(self, confidence: float) -> Iterator[stats.Estimate]:
-        """The worst question, the mean, and how many leak more than x."""
-        return together(self, confidence, EACH_CONFIDENCE)
-
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states of these draws."""
-        keys = self.order.keys(self.scores.query_ids)
-        how = {"seed": keys, "cap": self.cap, "confidence": confidence, "side": side}
+        how = {"seed": self.keys, "cap": self.cap, "confidence": confidence, "side": side}
         return row.made({**self.scores.given, **how})

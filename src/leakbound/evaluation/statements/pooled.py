@@ -29,10 +29,10 @@ from leakbound.evaluation.statements.rows import (
     MEAN,
     UNLIKE,
     UNLIKE_ALSO,
+    Evidence,
     StatedBound,
     first,
     stack,
-    stated,
     together,
 )
 from leakbound.stats.about import Inputs
@@ -41,18 +41,20 @@ from leakbound.types import Query
 
 
 @dataclass(frozen=True)
-class Pooled:
+class Pooled(Evidence):
     """The scores of an arm whose draws are shared among each question's queries.
 
-    `asked` has a row for each query with outputs, `members` the queries of each question of which
-    none failed, those without outputs included. `binary` is the scorer's declared range.
+    `scores` are those of each question, of whichever of its queries; `asked` has a row for each
+    query with outputs, `members` the queries of each question of which none failed, those without
+    outputs included.
     """
 
     asked: ArmScores
     members: Mapping[str, tuple[str, ...]]
     design: stats.Design
-    binary: bool
-    order: Order = BY_QUESTION
+
+    LEAKAGE = UNLIKE
+    ALSO = UNLIKE_ALSO
 
     @classmethod
     def of(
@@ -73,15 +75,11 @@ class Pooled:
             for prompt_id, ids in members.items()
             if all(query_id in there for query_id in ids if shares.draws_per_query[query_id])
         }
-        asked = scores.of({query_id for ids in whole.values() for query_id in ids})
-        return cls(asked, whole, shares.design, binary, order)
-
-    @cached_property
-    def scores(self) -> ArmScores:
-        """The scores of each question, of whichever of its queries."""
-        question = {query_id: own for own, ids in self.members.items() for query_id in ids}
-        of_questions = tuple(question[query_id] for query_id in self.asked.query_ids)
-        return ArmScores.joined([replace(self.asked, query_ids=of_questions)], tuple(self.members))
+        question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
+        asked = scores.of(question.keys())
+        owned = replace(asked, query_ids=tuple(question[query_id] for query_id in asked.query_ids))
+        own = ArmScores.joined([owned], tuple(whole))
+        return cls(own, binary, asked, whole, shares.design, order=order)
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -92,7 +90,7 @@ class Pooled:
         """The expected leakage of every question: Pr[leak] for a binary scorer."""
         if self._iid is not None:
             return self._each(self._iid.leakage(confidence=confidence, side=side))
-        return self.made(first(UNLIKE, self.binary), confidence=confidence, side=side)
+        return super().leakage(confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions, each counting alike however many queries it has."""
@@ -110,7 +108,7 @@ class Pooled:
         if self._iid is not None:
             yield from map(self._each, self._iid.each(confidence))
         else:
-            yield from stated(self, (*UNLIKE, *UNLIKE_ALSO), confidence)
+            yield from super().each(confidence)
         if self.has_queries:
             yield self.worst_queries(confidence=confidence, side="both")
 
@@ -162,7 +160,7 @@ class Pooled:
 
     def _single(self, scores: ArmScores) -> Fixed:
         """Rows that are each i.i.d. draws of one law."""
-        return Fixed(scores, self.binary, self.order)
+        return Fixed(scores, self.binary, order=self.order)
 
     @cached_property
     def _iid(self) -> Fixed | None:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from inspect import signature
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leakbound import stats
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import ALL, ArmScores, EstimateRow
 
@@ -151,34 +153,51 @@ UNLIKE_ALSO = (StatedBound("pool leak@k", True, at=AT_K),)
 """What is stated of one question by draws of fixed n, of all of them, and by the other evidence."""
 
 
-class Evidence(Protocol):
+@dataclass(frozen=True)
+class Evidence:
     """What is known of an arm's questions, in whichever way it was drawn.
 
     Their leakage is Pr[leak] for a binary scorer, else the mean score. Of what a kind of evidence
     does not bound it is silent: whoever asks looks at what is there, not at what kind it is.
+
+    scores: the questions there are, and their draws' scores.
+    binary: the scorer's declared range; every range then ends at 0 and 1.
+    order: that in which bets meet the draws.
     """
 
-    @property
-    def scores(self) -> ArmScores:
-        """The questions there are, and their draws' scores."""
-        ...
+    scores: ArmScores
+    binary: bool
+    order: Order = field(default=BY_QUESTION, kw_only=True)
 
-    @property
-    def binary(self) -> bool:
-        """The scorer's declared range."""
-        ...
+    LEAKAGE: ClassVar[Sequence[StatedBound]]
+    """What bounds the leakage of a question."""
+    ALSO: ClassVar[Sequence[StatedBound]]
+    """What else is stated of it."""
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """What keys the order of each question's draws."""
+        return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """One entry a question, each of which holds by itself."""
-        ...
+        return self.made(first(self.LEAKAGE, self.binary), confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        ...
+        raise NotImplementedError
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states, one entry a question or one in all."""
-        ...
+        raise NotImplementedError
+
+    def each(self, confidence: float) -> Iterator[stats.Estimate]:
+        """Every quantity of every question."""
+        yield from stated(self, (*self.LEAKAGE, *self.ALSO), confidence)
+
+    def together(self, confidence: float) -> Iterator[stats.Estimate]:
+        """The worst question, the mean, and how many leak more than x."""
+        return together(self, confidence, EACH_CONFIDENCE)
 
 
 def stated(
