@@ -11,6 +11,7 @@ from functools import partial
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
+from leakbound.evaluation.drawing.prove import texts_of
 from leakbound.evaluation.planning.metrics import (
     GREEDY_KIND,
     METRICS_FILE,
@@ -122,11 +123,8 @@ def _sampled(run: Run, model: Model) -> Arm | None:
 def _texts(arm: Arm) -> Texts:
     """What an arm drew."""
     found: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
-    for part in arm.parts:
-        table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
-        for query_id, text, count in zip(*columns, strict=True):
-            found[query_id][text] += count
+    for query_id, text, count in texts_of(arm):
+        found[query_id][text] += count
     return found
 
 

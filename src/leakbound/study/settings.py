@@ -21,20 +21,15 @@ class Loading(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class EngineOpener:
-    """How to open the engine of a model: see `open_engine`. The fields are those of `Loading`."""
+    """How to open the engine of a model: see `open_engine`."""
 
     model: str
     prompting: Prompting
-    dtype: str
-    device: str
-    trust_remote_code: bool
+    settings: ModelSettings
 
     def open(self, asked: Sequence[Query] = ()) -> Generate:
         """The engine, which another process opens alike; `asked` as of `open_engine`."""
-        loading = Loading(
-            dtype=self.dtype, device=self.device, trust_remote_code=self.trust_remote_code
-        )
-        return open_engine(self.model, self.prompting, asked=asked, **loading)
+        return open_engine(self.model, self.prompting, asked=asked, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +64,7 @@ class ModelSettings:
             chat=False if self.template else benchmark.chat,
             compat=benchmark.compat,
         )
-        return EngineOpener(model, prompting, self.dtype, self.device, self.trust_remote_code)
+        return EngineOpener(model, prompting, self)
 
     @property
     def loading(self) -> Loading:

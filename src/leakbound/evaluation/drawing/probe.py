@@ -6,14 +6,13 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation.drawing.explore import ranges, require_explores
 from leakbound.evaluation.planning.plan import SteeredPlan
 from leakbound.inputs.halving import most_candidates
 from leakbound.store import ExploredDraws
-from leakbound.study import Rewritings
+from leakbound.study import ModelSettings, Rewritings
 from leakbound.types import Decoding, Draws, Effort, Exploration, Generate, Query, Sample, Scorer
 
 _QUESTIONS = 2
@@ -21,12 +20,6 @@ _DRAWS = (16, 64, 256)  # of a question, one after the other while there is time
 _SECONDS = 5.0
 _FORWARDS = 128
 _BYTES_PER_TOKEN = 12  # compressed text, ids and numbers of a distinct completion
-
-
-class Opens(Protocol):
-    """Whatever turns a model's name into an engine."""
-
-    def open(self, model: str, benchmark: Benchmark) -> Generate: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +80,7 @@ def probe(
     *,
     n: int | SteeredPlan,
     decoding: Sequence[Decoding],
-    settings: Opens,
+    settings: ModelSettings,
     rewritings: Rewritings | None = None,
 ) -> Cost:
     """Sample or explore a little, and extrapolate to every question under every decoding.

@@ -164,14 +164,13 @@ def prove_arm(
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
     kept = ((one, begun.get(one.key)) for one in asked)
     known = {one: proving for one, proving in kept if proving is not None}
-    opener = opener_at(search.at, scorer)
     jobs = (
         ProveJob(
             asked=one,
             prompt=prompts[one.query.id],
             decoding=arm.decoding,
             forwards=search.forwards_of(one.query),
-            scorer=opener,
+            scorer=opener_at(search.at, scorer),
         )
         for one in asked
         if one not in known
@@ -309,7 +308,7 @@ def said_in(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for arm in arms:
         prompt_of = {query.id: query.prompt_id for query in arm.queries}
-        for query_id, text, count in _texts(arm) if arm.texts else ():
+        for query_id, text, count in texts_of(arm) if arm.texts else ():
             found.setdefault(prompt_of[query_id], Counter())[text] += count
     return found
 
@@ -327,7 +326,8 @@ def shared_prompts(run: Run, other: Run) -> frozenset[str]:
     return shared
 
 
-def _texts(arm: Arm) -> Iterator[tuple[str, str, int]]:
+def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
+    """What an arm drew: query id, text and how often; explored outputs once each."""
     for part in arm.parts:
         table = arm.completions(part)
         columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))

@@ -117,13 +117,10 @@ class _Pass:
     def answer(self, engine: Generate) -> None:
         todo = [each for each in self.wanted.questions() if each[0] not in self.known.answers]
         engine.check([query for _, query in todo], self.arm.decoding)
-        draws = Draws(sizes=(1,), purpose=_PURPOSE)
         for block in self._blocks(todo, "answers of", "questions", _QUESTIONS):
             places = {query.id: place for place, query in block}
-            for result in engine.generate([query for _, query in block], self.arm.decoding, draws):
-                if isinstance(result, Failure):
-                    raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
-                self.known.answers[places[result.query.id]] = result.completions[0].text
+            for query, text in _answers(engine, [query for _, query in block], self.arm.decoding):
+                self.known.answers[places[query.id]] = text
 
     def save(self) -> None:
         if self._unsaved:
@@ -143,7 +140,14 @@ class _Pass:
             self.progress(Headway(f"{doing} {model}", len(todo), len(todo), unit))
 
 
-_BATCH = 64
+def _answers(
+    engine: Generate, queries: Sequence[Query], decoding: Decoding
+) -> Iterator[tuple[Query, str]]:
+    """The one output of each query; IncompleteError where one has none."""
+    for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose=_PURPOSE)):
+        if isinstance(result, Failure):
+            raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
+        yield result.query, result.completions[0].text
 
 
 def retain_recall(
@@ -161,14 +165,11 @@ def retain_recall(
     decoding = Decoding(temperature=0.0, max_new_tokens=max_new_tokens)
     by_id = {prompt.id: prompt for prompt in prompts}
     total = 0.0
-    for start in range(0, len(prompts), _BATCH):
+    for start in range(0, len(prompts), _QUESTIONS):
         progress(Headway("answering retain", start, len(prompts), "questions"))
-        queries = [Query.original(prompt) for prompt in prompts[start : start + _BATCH]]
-        for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose="utility")):
-            if isinstance(result, Failure):
-                raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
-            text = result.completions[0].text
-            (score,) = score_texts(scorer, [text], by_id[result.query.prompt_id])
+        queries = [Query.original(prompt) for prompt in prompts[start : start + _QUESTIONS]]
+        for query, text in _answers(engine, queries, decoding):
+            (score,) = score_texts(scorer, [text], by_id[query.prompt_id])
             total += score or 0.0
     progress(Headway("answering retain", len(prompts), len(prompts), "questions"))
     return total / len(prompts)

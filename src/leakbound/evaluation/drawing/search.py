@@ -22,6 +22,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.prove import (
     RareLeaks,
+    is_proved,
     prove_arm,
     require_prover,
     said_in,
@@ -254,8 +255,7 @@ class _Rounds:
     def __post_init__(self) -> None:
         if not self.hunt.proves:
             return
-        own = [arm for arm in self.run.arms.values() if arm.key.own_words]
-        own = [arm for arm in own if not arm.key.is_control and not arm.decoding.greedy]
+        own = [arm for arm in self.run.arms.values() if is_proved(arm.key, arm.decoding)]
         draws = sum(arm.usage.draws for arm in own)
         self.price = FORWARDS * sum(arm.usage.sampled_tokens for arm in own) / draws
         for arm in own:

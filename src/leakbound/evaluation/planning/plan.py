@@ -51,22 +51,19 @@ class SteeredPlan:
 
         Raises InputError for a claim that does not fit the scorer.
         """
-        return replace(cls._of(study, scorers), prove=study.prove)
-
-    @classmethod
-    def _of(cls, study: Study, scorers: Sequence[Scorer]) -> SteeredPlan:
+        how = cls(DRAWS, attack=study.attack, prove=study.prove)
         match study.sampling:
             case Explore(mode, forwards):
                 by = ScorerRecord.of(scorers[0])
-                return cls(
-                    DRAWS, ExploredDraws(mode=mode, forwards=forwards, scorer=by), scorers[0]
-                )
+                draws = ExploredDraws(mode=mode, forwards=forwards, scorer=by)
+                return replace(how, draws=draws, scorer=scorers[0])
             case Until(claim, most):
                 n = DRAWS if most is None else most
-                return cls(n, _until(claim, scorers[0], n, study.confidence), scorers[0])
+                rule = _until(claim, scorers[0], n, study.confidence)
+                return replace(how, n=n, draws=rule, scorer=scorers[0])
             case FixedN(n):
                 first = None if study.attack is None else scorers[0]
-                return cls(DRAWS if n is None else n, scorer=first, attack=study.attack)
+                return replace(how, n=DRAWS if n is None else n, scorer=first)
 
     @property
     def explores(self) -> bool:
