@@ -11,7 +11,6 @@ from functools import partial
 
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import MixError
-from leakbound.evaluation.drawing.prove import texts_of
 from leakbound.evaluation.planning.metrics import (
     GREEDY_KIND,
     METRICS_FILE,
@@ -23,6 +22,7 @@ from leakbound.evaluation.planning.metrics import (
     stored_metrics,
 )
 from leakbound.evaluation.planning.models import Fluency
+from leakbound.evaluation.scoring.score import texts_of
 from leakbound.metrics import TEXTS, Item, Items, Values
 from leakbound.store import Arm, Place, Readings, Run, holding, write_sealed
 from leakbound.store.arm_key import Model

@@ -22,7 +22,7 @@ from leakbound.evaluation.drawing.explore import (
 from leakbound.evaluation.drawing.sample import finished_run
 from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring.checks import require_sampled
-from leakbound.evaluation.scoring.score import prompts_by_query, slug
+from leakbound.evaluation.scoring.score import prompts_by_query, slug, texts_of
 from leakbound.scorers import Threshold, score_texts
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
@@ -324,15 +324,3 @@ def shared_prompts(run: Run, other: Run) -> frozenset[str]:
             "one to these. Name a run on the same benchmark."
         )
     return shared
-
-
-def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    """What an arm drew: query id, text and how often; explored outputs once each."""
-    for part in arm.parts:
-        table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
-        yield from zip(*columns, strict=True)
-    for table in arm.masses.tables():
-        ended = table.filter(table["ended"])
-        columns = (ended[name].to_pylist() for name in ("query_id", "text"))
-        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))

@@ -89,6 +89,18 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
     return {query.id: prompts[query.prompt_id] for query in arm.queries}
 
 
+def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
+    """What an arm drew: query id, text and how often; explored outputs once each."""
+    for part in arm.parts:
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        yield from zip(*columns, strict=True)
+    for table in arm.masses.tables():
+        ended = table.filter(table["ended"])
+        columns = (ended[name].to_pylist() for name in ("query_id", "text"))
+        yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
     """Completions to be scored at once: their texts, each with the id of its query.
