@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from canned import benchmark_of
+from contents import counts
 from exploring import DECODING, ExploringEngine
-from leakbound.benchmarks import Benchmark
 from leakbound.cli.console import progress_bar
 from leakbound.evaluation import evaluate
 from leakbound.store import Arm, Part, Plan, Run
@@ -29,7 +30,6 @@ from leakbound.types import (
     Effort,
     Failure,
     Headway,
-    Prompt,
     Query,
     Ranges,
     Sample,
@@ -41,10 +41,9 @@ from tiny import tiny_model_folder
 TOKENS = 20  # of a draw
 QUESTIONS = [f"q{i}" for i in range(12)]
 LAW = {"It is Ann": 0.05, "It is Bob": 0.15, "No": 0.8}
-TASK = Benchmark(
-    name="slow", origin="", scorers=("contains",), max_new_tokens=8,
-    prompts=tuple(Prompt(id=q, question=f"Who wrote book {q}?", answer="Ann") for q in QUESTIONS),
-)  # fmt: skip
+TASK = benchmark_of(
+    QUESTIONS, question="Who wrote book {}?", answer="Ann", name="slow", scorers=("contains",)
+)
 
 
 class Clock:
@@ -159,11 +158,7 @@ def arms(out: Path) -> list[Arm]:
 def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
     """What was drawn of every query by every arm, whatever part it is in."""
     return {
-        (arm.folder.parents[1].name, arm.name): Counter(
-            (row["query_id"], row["chunk"], row["text"], row["count"])
-            for part in arm.parts
-            for row in arm.completions(part).to_pylist()
-        )
+        (arm.folder.parents[1].name, arm.name): counts(arm, "query_id", "chunk", "text")
         for arm in arms(out)
     }
 
@@ -221,39 +216,28 @@ def test_a_control_and_a_finished_run_of_one_are_cut_too(clock: Clock, tmp_path:
     assert not beside.arms["control"].missing_parts()
 
 
-def test_gone_on_with_at_another_speed_the_parts_that_were_cut_stay(
-    clock: Clock, tmp_path: Path
+@pytest.mark.parametrize("lost", [False, True], ids=["stopped", "lost"])
+def test_gone_on_with_at_another_speed_the_parts_that_are_there_stay(
+    lost: bool, clock: Clock, tmp_path: Path
 ) -> None:
+    """Where a run was stopped, and where one of its parts was lost."""
     out = tmp_path / "r"
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(SlowEngine(clock, SECONDS, until=50), TASK, out=out, **how("plain"))
+    if lost:
+        evaluate(SlowEngine(clock, 4 * SECONDS), TASK, out=out, **how("plain"))
+        (Run.open(out).arms["target"].folder / "completions" / "part-00000.parquet").unlink()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(SlowEngine(clock, SECONDS, until=50), TASK, out=out, **how("plain"))
     before = Run.open(out).arms["target"]
-    stored = [part for part in before.parts if before.has(part)]
+    there = [part for part in before.parts if before.has(part)]
     files = {path: path.stat().st_mtime_ns for path in out.rglob("part-*.parquet")}
-    assert stored
+    assert there
     clock.now = 0.0
     evaluate(SlowEngine(clock, SECONDS / 1000), TASK, out=out, **how("plain"))
     after = Run.open(out).arms["target"]
-    assert list(after.parts[: len(stored)]) == stored
+    assert after.parts == before.parts if lost else list(after.parts[: len(there)]) == there
     assert {path: path.stat().st_mtime_ns for path in files} == files
     assert not after.missing_parts()
-
-
-def test_a_part_that_is_drawn_anew_faster_leaves_the_others_as_they_are(
-    clock: Clock, tmp_path: Path
-) -> None:
-    out = tmp_path / "r"
-    evaluate(SlowEngine(clock, 4 * SECONDS), TASK, out=out, **how("plain"))
-    before = Run.open(out).arms["target"]
-    lost, *kept = sorted((before.folder / "completions").glob("part-*.parquet"))
-    assert len(kept) > 2
-    files = {path: path.stat().st_mtime_ns for path in kept}
-    lost.unlink()
-    evaluate(SlowEngine(clock, SECONDS / 1000), TASK, out=out, **how("plain"))
-    after = Run.open(out).arms["target"]
-    assert after.parts == before.parts
-    assert not after.missing_parts()
-    assert {path: path.stat().st_mtime_ns for path in kept} == files
 
 
 @pytest.mark.parametrize("mode", ["plain", "until", "hybrid", "attack"])
@@ -274,14 +258,13 @@ def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
     shown = [line for line in lines if re.match("(sampling|exploring|searching)", line)]
     assert clock.now > 10
     assert len(shown) >= clock.now / 10  # it moves every few seconds
-    rates = [
-        float(m[1].replace(",", "")) for m in re.finditer(r"([\d.,]+) draws/s", "\n".join(lines))
-    ]
-    for rate in rates:  # those that are finished, so at times too low, never too high
-        assert rate <= 1.02 / (TOKENS * seconds)
-    tokens = [
-        float(m[1].replace(",", "")) for m in re.finditer(r"\(([\d.,e+]+)/s\)", "\n".join(shown))
-    ]
+
+    def rates(pattern: str, among: Sequence[str]) -> list[float]:
+        return [float(m[1].replace(",", "")) for m in re.finditer(pattern, "\n".join(among))]
+
+    # of draws those that are finished, so at times too low, never too high
+    assert all(rate <= 1.02 / (TOKENS * seconds) for rate in rates(r"([\d.,]+) draws/s", lines))
+    tokens = rates(r"\(([\d.,e+]+)/s\)", shown)
     assert tokens
     if mode in ("plain", "until", "hybrid"):
         assert all(rate == pytest.approx(1 / seconds, rel=0.02) for rate in tokens)

@@ -328,46 +328,31 @@ def torn() -> tuple[Prompt, ...]:
 
 
 GREEDY = {"decodings": Decoding(temperature=0.0, max_new_tokens=8)}
+NOTHING: dict[str, Any] = {}
+NO_UTILITY, TORN = {"utility": {}}, {"utility": {"world_facts": torn}}
+OF_EVERY = "of every prompt of "
 
 
 @pytest.mark.parametrize(
-    ("changes", "names", "settings", "said"),
+    ("names", "said", "changes", "settings"),
     [
-        ({}, "model_utilty", {}, "unknown metric 'model_utilty'. Did you mean 'model_utility'?"),
-        (
-            {"utility": {}},
-            "all model_utility",
-            {},
-            "metric 'model_utility' needs a part 'real_authors', which 'mine'",
-        ),
-        ({}, "forget_quality", {}, "'forget_quality' needs a control"),
-        (
-            lacking("forget", perturbed_answers=()),
-            "forget_truth_ratio",
-            {},
-            "perturbed answers of every prompt of 'forget' ('forget1' lacks one)",
-        ),
-        (
-            lacking("retain", answer=None),
-            "retain_rouge_l_recall",
-            {},
-            "the answer of every prompt of 'retain'",
-        ),
-        ({}, "retain_self_bleu", {}, "a fixed number of draws of 'retain'"),
-        ({}, "forget_self_bleu", GREEDY, "a fixed number of draws of 'forget'"),
-        ({}, "forget_self_bleu", {"n": 1}, "at least 2 draws of each question"),
-        (
-            {"utility": {"world_facts": torn}},
-            "world_facts_probability",
-            {},
-            "a part 'world_facts' (there is no file",
-        ),
-        ({}, "choice_accuracy", {}, "the choices of every prompt of 'forget'"),
-        ({}, "forget_probability:words", {}, "'forget_probability' asks no classifier"),
+        ("model_utilty", "metric 'model_utilty'. Did you mean 'model_utility'?", NOTHING, NOTHING),
+        ("all model_utility", "needs a part 'real_authors', which 'mine'", NO_UTILITY, NOTHING),
+        ("forget_quality", "'forget_quality' needs a control", NOTHING, NOTHING),
+        ("forget_truth_ratio", f"perturbed answers {OF_EVERY}'forget' ('forget1' lacks one)",
+         lacking("forget", perturbed_answers=()), NOTHING),
+        ("retain_rouge_l_recall", f"the answer {OF_EVERY}'retain'",
+         lacking("retain", answer=None), NOTHING),
+        ("retain_self_bleu", "a fixed number of draws of 'retain'", NOTHING, NOTHING),
+        ("forget_self_bleu", "a fixed number of draws of 'forget'", NOTHING, GREEDY),
+        ("forget_self_bleu", "at least 2 draws of each question", NOTHING, {"n": 1}),
+        ("world_facts_probability", "a part 'world_facts' (there is no file", TORN, NOTHING),
+        ("choice_accuracy", f"the choices {OF_EVERY}'forget'", NOTHING, NOTHING),
+        ("forget_probability:w", "'forget_probability' asks no classifier", NOTHING, NOTHING),
     ],
-)
+)  # fmt: skip
 def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
-    changes: dict[str, Any], names: str, settings: dict[str, Any], said: str, tmp_path: Path
+    names: str, said: str, changes: dict[str, Any], settings: dict[str, Any], tmp_path: Path
 ) -> None:
     engine, metrics = target(), names.split()
     with pytest.raises(InputError, match=re.escape(said)):
@@ -392,9 +377,9 @@ def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
 def test_of_one_draw_all_leaves_out_how_draws_differ(tmp_path: Path) -> None:
     """Said before anything is read, and kept where metrics are measured again."""
     task = benchmark(utility={}, others={})
-    wanted = choose(["all"], task, control=False, draws=1)
-    assert wanted.left_out["forget_self_bleu"] == "at least 2 draws of each question"
-    assert "forget_self_bleu" in choose(["all"], task, control=False, draws=2).metrics
+    lone, two = (choose(["all"], task, control=False, draws=draws) for draws in (1, 2))
+    assert lone.left_out["forget_self_bleu"] == "at least 2 draws of each question"
+    assert "forget_self_bleu" in two.metrics
     run = run_of(tmp_path / "r", task=task, n=1)
     assert "at least 2 draws of each question: " in note(run)
 
