@@ -368,7 +368,6 @@ FIFTY = {"n": 50}
     ("begun", "changed", "said"),
     [
         (HYBRID, {"sampling": Explore("hybrid", 51)}, "forwards: it has 50, this one says 51"),
-        (HYBRID, {"sampling": Explore("auto", 50)}, "mode: it has 'hybrid', this one says 'auto'"),
         (HYBRID, {**HYBRID, "scorers": ["exact"]}, "'contains', this one says 'exact'"),
         (HYBRID, FIFTY, r"draws: kind: it has 'explored', this one says 'fixed n'"),
         (FIFTY, HYBRID, r"draws: kind: it has 'fixed n', this one says 'explored'"),
