@@ -240,8 +240,7 @@ def test_a_scorer_reads_the_labelled_outputs_itself(tmp_path: Path) -> None:
     ]  # fmt: skip
     file = written(tmp_path / "labelled.jsonl", items)
     task = replace(
-        benchmark(),
-        prompts=tuple(replace(p, keywords=("Quill",)) for p in benchmark().prompts),
+        benchmark(), prompts=tuple(replace(p, keywords=("Quill",)) for p in benchmark().prompts)
     )
     how: dict[str, Any] = {"scorers": ["rouge-l-recall", scorer], "calibration": file}
     run = evaluate(engine(), task, out=tmp_path / "r", n=400, **how)

@@ -15,7 +15,6 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
-from contents import completions
 from estimates import rows
 from exploring import HYBRID, ExploringEngine
 from exploring import benchmark as explored_benchmark
@@ -107,24 +106,11 @@ def test_the_bound_follows_the_declared_range_not_the_scores_seen(tmp_path: Path
     }
 
 
-@pytest.mark.slow
-def test_a_finished_run_is_the_control_of_the_next(tmp_path: Path) -> None:
-    theirs = evaluate(engine(CONTROL, name="c"), benchmark(), out=tmp_path / "c", n=128)
-    run = evaluate(engine(), benchmark(), out=tmp_path / "r", n=128, control=tmp_path / "c")
-    assert set(run.arms) == {"greedy", "target", "control-greedy", "control"}
-    assert rows(run, arm="control", estimand="leak probability", query_id="p2")[0].value < 0.1
-    assert rows(run, estimand="excess leak probability")
-    assert completions(run.arms["control"]) == completions(theirs.arms["target"])
-
-
 def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path) -> None:
     evaluate(engine(), benchmark(), out=tmp_path / "c", n=32)
     cold = {"decodings": Decoding(temperature=0.5, max_new_tokens=8)}
     fewer = benchmark(prompts=benchmark().prompts[:2])
-    for task, how, named in (
-        (fewer, {}, "other questions"),
-        (benchmark(), cold, "drawn under"),
-    ):
+    for task, how, named in ((fewer, {}, "other questions"), (benchmark(), cold, "drawn under")):
         with pytest.raises(MixError, match=named):
             evaluate(engine(), task, out=tmp_path / named, n=32, control=tmp_path / "c", **how)
 

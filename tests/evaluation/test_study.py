@@ -233,10 +233,7 @@ DRAWN = {
     "openunlearning": (1024, Decoding()),
     "tofu-legacy": (1024, Decoding(max_tokens=200)),
     "scholten": (1024, Decoding(max_new_tokens=128, max_tokens=128)),
-    "scholten-notebook": (
-        128,
-        Decoding(top_p=0.9, top_k=50, max_new_tokens=128, max_tokens=128),
-    ),
+    "scholten-notebook": (128, Decoding(top_p=0.9, top_k=50, max_new_tokens=128, max_tokens=128)),
     "leak-k": (200, Decoding(top_k=50)),
 }
 """Draws and decoding of each profile."""
@@ -276,27 +273,6 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
         assert f"n 16 ({n})" in note
         assert f"top_p 0.7 ({decoding.top_p})" in note
         assert "max_tokens" not in note
-
-
-@pytest.mark.slow
-def test_a_run_from_python_is_repeated_bounded_scored_and_reported(
-    data: Path, tmp_path: Path, opened: list[Any]
-) -> None:
-    task = load_benchmark("tofu:forget10", data=data, limit=1)
-    first, again = tmp_path / "first", tmp_path / "again"
-    made = evaluate(
-        "m", task, out=first, n=8, scorers=["contains"], confidence=0.9, seed=4, control="c",
-        decodings=Decoding(temperature=0.5, max_new_tokens=9),
-        rewritings=Rewritings("rules", queries=1), settings=ModelSettings(template="Q {question}"),
-    )  # fmt: skip
-    estimates = made.estimates
-    assert {loading["device"] for _, _, loading in opened} == {"auto"}
-    assert command("evaluate", "m", "--like", first, "--out", again, "--json") == 0
-    assert stored(again) == stored(first)
-    assert Run.open(again).estimates == estimates
-    for verb in ("score", "bound", "report"):
-        assert command(verb, first) == 0
-        assert Run.open(first).estimates == estimates
 
 
 def test_every_option_of_the_command_line_reaches_the_study() -> None:

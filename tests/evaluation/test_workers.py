@@ -151,10 +151,7 @@ def test_workers_may_be_called_or_sent_home_between_two_commands(
 WAYS: dict[str, dict[str, Any]] = {
     "explored": {"sampling": Explore("hybrid", 60)},
     "until": {"sampling": Until("p<=0.3", 150)},
-    "rewritten": {
-        "rewritings": Rewritings("rules", queries=2, ids=True, ids_draws=16),
-        "n": 40,
-    },
+    "rewritten": {"rewritings": Rewritings("rules", queries=2, ids=True, ids_draws=16), "n": 40},
     "attacked": {"attack": Attack(32), "n": 40},
     "measured": {"metrics": ("forget_probability", "forget_rouge_l_recall"), "n": 40},
 }

@@ -16,17 +16,9 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
-from contents import counts
+from contents import completions, counts
 from leakbound.benchmarks import Benchmark
-from leakbound.evaluation import (
-    bound,
-    bound_run,
-    evaluate,
-    sample,
-    score_run,
-    scorers_for,
-    summary,
-)
+from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.comparisons import share_nothing
 from leakbound.evaluation.statements.evidence import ArmEvidence
@@ -241,8 +233,9 @@ def test_a_finished_control_shares_random_numbers_unless_the_model_or_the_seed_k
 ) -> None:
     """By purpose alone those of runs are that were begun before, and of models nobody can name."""
     with patch("leakbound.evaluation.drawing.sample.KEYED_BY", keyed_by):
-        control = run_of(tmp_path / "c", clean(), seed=seed).path
-        run = run_of(tmp_path / "r", control=control)
+        theirs = run_of(tmp_path / "c", clean(), seed=seed)
+        run = run_of(tmp_path / "r", control=theirs.path)
+    assert completions(run.arms["control"]) == completions(theirs.arms["target"])
     apart = keyed_by == "model" or bool(seed)
     shown = DIFFERENCES if apart else BY_THEMSELVES
     assert all(method.startswith(shown) for method in methods(run))
