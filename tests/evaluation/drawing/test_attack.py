@@ -318,6 +318,14 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     assert Attack(16).decodings([replace(one, temperature=0.0), one])[0] == one
     assert len(Attack(16).decodings([one])) == 7
     assert len(Attack(16).decodings([replace(one, temperature=1.0)])) == 6
+    control = AskedEngine(alike, name="control")
+    how = {"attack": Attack(600, (1.0,), (1.0,)), "scorers": ["keyword", "contains"]}
+    run = attacked(tmp_path / "s", questions=2, control=control, **how)
+    assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
+    of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
+    assert set(Counter(r.about for r in of_all).values()) == {1}
+    mine, other = (t for t in summary(run) if "where it was attacked" in t.title)
+    assert {row[4] for row in other.texts} == {"–"} != {row[4] for row in mine.texts}
 
 
 def test_a_control_that_cannot_be_asked_is_told_before_anything_is_drawn(tmp_path: Path) -> None:
