@@ -47,6 +47,17 @@ def benchmark_of(
     return Benchmark(**{"prompts": prompts, **usual, **changes})
 
 
+def queries_of(*sizes: int) -> list[Query]:
+    """So many queries of each question p0, p1, ...: its own words, then rewritings of it."""
+    return [
+        Query(id=f"{p}~{i - 1:02d}", prompt_id=p, text="?", source="rules")
+        if i
+        else Query(id=p, prompt_id=p, text="?")
+        for p, size in ((f"p{number}", size) for number, size in enumerate(sizes))
+        for i in range(size)
+    ]
+
+
 def drawn_part(
     part: Part,
     results: Sequence[Sample | Exploration | Failure],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -109,10 +110,7 @@ class Rewritings:
 
         One behind a server is asked if its URL is among `servers`.
         """
-
-        def later(name: str) -> Chat:
-            return _Later(name, loading or ModelSettings().loading, servers)
-
+        later = partial(_Later, loading=loading or ModelSettings().loading, servers=servers)
         source = parse_inputs(self.source, open_chat=later)
         if source is None:
             raise InputError(

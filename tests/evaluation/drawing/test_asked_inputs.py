@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import CannedEngine, benchmark_of
+from canned import CannedEngine, benchmark_of, queries_of
 from contents import contents, counts
 from estimates import rows
 from leakbound.benchmarks import Benchmark
@@ -512,18 +512,11 @@ def test_another_rewriter_in_its_place_is_noticed_when_a_run_goes_on(
         evaluated(out, rewritings=inputs)
 
 
-def queries(questions: int = 3, rewritings: int = 4) -> list[Query]:
-    """Questions, each followed by its rewritings."""
-    found: list[Query] = []
-    for p in (f"p{i}" for i in range(questions)):
-        found.append(Query(id=p, prompt_id=p, text="?"))
-        names = (f"{p}~{j:02d}" for j in range(rewritings))
-        found += [Query(id=name, prompt_id=p, text="?", source="rules") for name in names]
-    return found
+THREE = queries_of(5, 5, 5)
 
 
 def test_allocated_draws_the_query_of_every_output() -> None:
-    sharing = share(queries(questions=2000), "allocated", 20, 0)
+    sharing = share(queries_of(*[5] * 2000), "allocated", 20, 0)
     drawn = np.array(list(sharing.draws_per_query.values())).reshape(2000, 5)
     assert (drawn.sum(axis=1) == 20).all()
     assert (drawn == 0).any()
@@ -534,33 +527,34 @@ def test_allocated_draws_the_query_of_every_output() -> None:
 
 
 def test_an_allocation_is_a_function_of_seed_and_prompt() -> None:
-    first = share(queries(), "allocated", 50, 0)
+    first = share(THREE, "allocated", 50, 0)
     own = list(first.draws_per_query.values())
-    assert share(queries(), "allocated", 50, 0) == first
-    assert list(share(queries(1), "allocated", 50, 0).draws_per_query.values()) == own[:5]
-    assert share(queries(), "allocated", 50, 1) != first
+    assert share(THREE, "allocated", 50, 0) == first
+    assert list(share(queries_of(5), "allocated", 50, 0).draws_per_query.values()) == own[:5]
+    assert share(THREE, "allocated", 50, 1) != first
     assert own[:5] != own[5:10]
 
 
 def test_fixed_gives_every_query_as_many_and_needs_one_for_each() -> None:
-    shared = share(queries(), "fixed", 23, 0).draws_per_query
-    assert shared == dict.fromkeys((query.id for query in queries()), 4)
+    shared = share(THREE, "fixed", 23, 0).draws_per_query
+    assert shared == dict.fromkeys((query.id for query in THREE), 4)
     with pytest.raises(InputError, match=r"got 4 for the 5 of 'p0'\. Raise it"):
-        share(queries(), "fixed", 4, 0)
+        share(THREE, "fixed", 4, 0)
 
 
 def test_fresh_asks_every_rewriting_once_and_never_the_question() -> None:
-    shared = share(queries(), "fresh", 4, 0).draws_per_query
-    assert shared == {query.id: 1 for query in queries() if "~" in query.id}
+    shared = share(THREE, "fresh", 4, 0).draws_per_query
+    assert shared == {query.id: 1 for query in THREE if "~" in query.id}
     with pytest.raises(InputError, match="no rewriting of any question"):
-        share(queries(rewritings=0), "fresh", 4, 0)
+        share(queries_of(1, 1, 1), "fresh", 4, 0)
 
 
 @pytest.mark.parametrize(("n", "parts"), [(1024, 2), (3000, 5)])
 def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> None:
-    sharing = share(queries(questions=9), "allocated", n, 0)
+    nine = queries_of(*[5] * 9)
+    sharing = share(nine, "allocated", n, 0)
     drawn: dict[str, int] = {}
-    found = sharing.parts(queries(questions=9), Cut.whole())
+    found = sharing.parts(nine, Cut.whole())
     for part in found:
         for query_id, count in zip(part.query_ids, part.draws_per_query, strict=True):
             assert 0 < count <= 1024
@@ -575,7 +569,7 @@ def test_parts_hold_whole_questions_and_every_draw_once(n: int, parts: int) -> N
 
 def test_a_query_with_many_draws_gets_them_in_chunks() -> None:
     sharing = QueryShares("fixed", {"p0": 2500, "p0~00": 10})
-    parts = sharing.parts(queries(1, 1), Cut.whole())
+    parts = sharing.parts(queries_of(2), Cut.whole())
     assert [(p.query_ids, p.draws_per_query, p.first_chunk) for p in parts] == [
         (("p0", "p0~00"), (1024, 10), 0),
         (("p0",), (1024,), 1),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from canned import queries_of
 from leakbound import stats
 from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
@@ -179,19 +180,6 @@ def test_the_mean_errs_as_seldom_as_it_says(side: stats.Side) -> None:
 TRIALS, QUERIES = 1000, 8
 
 
-def asked(sizes: list[int]) -> list[Query]:
-    return [
-        Query(
-            id=f"p{i}" if not j else f"p{i}~{j - 1:02d}",
-            prompt_id=f"p{i}",
-            text="?",
-            source="rules" if j else "original",
-        )
-        for i, size in enumerate(sizes)
-        for j in range(size)
-    ]
-
-
 def drawn(
     queries: list[Query], sharing: QueryShares, p: dict[str, float], seed: int = 0
 ) -> ArmScores:
@@ -208,7 +196,7 @@ def drawn(
 
 def pooled(design: stats.Design, sizes: list[int], n: int, **more: Any) -> tuple[Pooled, Any]:
     """Pools of heterogeneous queries, and the truth of each question."""
-    queries, rng = asked(sizes), np.random.default_rng(1)
+    queries, rng = queries_of(*sizes), np.random.default_rng(1)
     chances = rng.beta(0.1, 0.9, size=len(queries))
     p = dict(zip((q.id for q in queries), chances.tolist(), strict=True))
     sharing = share(queries, design, n, 0)
@@ -270,7 +258,7 @@ def test_a_fixed_pool_has_no_statement_about_deviation_or_tails() -> None:
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -> None:
-    queries = asked([1, 9])
+    queries = queries_of(1, 9)
     sharing = share(queries, "fixed", 900, 0)
     p = {q.id: 0.9 if q.prompt_id == "p0" else 0.1 for q in queries}
     known = Pooled.of(drawn(queries, sharing, p), queries, sharing, binary)
@@ -283,7 +271,7 @@ def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -
 
 
 def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
-    queries = asked([3])
+    queries = queries_of(3)
     sharing = QueryShares("allocated", {"p0": 50, "p0~00": 0, "p0~01": 50})
     scores = drawn(queries, sharing, {"p0": 0.0, "p0~01": 1.0})
     known = Pooled.of(scores, queries, sharing, True)
@@ -304,7 +292,7 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
 
 
 def test_a_question_with_a_failed_query_is_left_out() -> None:
-    queries = asked([2, 2])
+    queries = queries_of(2, 2)
     sharing = QueryShares("allocated", dict.fromkeys((q.id for q in queries), 5))
     there = [q for q in queries if q.id != "p0~00"]
     scores = drawn(there, sharing, dict.fromkeys((q.id for q in queries), 0.5))
@@ -314,7 +302,7 @@ def test_a_question_with_a_failed_query_is_left_out() -> None:
 
 
 def test_fresh_is_about_the_input_distribution() -> None:
-    queries = asked([31, 11])
+    queries = queries_of(31, 11)
     sharing = share(queries, "fresh", 30, 0)
     p = dict.fromkeys((q.id for q in queries), 0.3)
     fresh = [q for q in queries if q.id in sharing.draws_per_query]
@@ -330,7 +318,7 @@ def test_fresh_is_about_the_input_distribution() -> None:
 
 
 def test_draws_without_a_score_count_in_the_pool() -> None:
-    queries = asked([2])
+    queries = queries_of(2)
     sharing = QueryShares("allocated", {"p0": 4, "p0~00": 6})
     scores = ArmScores.tallied({"p0": {0.0: 3, None: 1}, "p0~00": {1.0: 4}}, {"p0~00": 2})
     known = Pooled.of(scores, queries, sharing, True)

@@ -5,6 +5,7 @@ A bound of `stats.BOUNDS` is stated by one `StatedBound`, for every kind of evid
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -154,7 +155,7 @@ UNLIKE_ALSO = (StatedBound("pool leak@k", True, at=AT_K),)
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(ABC):
     """What is known of an arm's questions, in whichever way it was drawn.
 
     Their leakage is Pr[leak] for a binary scorer, else the mean score. Of what a kind of evidence
@@ -183,13 +184,13 @@ class Evidence:
         """One entry a question, each of which holds by itself."""
         return self.made(first(self.LEAKAGE, self.binary), confidence=confidence, side=side)
 
+    @abstractmethod
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean over these questions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """What a row states, one entry a question or one in all."""
-        raise NotImplementedError
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
