@@ -85,7 +85,7 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[Any]:
     return [each for each in mine if "ray::_Actor" in each.name() + "".join(each.cmdline()[:1])]
 
 
-def test_two_workers_draw_what_one_process_draws(
+def test_two_workers_draw_and_score_what_one_process_does(
     place: Path, command: list[str], whole: Run
 ) -> None:
     run = finished([*command, "two", *RAY], place)
@@ -94,9 +94,6 @@ def test_two_workers_draw_what_one_process_draws(
     for arm in run.arms.values():
         assert arm.spec.machine["device"] == "cpu"
         assert arm.spec.machine["threads"] == 1
-
-
-def test_two_workers_score_what_one_process_scores(place: Path, command: list[str]) -> None:
     few = [*command, "few", "-n", "16", "--scorer", "classifier:harm"]
     one = contents(finished(few, place))
     few[few.index("few")] = "shared"

@@ -20,15 +20,12 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, sample, summary
 from leakbound.evaluation.drawing.queries import share
-from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs import SELECTION
 from leakbound.reporting import write_report
-from leakbound.scorers import make_scorer
 from leakbound.store import Arm, QueryShares, Run, read_accepted, read_values, write_sealed
 from leakbound.store.plan import Cut
-from leakbound.study import Explore, Rewritings, Until
+from leakbound.study import Rewritings
 from leakbound.text.figures import below
 from leakbound.types import Decoding, Draws, Query
 from tiny import WORDS, tiny_llama, tiny_tokenizer
@@ -414,13 +411,6 @@ def test_a_grid_of_decodings_has_inputs_beside_every_cell(tmp_path: Path) -> Non
     assert len(grid.rows) == len(protocol.rows) == 4
 
 
-def test_clean_questions_are_about_their_own_words(whole: Run) -> None:
-    scorer = make_scorer("keyword")
-    assert [row[0] for row in clean_table(whole, scorer, 0.5, 0.99).texts] == ["target"]
-    with pytest.raises(InputError, match="asks rewritings too"):
-        clean_questions(whole.arms["target inputs"], scorer, 0.5, 0.99)
-
-
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -444,8 +434,6 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
     ("more", "named"),
     [
         ({"rewritings": Rewritings("file:nowhere.csv"), "n": 8}, "name no file"),
-        ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
-        ({"sampling": Explore("auto")}, "Leave one of them out"),
         ({"decodings": Decoding(temperature=0.0)}, "Add a temperature"),
     ],
 )

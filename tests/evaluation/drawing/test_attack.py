@@ -35,7 +35,7 @@ from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
 from leakbound.store.inputs import AttackQuery, read_attack_queries
-from leakbound.study import Attack, Explore, Rewritings, Until
+from leakbound.study import Attack, Rewritings
 from leakbound.testing import FakeScorer
 from leakbound.types import Decoding, Prompt, Query
 from suites import slow_but
@@ -368,8 +368,6 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"sampling": Until("p<=0.1")}, "Leave one of them out"),
-        ({"sampling": Explore("exact")}, "Leave one of them out"),
         ({"decodings": Decoding(temperature=0.0)}, "greedy decoding draws nothing"),
         ({"control": "finished"}, "Name the control model itself"),
     ],
