@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from canned import CannedEngine, benchmark_of
+from canned import CannedEngine, benchmark_of, drawn_part
 from leakbound.benchmarks import Benchmark
+from leakbound.evaluation.drawing.queries import begin
 from leakbound.sampling import philox
+from leakbound.store import (
+    TARGET,
+    Arm,
+    ArmDraws,
+    ArmSpec,
+    ExploredDraws,
+    FixedDraws,
+    Plan,
+    ScorerRecord,
+)
 from leakbound.study import Explore
 from leakbound.types import (
     Completion,
@@ -20,6 +32,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    Prompt,
     Query,
     Ranges,
     Sample,
@@ -49,6 +62,32 @@ def benchmark(**changes: Any) -> Benchmark:
     """A prompt for each law; the answer to all of them is Ann."""
     how = {"name": "laws", "scorers": ("contains",), **changes}
     return benchmark_of(LAWS, question="Who wrote {}?", answer="Ann", **how)
+
+
+def arm_of_one(
+    out: Path,
+    query_id: str,
+    completions: Sequence[Completion],
+    events: Sequence[Event] = (),
+    remainder: float | None = None,
+    decoding: Decoding = DECODING,
+) -> Arm:
+    """An arm about one question that drew this; explored, where there is a remainder."""
+    run = begin(out, benchmark(prompts=(Prompt(id=query_id, question="Who?", answer="Ann"),)))
+    sample = Sample(query=run.queries[0], decoding=decoding, completions=tuple(completions))
+    found: Any = sample
+    plan: Plan = Plan(n=1, chunk=1)
+    draws: ArmDraws = FixedDraws()
+    if remainder is not None:
+        found = Exploration(
+            events=tuple(events), remainder=remainder, sample=sample, explored=1, forwards=2
+        )
+        plan, by = Plan.exploring(), ScorerRecord("contains", "0")
+        draws = ExploredDraws(mode="hybrid", forwards=2, scorer=by)
+    spec = ArmSpec(fingerprint={}, decoding=decoding, plan=plan, draws=draws)
+    arm = run.add_arm(TARGET, spec)
+    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [found]))
+    return arm
 
 
 def token_ids(text: str, ended: bool = True) -> tuple[int, ...]:

@@ -115,22 +115,6 @@ def test_a_control_about_other_questions_or_decodings_is_refused(tmp_path: Path)
             evaluate(engine(), task, out=tmp_path / named, n=32, control=tmp_path / "c", **how)
 
 
-@pytest.mark.fault
-def test_a_killed_run_ends_with_the_same_estimates(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"n": 4100, "scorers": ["keyword"]}
-    want = evaluate(engine(), benchmark(), out=tmp_path / "whole", **how).estimates
-    # 4 greedy answers in one part; the first question's draws in two, since first parts are small
-    for dies_after, left in ((1, 9), (3, 9), (5, 4), (6, 3), (None, 0)):
-        out, again = tmp_path / f"r{dies_after}", engine()
-        if dies_after is None:
-            out = tmp_path / "whole"
-        else:
-            with pytest.raises(RuntimeError, match="switched off"):
-                evaluate(engine(dies_after=dies_after), benchmark(), out=out, **how)
-        assert evaluate(again, benchmark(), out=out, **how).estimates == want
-        assert len(again.asked) == left
-
-
 def test_questions_that_fail_are_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     said = r"1 of the 4 questions could not be sampled in 2 of 2 arms.*'p1'.*NaN"
     with pytest.raises(IncompleteError, match=said) as error:

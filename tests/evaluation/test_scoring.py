@@ -13,21 +13,19 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of, drawn_part
-from exploring import DECODING, token_ids
-from exploring import benchmark as explored_benchmark
+from exploring import DECODING, arm_of_one, token_ids
 from fake_models import FakeModels, WordClassifier
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, sample, score_run, scorers_for, summary
-from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring import score as scoring
 from leakbound.evaluation.scoring.checks import require_independent_draws
 from leakbound.evaluation.scoring.ordering import Order, draws_key
 from leakbound.formats.importing import import_run
 from leakbound.reporting import write_report
 from leakbound.scorers import connect, make_scorer
-from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, FixedDraws, Plan, Run, ScorerRecord
-from leakbound.types import Completion, Decoding, Exploration, Prompt, Sample, Scorer
+from leakbound.store import Arm, Run
+from leakbound.types import Completion, Decoding, Sample, Scorer
 
 GOALS = 20
 LEAKS = {f"g{i:02d}": 0.0 if i < 5 else 0.002 if i < 15 else 0.6 for i in range(GOALS)}
@@ -182,13 +180,7 @@ def arm_of(
     decoding: Decoding = DECODING,
 ) -> Arm:
     """An arm about one question that drew these texts; explored, with that remainder."""
-    run = begin(out, explored_benchmark(prompts=(Prompt(id="q7", question="Who?", answer="Ann"),)))
-    hybrid = ExploredDraws(mode="hybrid", forwards=2, scorer=ScorerRecord("contains", "0"))
-    how: Any = {"plan": Plan(n=1, chunk=1), "draws": FixedDraws()}
-    if remainder is not None:
-        how = {"plan": Plan.exploring(), "draws": hybrid}
-    arm = run.add_arm(TARGET, ArmSpec(fingerprint={}, decoding=decoding, **how))
-    completions = tuple(
+    completions = [
         Completion(
             text=text,
             token_ids=token_ids(text) if known else None,
@@ -198,13 +190,8 @@ def arm_of(
         )
         for chunk, counts in enumerate(chunks)
         for text, count in counts.items()
-    )
-    sample = Sample(query=run.queries[0], decoding=decoding, completions=completions)
-    one: Sample | Exploration = sample
-    if remainder is not None:
-        one = Exploration(events=(), remainder=remainder, sample=sample, explored=1, forwards=2)
-    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [one]))
-    return arm
+    ]
+    return arm_of_one(out, "q7", completions, remainder=remainder, decoding=decoding)
 
 
 def honest(seed: int, n: int = 200, law: Mapping[str, float] = LAW) -> Counts:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of, queries_of
-from contents import contents, counts
+from contents import counts
 from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
@@ -276,18 +276,6 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     assert not list((run.path / "selection").rglob("scores"))
     selected = Run.open(run.path / "selection" / "ids").arms["selection"]
     assert drawn(selected) == dict.fromkeys(SURE, 256)
-
-
-@pytest.mark.thorough
-def test_killed_while_selecting_it_ends_the_same(tmp_path: Path) -> None:
-    want = contents(evaluated(tmp_path / "whole", CannedEngine(SURE), rewritings=IDS))
-    asked = len(SURE) + 2 + 2 + 4
-    for dies_after in (0, 2, 6, 7, 9, 12):
-        out, again = tmp_path / f"r{dies_after}", CannedEngine(SURE)
-        with pytest.raises(RuntimeError, match="switched off"):
-            evaluated(out, CannedEngine(SURE, dies_after=dies_after), rewritings=IDS)
-        assert contents(evaluated(out, again, rewritings=IDS)) == want
-        assert (len(again.asked) < asked) == (dies_after >= 6)
 
 
 def test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another(

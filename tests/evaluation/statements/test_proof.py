@@ -15,26 +15,24 @@ import pytest
 
 from canned import benchmark_of, drawn_part
 from contents import completions
-from exploring import DECODING, EXACT, HYBRID, LEAKS, ExploringEngine, benchmark, token_ids
+from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchmark, token_ids
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.engines import open_engine
 from leakbound.engines.prompting import Prompting
 from leakbound.evaluation import evaluate, prove
 from leakbound.evaluation.drawing import prove as proving
-from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer
 from leakbound.stats.proof import PROVED
-from leakbound.store import TARGET, Arm, ArmSpec, ExploredDraws, Plan, Run, ScorerRecord
+from leakbound.store import Arm, Run
 from leakbound.study import Explore, FixedN, Prove
 from leakbound.types import (
     Completion,
     Decoding,
     Event,
-    Exploration,
     Failure,
     Generate,
     Prompt,
@@ -103,17 +101,7 @@ def completion(text: str, count: int, p: float, **changes: Any) -> Completion:
 def explored_arm(
     out: Path, events: Sequence[Event], completions: Sequence[Completion], remainder: float = 0.0
 ) -> Arm:
-    """An arm about one question, explored so."""
-    run = begin(out, benchmark(prompts=(Prompt(id="q", question="Who?", answer="Ann"),)))
-    hybrid = ExploredDraws(mode="hybrid", forwards=2, scorer=ScorerRecord("contains", "0"))
-    spec = ArmSpec(fingerprint={}, decoding=DECODING, plan=Plan.exploring(), draws=hybrid)
-    arm = run.add_arm(TARGET, spec)
-    sample = Sample(query=run.queries[0], decoding=DECODING, completions=tuple(completions))
-    one = Exploration(
-        events=tuple(events), remainder=remainder, sample=sample, explored=1, forwards=2
-    )
-    arm.write_part(arm.parts[0], drawn_part(arm.parts[0], [one]))
-    return arm
+    return arm_of_one(out, "q", completions, events, remainder)
 
 
 def settled(text: str, mass: float) -> Event:
