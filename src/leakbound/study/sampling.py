@@ -73,22 +73,18 @@ SamplingPlan: TypeAlias = FixedN | Until | Explore
 
 def with_draws(plan: SamplingPlan, n: int) -> SamplingPlan:
     """The plan with n draws of a question where it leaves their number open."""
-    match plan:
-        case FixedN(None):
-            return FixedN(n)
-        case Until(most=None):
-            return replace(plan, most=n)
-        case _:
-            return plan
+    if isinstance(plan, FixedN):
+        return plan if plan.n is not None else FixedN(n)
+    if isinstance(plan, Until):
+        return plan if plan.most is not None else replace(plan, most=n)
+    return plan
 
 
 def draws_of(plan: SamplingPlan) -> int | None:
     """The draws of a question, at most; None where they are left open or follow from exploring."""
-    match plan:
-        case FixedN(n) | Until(most=n):
-            return n
-        case _:
-            return None
+    if isinstance(plan, Explore):
+        return None
+    return plan.n if isinstance(plan, FixedN) else plan.most
 
 
 TEMPERATURES = (0.2, 0.8, 1.0)
