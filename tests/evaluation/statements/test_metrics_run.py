@@ -30,8 +30,7 @@ from leakbound.reporting import write_report
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading
 from openunlearning import clean
-from tiny import tiny_model_folder
-from tiny_classifiers import sequence_classifier
+from tiny import sequence_classifier, tiny_model_folder
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 
