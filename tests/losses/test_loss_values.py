@@ -1,35 +1,53 @@
-"""Losses against plain loops in float64, and against closed forms."""
+"""Losses in closed form and at their edges; `conformance` has each against plain loops."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from dense_losses import summed_nll
 from leakbound.errors import InputError
 from leakbound.losses import (
     IGNORED,
     LOSSES,
+    Activations,
     LossInputs,
+    Sampled,
+    Site,
+    cel,
+    direction,
     dpo,
     entropy,
-    idk,
     kl,
-    nll,
+    leakmin,
     npo,
     pack,
+    pack_activations,
     sequence_nll,
-    simnpo,
 )
-from loss_cases import ALTERNATE, LABELS, ROWS, VOCAB, build, leaves
+from loss_cases import (
+    ALTERNATE,
+    COUNTS,
+    LABELS,
+    LAYER,
+    ROWS,
+    SCORES,
+    SIZE,
+    VOCAB,
+    build,
+    leaves,
+    references,
+)
 
-LENGTHS = [2, 3, 2]
 LN2 = math.log(2)
+QUESTION = Site(LAYER, "question")
 
 
 def batch(**changes: Any) -> LossInputs:
@@ -49,18 +67,6 @@ def test_at_the_reference_preference_losses_are_two_over_beta_ln_two(beta: float
     assert textbook.tolist() == pytest.approx([LN2] * ROWS, rel=1e-12)
 
 
-def test_defaults_are_the_papers() -> None:
-    torch.testing.assert_close(npo(batch()), npo(batch(), beta=0.1))
-    torch.testing.assert_close(dpo(batch()), dpo(batch(), beta=0.1, textbook=False))
-    torch.testing.assert_close(simnpo(batch()), simnpo(batch(), beta=4.5, delta=0.0))
-
-
-def test_kl_is_zero_at_the_reference_and_above_it_elsewhere() -> None:
-    same = replace(batch(), reference_logits=batch().logits + 2.0)
-    assert kl(same).tolist() == pytest.approx([0.0] * ROWS, abs=1e-12)
-    assert (kl(batch()) > 0).all()
-
-
 def test_kl_from_uniform_to_uniform_and_from_a_point_is_known() -> None:
     flat = batch(logits=torch.zeros_like(batch().logits))
     assert flat.reference_logits is not None
@@ -68,16 +74,6 @@ def test_kl_from_uniform_to_uniform_and_from_a_point_is_known() -> None:
     point[:, 2] = 1e4
     values = kl(replace(flat, reference_logits=point))
     assert values.tolist() == pytest.approx([math.log(VOCAB)] * ROWS)
-
-
-def test_idk_is_the_nll_of_the_alternate() -> None:
-    assert batch().alternate is not None
-    torch.testing.assert_close(idk(batch()), nll(batch().alternate))  # type: ignore[arg-type]
-
-
-def test_simnpo_at_its_margin_is_two_over_beta_ln_two() -> None:
-    own = float(nll(batch())[1])
-    assert float(simnpo(batch(), beta=3.0, delta=own)[1]) == pytest.approx(2 / 3 * LN2)
 
 
 def test_npo_falls_as_the_answer_becomes_unlikely() -> None:
@@ -98,17 +94,31 @@ def test_npo_gradient_tends_to_gradient_ascent() -> None:
     torch.testing.assert_close(small_beta, ascent)
 
 
-@pytest.mark.parametrize("name", ["npo", "dpo", "simnpo"])
-@pytest.mark.parametrize("beta", [0.0, -0.1, math.nan, math.inf])
-def test_a_beta_that_is_not_positive_is_refused(name: str, beta: float) -> None:
-    with pytest.raises(InputError, match=f"`beta` of {name} must be positive"):
-        LOSSES[name].function(batch(), beta=beta)
+OUT_OF_RANGE = [
+    *((name, {"beta": beta}, f"`beta` of {name} must be positive")
+      for name in ("npo", "dpo", "simnpo") for beta in (0.0, -0.1, math.nan, math.inf)),
+    *(("simnpo", {"delta": delta}, "`delta` of simnpo must be finite")
+      for delta in (math.nan, -math.inf)),
+    ("rmu", {"layer": LAYER, "c": 0.0}, "`c` of rmu must be positive"),
+    ("cel-retain", {"layer": LAYER, "distance": "max"}, "`distance` of cel-retain must be one of"),
+    *(("cel", {"layer": LAYER, **settings}, message) for settings, message in (
+        ({"s": 0.0}, "`s` of cel must be positive"),
+        ({"tau": -0.1}, "`tau` of cel must be 0 or more"),
+        ({"alpha": math.nan}, "`alpha` of cel must be 0 or more"),
+        ({"beta": -1.0}, "`beta` of cel must be 0 or more"),
+        ({"alpha": 0.0, "beta": 0.0}, "not both 0"),
+        ({"distance": "max"}, "`distance` of cel must be one of mean, sum, got 'max'"),
+        ({"align": "wrap"}, "`align` of cel must be one of clamp, truncate, got 'wrap'"),
+    )),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("delta", [math.nan, -math.inf])
-def test_a_margin_that_is_no_number_is_refused(delta: float) -> None:
-    with pytest.raises(InputError, match="`delta` of simnpo must be finite"):
-        simnpo(batch(), delta=delta)
+@pytest.mark.parametrize(("name", "settings", "message"), OUT_OF_RANGE)
+def test_settings_out_of_range_are_refused(
+    name: str, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        LOSSES[name].function(batch(), **settings)
 
 
 def test_entropy_of_uniform_is_ln_v_and_of_a_point_is_zero() -> None:
@@ -119,26 +129,6 @@ def test_entropy_of_uniform_is_ln_v_and_of_a_point_is_zero() -> None:
     assert entropy(pack(point, LABELS)).tolist() == [0.0] * ROWS
 
 
-def test_sequence_nll_is_the_sum() -> None:
-    expected = summed_nll(leaves()["logits"], LABELS, "logits")
-    assert sequence_nll(batch()).tolist() == pytest.approx(expected, rel=1e-12)
-
-
-def test_half_precision_is_raised_before_the_softmax() -> None:
-    half = leaves()["logits"].to(torch.bfloat16)
-    assert nll(pack(half, LABELS)).dtype == torch.float32
-    exact = nll(pack(half.double(), LABELS)).tolist()
-    assert nll(pack(half, LABELS)).tolist() == pytest.approx(exact, rel=1e-5)
-
-
-def test_pack_keeps_order_and_rows() -> None:
-    packed, logits = batch(), leaves()["logits"]
-    assert packed.labels.tolist() == [3, 1, 2, 0, 4, 1, 1]
-    assert packed.row.tolist() == [0, 0, 1, 1, 1, 2, 2]
-    assert packed.lengths.tolist() == LENGTHS
-    assert torch.equal(packed.logits[2], logits[1, 0])
-
-
 def test_row_without_label_is_refused() -> None:
     labels = ALTERNATE.clone()
     labels[1] = IGNORED
@@ -146,14 +136,192 @@ def test_row_without_label_is_refused() -> None:
         pack(leaves()["alternate"], labels)
 
 
-def test_inputs_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        batch().rows = 1  # type: ignore[misc]
+def test_log_probabilities_are_made_once() -> None:
+    row = torch.zeros(2, dtype=torch.long)
+    shared = LossInputs(logits=torch.ones(2, 3), labels=row, row=row, rows=1)
+    assert shared.log_probs is shared.log_probs
 
 
-def test_values_do_not_depend_on_the_batch_they_are_in() -> None:
-    def one(x: Tensor, b: int) -> Tensor:
-        return nll(pack(x[[b]], LABELS[[b]]))
+def steered(**changes: Any) -> LossInputs:
+    """The case's batch, its activations at the question changed."""
+    plain = build(leaves())
+    changed = replace(plain.activations[QUESTION], **changes)
+    return replace(plain, activations={**plain.activations, QUESTION: changed})
 
-    x = leaves()["logits"]
-    torch.testing.assert_close(nll(pack(x, LABELS)), torch.cat([one(x, b) for b in range(ROWS)]))
+
+def test_direction_is_a_unit_vector_without_negative_entries() -> None:
+    u = direction(64, seed=5)
+    assert float(u.norm()) == pytest.approx(1)
+    assert (u >= 0).all()
+    assert torch.equal(u, direction(64, seed=5))
+    assert not torch.equal(u, direction(64, seed=6))
+    raw = torch.rand(64, generator=torch.Generator().manual_seed(5))
+    torch.testing.assert_close(u, raw / raw.square().sum().sqrt())
+    with pytest.raises(InputError, match="at least 1, got 0"):
+        direction(0, seed=0)
+
+
+def test_one_hinge_a_question_around_the_mean() -> None:
+    here = torch.zeros(1, SIZE, dtype=torch.float64)
+    far, at = here + 2.0, here  # distances 4 and 0: their mean 2 is beyond a margin of 1.5
+    one = Activations(
+        values=here,
+        row=torch.zeros(1, dtype=torch.long),
+        centres=((far, at),),
+        direction=here[0],
+    )
+    only = replace(build(leaves()), rows=1, activations={QUESTION: one})
+    assert cel(only, layer=LAYER, tau=1.5, alpha=1.0).tolist() == [0.0]
+    assert cel(only, layer=LAYER, tau=2.5, alpha=1.0).tolist() == [0.5]
+
+
+def test_where_the_model_is_its_reference_the_question_itself_pushes_nowhere() -> None:
+    given = leaves()
+    given["question"].requires_grad_()
+    own = tuple(
+        (row.detach(),)
+        for row in build(leaves()).activations[QUESTION].values.split([3, 1, 2])  # type: ignore[no-untyped-call]
+    )
+    still = build(given, references() | {"centres": own})
+    cel(still, layer=LAYER, tau=1.0, alpha=1.0, beta=1e-300).sum().backward()
+    assert given["question"].grad is not None
+    assert (given["question"].grad.abs() < 1e-290).all()
+
+
+@pytest.mark.parametrize(
+    ("counts", "beta", "works"),
+    [
+        ((2, 3, 2), 0.0, True),
+        ((2, 1, 2), 0.0, False),
+        ((2, 1, 2), 0.1, True),
+        ((2, 0, 2), 0.1, False),
+        ((2, 2), 0.1, False),
+    ],
+)
+def test_a_push_alone_needs_two_centres(counts: tuple[int, ...], beta: float, works: bool) -> None:
+    centre = torch.ones(2, SIZE, dtype=torch.float64)
+    given = steered(centres=tuple((centre,) * n for n in counts))
+    if works:
+        assert cel(given, layer=LAYER, beta=beta).isfinite().all()
+    else:
+        with pytest.raises(InputError, match="more contrast centres for each of its 3 questions"):
+            cel(given, layer=LAYER, beta=beta)
+
+
+def test_a_row_without_a_token_is_refused() -> None:
+    mask = torch.tensor([[True, False], [False, False]])
+    with pytest.raises(InputError, match=r"needs a token, rows \[1\] have none"):
+        pack_activations(torch.zeros(2, 2, 3), mask)
+
+
+END = 2
+Text = tuple[int, ...]
+# A law over four texts: a first token, after 0 the end, after 1 the end or a cut.
+SCORE: dict[Text, float] = {(0, END): 0.9, (1, END): 0.2, (1, 3): 0.6, (END,): 0.0}
+TEXTS = [*SCORE]
+Logits = dict[Text, Tensor]
+
+
+def law() -> tuple[tuple[Tensor, Tensor], Logits]:
+    """The parameters of the law, and by text the logits [t, 4] that predict it."""
+    first = torch.tensor([0.4, -0.3, 0.8], dtype=torch.float64, requires_grad=True)
+    second = torch.tensor([0.5, -0.6], dtype=torch.float64, requires_grad=True)
+    never = torch.full((4,), -torch.inf, dtype=torch.float64)
+    start = torch.cat([first, never[:1]])
+    after_zero = never.index_fill(0, torch.tensor([END]), 0.0)
+    after_one = torch.cat([never[:2], second])
+    return (first, second), {
+        (0, END): torch.stack([start, after_zero]),
+        (1, END): torch.stack([start, after_one]),
+        (1, 3): torch.stack([start, after_one]),
+        (END,): start[None],
+    }
+
+
+def log_p(text: Text, logits: Logits) -> Tensor:
+    steps = logits[text].log_softmax(-1)
+    return torch.stack([steps[t, token] for t, token in enumerate(text)]).sum()
+
+
+def loss(draws: Sequence[Text], logits: Logits) -> Tensor:
+    """What `leakmin` makes of one prompt to which these answers were drawn."""
+    counts = Counter(draws)
+    answers = LossInputs(
+        logits=torch.cat([logits[text] for text in counts]),
+        labels=torch.tensor([token for text in counts for token in text]),
+        row=torch.tensor([a for a, text in enumerate(counts) for _ in text]),
+        rows=len(counts),
+    )
+    sampled = Sampled(
+        answers=answers,
+        owner=torch.zeros(len(counts), dtype=torch.long),
+        counts=torch.tensor([*counts.values()]),
+        scores=torch.tensor([SCORE[text] for text in counts], dtype=torch.float64),
+    )
+    none = torch.zeros(0, dtype=torch.long)
+    return leakmin(LossInputs(logits=none, labels=none, row=none, rows=1, sampled=sampled)).sum()
+
+
+@pytest.mark.parametrize("draws", [2, 3, 4])
+@pytest.mark.parametrize("texts", [TEXTS, TEXTS[:-1]], ids=["all", "some cannot be scored"])
+def test_the_gradient_is_unbiased(draws: int, texts: list[Text]) -> None:
+    """Over every vector of draws with its probability: no chance is left in this comparison.
+
+    Where some texts have no score the law is that of the others.
+    """
+    parameters, logits = law()
+    mass = torch.stack([log_p(text, logits).exp() for text in texts])
+    chance = dict(zip(texts, mass / mass.sum(), strict=True))
+    goal = torch.stack([SCORE[text] * chance[text] for text in texts]).sum()
+    average = torch.stack(
+        [
+            torch.stack([chance[text].detach() for text in drawn]).prod() * loss(drawn, logits)
+            for drawn in product(texts, repeat=draws)
+        ]
+    ).sum()
+    expected = torch.autograd.grad(goal, parameters, retain_graph=True)
+    found = torch.autograd.grad(average, parameters)
+    for mine, exact in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, exact, rtol=0, atol=1e-12)
+        assert mine.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("score", [0.0, 0.1, 1 / 3, 1.0])
+def test_equal_scores_give_exactly_nothing(score: float) -> None:
+    given = leaves()["sampled"].requires_grad_()
+    built = build(leaves() | {"sampled": given})
+    assert built.sampled is not None
+    equal = replace(built.sampled, scores=torch.full_like(SCORES.double(), score))
+    values = leakmin(replace(built, sampled=equal))
+    assert values.tolist() == [0.0, 0.0, 0.0]
+    values.sum().backward()
+    assert given.grad is not None
+    assert (given.grad == 0).all()
+
+
+def test_no_answers_at_all_still_have_a_gradient() -> None:
+    logits = torch.zeros(0, 4, requires_grad=True)
+    none = torch.zeros(0, dtype=torch.long)
+    answers = LossInputs(logits=logits, labels=none, row=none, rows=0)
+    sampled = Sampled(answers=answers, owner=none, counts=none, scores=torch.zeros(0))
+    value = leakmin(replace(build(leaves()), sampled=sampled)).mean()
+    value.backward()
+    assert float(value.detach()) == 0
+    assert logits.grad is not None
+
+
+def test_a_single_draw_is_refused() -> None:
+    built = build(leaves())
+    assert built.sampled is not None
+    # the first prompt has a draw of each of its two answers, the last one of its only one
+    few = replace(built.sampled, owner=torch.tensor([1, 0, 1, 0, 2]), counts=torch.ones(5))
+    with pytest.raises(InputError, match="2 or more draws of a prompt, got 1 at row 2"):
+        leakmin(replace(built, sampled=few))
+
+
+def test_scores_and_counts_are_not_differentiated() -> None:
+    built = build(leaves())
+    assert built.sampled is not None
+    scores, counts = SCORES.clone().requires_grad_(), COUNTS.double().requires_grad_()
+    given = replace(built.sampled, scores=scores, counts=counts)
+    assert not leakmin(replace(built, sampled=given)).requires_grad
