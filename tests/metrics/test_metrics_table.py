@@ -1,18 +1,111 @@
-"""Which readings, texts and parts each metric is made of."""
+"""Diversity, utility, and what metrics are made of beyond those that OpenUnlearning has, too."""
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from rouge_score.rouge_scorer import RougeScorer
+from scipy import stats
 
 from leakbound.errors import InputError
-from leakbound.metrics import METRICS, Item, diversity, likelihood, membership, utility
-from leakbound.text.rouge import rouge_l
-from leakbound.types import Reading
+from leakbound.metrics import METRICS, diversity, utility
+from leakbound.metrics.diversity import distinct_share, self_bleu
+from leakbound.metrics.utility import (
+    RECALL_TERMS,
+    UTILITY_TERMS,
+    forget_quality,
+    model_utility,
+    r_avg,
+)
 from metric_items import items
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden/self_bleu.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
+def test_self_bleu_equals_sacrebleu(case: dict[str, Any]) -> None:
+    texts, counts = case["texts"], case["counts"]
+    assert self_bleu(texts, counts) == pytest.approx(case["value"], abs=1e-12)
+    drawn = [text for text, count in zip(texts, counts, strict=True) for _ in range(count)]
+    assert self_bleu(drawn) == pytest.approx(case["value"], abs=1e-12)
+
+
+def test_copies_count_and_what_was_never_drawn_does_not() -> None:
+    assert self_bleu(["a b c d", "x y z"], [2, 0]) == 1.0
+    assert self_bleu(["a b c d", "x y z"], [2, 1]) == pytest.approx(2 / 3)
+
+
+def test_draws_without_words() -> None:
+    assert self_bleu(["", "a b"]) == 0.0
+    assert self_bleu(["", " "]) == 1.0
+    assert self_bleu(["", "", "a b"]) == pytest.approx(2 / 3)
+
+
+def test_distinct_share() -> None:
+    assert distinct_share(["a", "b"], [3, 1]) == 0.5
+    assert distinct_share(["a", "a", "b", "c"]) == 0.75
+    assert distinct_share(["a", "b"], [4, 0]) == 0.25
+
+
+def test_too_few_draws_and_negative_counts_are_refused() -> None:
+    with pytest.raises(InputError, match="got 1 draws, at least 2"):
+        self_bleu(["a", "b"], [1, 0])
+    with pytest.raises(InputError, match="got 0 draws, at least 1"):
+        distinct_share([])
+    with pytest.raises(InputError, match="got -1 for 'b'"):
+        distinct_share(["a", "b"], [2, -1])
+
+
+TERMS = {name: (place + 1) / 10 for place, name in enumerate(UTILITY_TERMS)}
+
+
+def test_model_utility_is_the_harmonic_mean_of_nine_and_r_avg_the_mean_of_three() -> None:
+    assert model_utility(TERMS) == pytest.approx(stats.hmean([*TERMS.values()]))
+    assert model_utility({**TERMS, "retain_truth_ratio": 0.0}) == 0.0
+    recalls = dict(zip(RECALL_TERMS, (0.1, 0.2, 0.6), strict=True))
+    assert r_avg({**TERMS, **recalls}) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
+def test_a_term_outside_its_range_is_named(value: float) -> None:
+    with pytest.raises(InputError, match=r"retain_probability must lie in \[0, 1\]"):
+        model_utility({**TERMS, "retain_probability": value})
+
+
+def test_a_missing_term_is_named() -> None:
+    left = {name: value for name, value in TERMS.items() if "world" not in name}
+    with pytest.raises(InputError, match=r"lacks world_facts_normalised_probability, world_facts"):
+        model_utility(left)
+    with pytest.raises(InputError, match="lacks world_facts_rouge_l_recall"):
+        r_avg(left)
+
+
+def test_forget_quality_is_the_p_value_of_two_sided_ks() -> None:
+    # Largest gap 3/4 between samples of 4, one below the other. Of the 70 orders of the eight
+    # values 16 have a gap of 3/4 or 1 in either direction: 2 * C(8, 1) (reflection principle).
+    assert forget_quality([1, 2, 3, 5], [4, 6, 7, 8]) == pytest.approx(16 / 70)
+    assert forget_quality([4, 6, 7, 8], [1, 2, 3, 5]) == pytest.approx(16 / 70)
+    assert forget_quality([1, 2, 3], [1, 2, 3]) == 1.0
+
+
+def test_forget_quality_of_many_has_the_exact_p_value() -> None:
+    rng = np.random.default_rng(0)
+    ours, theirs = rng.normal(size=400), rng.normal(0.2, size=400)
+    exact = stats.ks_2samp(ours, theirs, method="exact").pvalue
+    assert forget_quality(ours, theirs) == exact
+
+
+def test_forget_quality_refuses_nothing_and_nan() -> None:
+    with pytest.raises(InputError, match="got 0 and 1"):
+        forget_quality([], [1.0])
+    with pytest.raises(InputError, match="1 of them not finite"):
+        forget_quality([math.nan], [1.0])
+
 
 MODEL, RETRAINED = items(skill=2.0), items(skill=0.9)
 FORGET = MODEL["forget"]
@@ -22,95 +115,6 @@ def value(name: str) -> float:
     found = METRICS[name].value(MODEL, RETRAINED).value
     assert found is not None
     return found
-
-
-def right(item: Item) -> Reading:
-    return item.readings["answer"][0]
-
-
-def ratios(part: str, kind: str, model: dict[str, list[Item]] = MODEL) -> list[float]:
-    return [
-        likelihood.truth_ratio(item.readings[kind][0], item.readings["perturbed"])  # type: ignore[index]
-        for item in model[part]
-    ]
-
-
-def test_probability_is_that_of_the_answer() -> None:
-    assert value("forget_probability") == np.mean(
-        [likelihood.probability(right(i)) for i in FORGET]
-    )
-
-
-def test_normalised_probability_compares_with_the_perturbed_answers() -> None:
-    expected = [
-        likelihood.normalised_probability(
-            likelihood.probability(right(item)),
-            [likelihood.probability(each) for each in item.readings["perturbed"]],
-        )
-        for item in MODEL["world_facts"]
-    ]
-    assert value("world_facts_normalised_probability") == pytest.approx(np.mean(expected))
-
-
-def test_truth_ratios_of_forget_are_undecided_at_best() -> None:
-    found = METRICS["forget_truth_ratio"].value(MODEL, None)
-    expected = ratios("forget", "paraphrased")
-    assert [*found.by_item.values()] == expected
-    assert found.value == likelihood.forget_truth_ratio(expected)
-
-
-@pytest.mark.parametrize(
-    ("part", "kind"),
-    [("retain", "paraphrased"), ("real_authors", "answer"), ("world_facts", "answer")],
-)
-def test_truth_ratios_of_what_is_kept(part: str, kind: str) -> None:
-    assert value(f"{part}_truth_ratio") == likelihood.utility_truth_ratio(ratios(part, kind))
-
-
-def test_rouge_compares_the_greedy_answer_with_the_answer() -> None:
-    found = [rouge_l([str(item.greedy)], str(item.prompt.answer)) for item in MODEL["retain"]]
-    assert value("retain_rouge_l_recall") == pytest.approx(np.mean([r.recall[0] for r in found]))
-    assert value("retain_rouge_l_f1") == pytest.approx(np.mean([r.f1[0] for r in found]))
-    assert value("retain_rouge_l_f1") > value("retain_rouge_l_recall")
-
-
-@pytest.mark.parametrize("part", ["forget", "retain", "world_facts"])
-def test_rouge_1_counts_words_in_any_order(part: str) -> None:
-    scorer = RougeScorer(["rouge1"], use_stemmer=True)
-    turned = [replace(i, greedy=" ".join(str(i.greedy).split()[::-1])) for i in MODEL[part]]
-    found = [scorer.score(i.prompt.answer, i.greedy)["rouge1"].recall for i in turned]
-    metric = METRICS[f"{part}_rouge_1_recall"]
-    assert metric.value({part: turned}, None).value == pytest.approx(np.mean(found))
-
-
-@pytest.mark.parametrize("part", ["forget", "retain"])
-def test_paraphrased_and_perturbed_answers_have_their_own_probability_and_rouge(part: str) -> None:
-    items = MODEL[part]
-    read = [np.mean([likelihood.probability(r) for r in i.readings["perturbed"]]) for i in items]
-    assert value(f"{part}_perturbed_probability") == pytest.approx(np.mean(read))
-    read = [likelihood.probability(i.readings["paraphrased"][0]) for i in items]
-    assert value(f"{part}_paraphrased_probability") == pytest.approx(np.mean(read))
-    scorer = RougeScorer(["rougeL"], use_stemmer=True)
-    near = [scorer.score(i.prompt.paraphrased_answer, i.greedy)["rougeL"].recall for i in items]
-    assert value(f"{part}_paraphrased_rouge_l_recall") == pytest.approx(np.mean(near))
-    near = [
-        np.mean([scorer.score(text, i.greedy)["rougeL"].recall for text in texts])
-        for i in items
-        if (texts := i.prompt.perturbed_answers)
-    ]
-    assert value(f"{part}_perturbed_rouge_l_recall") == pytest.approx(np.mean(near))
-
-
-def test_the_truth_ratio_as_a_share_rises_with_what_is_known() -> None:
-    found = []
-    for item in FORGET:
-        right = np.exp(item.readings["paraphrased"][0].logprobs.mean())
-        wrong = np.exp(np.mean([r.logprobs.mean() for r in item.readings["perturbed"]]))
-        found.append(right / (right + wrong + 1e-10))
-    assert value("forget_truth_ratio_prob_mean") == pytest.approx(np.mean(found))
-    poorer = METRICS["forget_truth_ratio_prob_mean"].value(RETRAINED, None).value
-    assert poorer is not None
-    assert value("forget_truth_ratio_prob_mean") > poorer
 
 
 def test_diversity_weighs_the_draws_of_each_prompt() -> None:
@@ -126,51 +130,6 @@ def test_model_utility_and_r_avg_join_the_others() -> None:
         {name: value(name) for name in utility.UTILITY_TERMS}
     )
     assert value("r_avg") == utility.r_avg({name: value(name) for name in utility.RECALL_TERMS})
-
-
-def test_forget_quality_compares_truth_ratios_with_the_retrained() -> None:
-    assert value("forget_quality") == utility.forget_quality(
-        ratios("forget", "paraphrased"), ratios("forget", "paraphrased", RETRAINED)
-    )
-    assert METRICS["forget_quality"].value(MODEL, MODEL).value == 1.0
-
-
-def test_attacks_score_forget_against_holdout() -> None:
-    scored = {
-        "loss": lambda item: likelihood.loss(right(item)),
-        "zlib": lambda item: membership.zlib_score(right(item)),
-        "min_k": lambda item: membership.min_k(right(item)),
-        "min_k_plus_plus": lambda item: membership.min_k_plus_plus(right(item)),
-        "gradient_norm": lambda item: item.gradient_norm,
-    }
-    for name, score in scored.items():
-        found = METRICS[f"membership_{name}"].value(MODEL, None)
-        forget, holdout = ([score(i) for i in MODEL[part]] for part in ("forget", "holdout"))
-        assert [*found.by_item.values()] == forget + holdout
-        assert found.value == membership.auc(forget, holdout)
-
-
-def test_the_reference_attack_takes_the_retrained_loss_away() -> None:
-    found = METRICS["membership_reference"].value(MODEL, RETRAINED)
-    forget, holdout = (
-        [
-            likelihood.loss(right(ours)) - likelihood.loss(right(theirs))
-            for ours, theirs in zip(MODEL[part], RETRAINED[part], strict=True)
-        ]
-        for part in ("forget", "holdout")
-    )
-    assert [*found.by_item.values()] == forget + holdout
-    assert found.value == membership.auc(forget, holdout)
-
-
-def test_privleak_compares_the_aucs_of_min_k() -> None:
-    ours, theirs = (
-        METRICS["membership_min_k"].value(each, None).value for each in (MODEL, RETRAINED)
-    )
-    assert ours is not None
-    assert theirs is not None
-    assert value("privleak") == membership.privleak(ours, theirs)
-    assert value("rel_diff") == 100 * (ours - theirs) / (theirs + 1e-10)
 
 
 @pytest.mark.parametrize("name", ["privleak", "rel_diff"])
