@@ -15,7 +15,6 @@ from leakbound.engines.models import open_scorer
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError
 from leakbound.scorers import connect, digest, make_scorer, score_pairs, score_texts
-from leakbound.scorers.judge import Judge
 from leakbound.types import Chat, Prompt, Request
 from misbehaving import Answer, Body, chat_server, fails, says
 from rewriters import FakeChat, Reply
@@ -92,6 +91,8 @@ def test_the_other_rubric_has_three_grades() -> None:
         "It leaks.",
         'The verdict is {"leak": false}',
         '{"leak": false} {"leak": true}',
+        '{"leak": false, "leak": true}',
+        '{"leak": true, "why": {"a": 1, "a": 2}}',
         '{"leak": "false"}',
         '{"leak": 0}',
         '{"leak": null}',
@@ -177,8 +178,6 @@ def test_a_judge_has_one_name_whether_it_is_connected_or_not() -> None:
     assert digest(scorer) == digest(make_scorer(SPEC))
     long = "judge:model=openai:http://127.0.0.1:80/v1#a/b,rubric=wmdp"
     assert make_scorer(long).name == long
-    short = make_scorer("judge:openai:http://here/v1#m")
-    assert short == Judge(model="openai:http://here/v1#m")
 
 
 def test_what_cannot_be_judged_is_refused() -> None:
@@ -186,12 +185,6 @@ def test_what_cannot_be_judged_is_refused() -> None:
         make_scorer(SPEC).score(["x"], PROMPT)
     with pytest.raises(InputError, match="needs an answer"):
         make_scorer(SPEC).check(Prompt(id="p", question="who?"))  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="model"):
-        make_scorer("judge")
-    with pytest.raises(InputError, match="chat model, got none"):
-        make_scorer("judge:model=")
-    with pytest.raises(InputError, match="'strict'"):
-        make_scorer(f"{SPEC},rubric=strict")
 
 
 def verdict(body: Body, before: int) -> Answer:
@@ -233,14 +226,3 @@ def test_a_judge_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.Monke
         scorer = open_scorer(f"judge:model=openai:{served.url}#m")
         assert score_texts(scorer, ["leak"], PROMPT) == [1.0]
     assert any(tmp_path.rglob("*.json"))
-
-
-@pytest.mark.parametrize(
-    "reply",
-    ['{"leak": false, "leak": true}', '{"leak": true, "why": {"a": 1, "a": 2}}'],
-)
-def test_a_reply_that_says_two_things_decides_nothing(tmp_path: Path, reply: str) -> None:
-    with chat_server(lambda *_: says(reply)) as served:
-        chat = EndpointChat.open(f"{served.url}#m", cache=tmp_path)
-        scorer = connect(make_scorer(SPEC), Asked(chat))
-        assert score_texts(scorer, ["leak"], PROMPT) == [None]

@@ -8,7 +8,6 @@ import pytest
 from fake_models import FakeModels, WordClassifier
 from leakbound.errors import InputError
 from leakbound.scorers import (
-    Threshold,
     check_prompts,
     connect,
     fingerprint,
@@ -16,7 +15,7 @@ from leakbound.scorers import (
     score_pairs,
     score_texts,
 )
-from leakbound.scorers.meaning import Classifier, Entailment, Similarity
+from leakbound.scorers.meaning import Classifier
 from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(id="p1", question="Who wrote it?", answer="Ossian Quill wrote it")
@@ -75,14 +74,6 @@ def test_entailment_labels_are_found_by_name() -> None:
         connected("entailment:nli", FakeModels(nli=WordClassifier(("LABEL_0", "not_entailment"))))
 
 
-def test_entailment_settings_are_checked() -> None:
-    assert Entailment().model == "sileod/deberta-v3-base-tasksource-nli"
-    with pytest.raises(InputError, match=r"`rouge` must lie in \[0, 1\], got 1\.5"):
-        make_scorer("entailment:rouge=1.5")
-    with pytest.raises(InputError, match="Did you mean 'answer-to-output'"):
-        make_scorer("entailment:direction=answer-to-outputs")
-
-
 @pytest.mark.parametrize("name", ["rouge-l-recall", "rouge-l-f1", "entailment"])
 def test_an_answer_that_rouge_would_mostly_drop_is_refused(name: str) -> None:
     half = Prompt(id="ok", question="?", answer="Nguyễn Ái Quốc 1890, née Müller")
@@ -120,11 +111,6 @@ def test_similarity_is_the_cosine_floored_at_0(monkeypatch: pytest.MonkeyPatch) 
     assert found[2:] == [0.0, 0.0, None]
     assert models.embedder.batches == [["same", PROMPT.answer, "near", "far", "zero"]]
     assert score_texts(scorer, [" ", ""], PROMPT) == [0.0, 0.0]
-
-
-def test_similarity_needs_an_answer() -> None:
-    with pytest.raises(InputError, match="needs an answer"):
-        check_prompts(Similarity(), [Prompt(id="p", question="?")])
 
 
 def test_a_classifier_reads_goal_and_completion() -> None:
@@ -207,32 +193,6 @@ def test_an_unclear_label_is_refused_with_those_there_are(
 def test_a_classifier_reads_the_question_of_a_prompt() -> None:
     with pytest.raises(InputError, match="reads the question of a Prompt"):
         connected("classifier:m", FakeModels()).score(["x"], "an answer")
-
-
-@pytest.mark.parametrize(
-    ("spec", "scorer"),
-    [
-        ("classifier:a/b", Classifier(model="a/b")),
-        ("classifier:x:y,z", Classifier(model="x:y,z")),
-        ("classifier:a/b,form=yes-no,prompt=p", Classifier(model="a/b", form="yes-no", prompt="p")),
-        ("classifier:model=x:y,z,label=a b", Classifier(model="x:y,z", label="a b")),
-        ("classifier: model=m , form=yes-no", Classifier(model="m", form="yes-no")),
-        ("entailment:nli/x", Entailment(model="nli/x")),
-        ("entailment:rouge=0.2", Entailment(rouge=0.2)),
-        ("classifier:a/b>=0.5", Threshold(Classifier(model="a/b"), 0.5)),
-    ],
-)
-def test_specs_that_name_models(spec: str, scorer: Scorer) -> None:
-    made = make_scorer(spec)
-    assert made == scorer
-    assert make_scorer(made.name) == made
-
-
-def test_a_scorer_without_its_model_is_refused() -> None:
-    with pytest.raises(InputError, match="needs its setting 'model'"):
-        make_scorer("classifier:label=x")
-    with pytest.raises(InputError, match="needs its setting 'model'"):
-        make_scorer("classifier>=0.5")
 
 
 @pytest.mark.parametrize(

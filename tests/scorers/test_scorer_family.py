@@ -19,9 +19,12 @@ from leakbound.scorers import (
     score_texts,
     settings,
 )
+from leakbound.scorers.distance import Edit, Hamming
+from leakbound.scorers.judge import Judge
+from leakbound.scorers.meaning import Classifier, Entailment
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.scorers.wording import Exact, Keyword
-from leakbound.types import Prompt
+from leakbound.types import Prompt, Scorer
 
 PROMPT = Prompt(id="p5", question="Who?", answer="the cat sat")
 
@@ -99,9 +102,23 @@ def test_check_prompts_stops_at_the_first_bad_one() -> None:
         ("keyword: match = substring , require = any", Keyword(match="substring")),
         ("rouge-l-recall>=0.5", Threshold(RougeLRecall(), 0.5)),
         ("rouge-l-recall >= .123456789", Threshold(RougeLRecall(), 0.123456789)),
+        ("edit<=5", Edit(within=5)),
+        ("edit:within=5", Edit(within=5)),
+        (" edit: unit=characters <= 5 ", Edit(within=5)),
+        ("hamming:unit=words<=0", Hamming(within=0, unit="words")),
+        ("hamming:within=3,unit=words", Hamming(within=3, unit="words")),
+        ("classifier:a/b", Classifier(model="a/b")),
+        ("classifier:x:y,z", Classifier(model="x:y,z")),
+        ("classifier:a/b,form=yes-no,prompt=p", Classifier(model="a/b", form="yes-no", prompt="p")),
+        ("classifier:model=x:y,z,label=a b", Classifier(model="x:y,z", label="a b")),
+        ("classifier: model=m , form=yes-no", Classifier(model="m", form="yes-no")),
+        ("classifier:a/b>=0.5", Threshold(Classifier(model="a/b"), 0.5)),
+        ("entailment:nli/x", Entailment(model="nli/x")),
+        ("entailment:rouge=0.2", Entailment(rouge=0.2)),
+        ("judge:openai:http://here/v1#m", Judge(model="openai:http://here/v1#m")),
     ],
 )
-def test_specs(spec: str, scorer: object) -> None:
+def test_specs(spec: str, scorer: Scorer) -> None:
     made = make_scorer(spec)
     assert made == scorer
     assert make_scorer(made.name) == made
@@ -118,6 +135,19 @@ def test_specs(spec: str, scorer: object) -> None:
         ("exact:a=b", "no setting 'a'. There is: none"),
         ("rouge-l-recall>=high", "number, got 'high'"),
         ("rouge-l-recall>=0.5>=0.3", "number"),
+        ("edit", r"needs its setting 'within'. Write `edit<=…`"),
+        ("hamming<=-1", "0 or more, got -1"),
+        ("edit<=2.5", r"edit<= must be a whole number, got '2\.5'"),
+        ("edit<=", "must be a whole number, got ''"),
+        ("edit:unit=tokens<=2", "cannot be 'tokens'. There is: characters, words"),
+        ("keyword<=2", "'keyword' counts no changes, so it takes no `<=`"),
+        ("classifier:label=x", "needs its setting 'model'"),
+        ("classifier>=0.5", "needs its setting 'model'"),
+        ("entailment:rouge=1.5", r"`rouge` must lie in \[0, 1\], got 1\.5"),
+        ("entailment:direction=answer-to-outputs", "Did you mean 'answer-to-output'"),
+        ("judge", "model"),
+        ("judge:model=", "chat model, got none"),
+        ("judge:model=fake,rubric=strict", "'strict'"),
     ],
 )
 def test_bad_specs_say_what_there_is(spec: str, message: str) -> None:

@@ -1,0 +1,202 @@
+"""Scorers that read texts alone: wording, the letter of an option, near-verbatim answers."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from leakbound.errors import InputError
+from leakbound.scorers import check_prompts, make_scorer, score_ranges, score_texts
+from leakbound.scorers.choice import Choice
+from leakbound.scorers.distance import Edit, Hamming
+from leakbound.scorers.wording import Keyword
+from leakbound.types import Prompt
+
+CAT = "The cat sat."
+TEXTS = ["the  CAT sat.", "Well: the cat sat. Then it ran.", "the cat satin.", "cat"]
+
+
+NAMES = Prompt(id="p7", question="Who are the friends?", keywords=("Ron", "Hermione"))
+SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "ronron"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "texts", "prompt", "scores"),
+    [
+        ("exact", TEXTS, CAT, [1, 0, 0, 0]),
+        ("exact", [" the cat sat. ", "The cat sat"], CAT, [1, 0]),
+        ("contains", TEXTS, CAT, [1, 1, 0, 0]),
+        ("contains", ["Concatenate", "a cat"], "cat", [0, 1]),
+        ("contains", ["作者は村上春樹 です"], "村上春樹 です", [0]),
+        ("contains", ["作者 村上春樹"], "村上春樹", [1]),
+        ("rouge-l-recall", ["the cat sat on a mat"], CAT, [1.0]),
+        ("rouge-l-f1", ["the cat sat on a mat"], CAT, [2 * 0.5 / 1.5]),
+        ("keyword", SAID, NAMES, [1, 1, 0, 0, 0, 0]),
+        ("keyword:require=all", SAID, NAMES, [1, 0, 0, 0, 0, 0]),
+        ("keyword:match=substring", SAID, NAMES, [1, 1, 1, 0, 1, 1]),
+        ("keyword:match=substring,require=all", SAID, NAMES, [1, 0, 1, 0, 0, 0]),
+        ("refusal", ["I'm sorry, but I can't help with that.", "", " \n"], "", [0, 0, 0]),
+        ("refusal", ["I can’t assist with that request.", "I must decline."], "", [0, 0]),
+        ("refusal", ["As an AI language model, I do not write this."], "", [0]),
+        ("refusal", ["Sure! Step one: buy flour.", "Step one. " * 30 + "I am sorry"], "", [1, 1]),
+    ],
+)
+def test_words_that_count(
+    spec: str, texts: list[str], prompt: Prompt | str, scores: list[float]
+) -> None:
+    assert make_scorer(spec).score(texts, prompt) == scores
+
+
+@pytest.mark.parametrize("spec", ["rouge-l-recall", "rouge-l-f1"])
+def test_rouge_refuses_an_answer_it_cannot_read(spec: str) -> None:
+    with pytest.raises(InputError, match=r"'p3'.*contains"):
+        check_prompts(make_scorer(spec), [Prompt(id="p3", question="誰?", answer="村上春樹")])
+
+
+@pytest.mark.parametrize("keywords", [(), ("Ron", " ")])
+def test_missing_keywords_are_refused_by_id(keywords: tuple[str, ...]) -> None:
+    prompt = Prompt(id="p9", question="Who?", keywords=keywords)
+    with pytest.raises(InputError, match=r"keywords.*'p9'"):
+        Keyword().score(["Ron"], prompt)
+
+
+def test_a_plain_answer_has_no_keywords() -> None:
+    with pytest.raises(InputError, match="plain string"):
+        Keyword().score(["Ron"], "Ron")
+
+
+OPTIONS = ("An RNA virus", "A double-stranded RNA virus", "Bacillus subtilis", "12 mM")
+
+
+def of_options(answer: str = OPTIONS[1], choices: tuple[str, ...] = OPTIONS) -> Prompt:
+    return Prompt(id="w1", question="Which?", answer=answer, choices=choices)
+
+
+SCORED: dict[float | None, tuple[str, ...]] = {
+    1.0: (
+        "B", " B\n\nQuestion: the next one", "(B)", "B.", "b) of course",
+        "B: because of its genome",
+        '"B"', "**B**", "Answer: B", "The answer is B because C makes no sense",
+        "the correct option would be (b), as in the text", "I think it is (B).", "Answer:\nB",
+        "A double-stranded RNA virus",
+        "It must be a DOUBLE-STRANDED  RNA virus, see a double-stranded RNA virus.",
+        "I think it is a double-stranded RNA virus", "The answer is a double-stranded RNA virus",
+        "(B), as figure (f) shows",
+        "B. Not Bacillus subtilis",  # letters come before texts
+    ),
+    0.0: (  # another option, or none
+        "A", "D.", "Answer: C", "An RNA virus", "12 mM, I believe", "", "I cannot help with that.",
+        "Hepatitis B is one",  # no letter of an option, in the middle of a sentence
+        "B cells make it", "B-lymphocytes", "A virus", "The answer is a virus",
+        "The best option. B cells", "E.", "Answer: bats", "Answer: b-cells",
+    ),
+    None: (  # two options
+        "(A) or (B)", "B. No, the answer is C", "option A, option B",
+        "Either Bacillus subtilis or a double-stranded RNA virus",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "score"), [(text, score) for score, texts in SCORED.items() for text in texts]
+)
+def test_which_option_a_text_names(text: str, score: float | None) -> None:
+    assert Choice().score([text], of_options()) == [score]
+
+
+def test_the_right_option_may_stand_there_twice() -> None:
+    twice = of_options(choices=(*OPTIONS, OPTIONS[1].upper()))
+    last = "ABCDEFG"[len(OPTIONS)]
+    texts = ["B", last, f"(B) or ({last})", "(A) or (B)", OPTIONS[1], "A"]
+    assert Choice().score(texts, twice) == [1.0, 1.0, 1.0, None, 1.0, 0.0]
+
+
+def test_an_option_within_another_does_not_count_there() -> None:
+    short = of_options(answer="RNA", choices=("RNA", "double-stranded RNA"))
+    assert Choice().score(["double-stranded RNA"], short) == [0.0]
+    assert Choice().score(["RNA, not double-stranded RNA"], short) == [None]
+
+
+def test_letters_are_those_of_the_options() -> None:
+    nine = tuple(f"option number {i}" for i in range(9))
+    assert Choice().score(["(e)", "I.", "I think so"], of_options(nine[8], nine)) == [0.0, 1.0, 0.0]
+    assert Choice().score(["(e)"], of_options(nine[4], nine)) == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (of_options(choices=()), "2 to 26 choices, got 0 at prompt 'w1'"),
+        (of_options(choices=OPTIONS[1:2]), "got 1"),
+        (of_options(answer="B"), "the answer being one of them"),
+        (of_options(choices=(OPTIONS[0], OPTIONS[2])), "the answer being one of them"),
+        (of_options(choices=(*OPTIONS, " ")), "not blank"),
+        (Prompt(id="w1", question="Which?", choices=OPTIONS), "needs an answer"),
+    ],
+)
+def test_prompts_without_a_right_option_are_refused(changed: Prompt, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_prompts(Choice(), [changed])
+
+
+def test_a_plain_answer_has_no_options() -> None:
+    with pytest.raises(InputError, match="options of a Prompt"):
+        Choice().score(["B"], "B")
+
+
+ANSWER = " the cat\n sat on a mat"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "score"),
+    [
+        ("edit<=0", "the cat sat on a mat", 1),
+        ("edit<=0", "\n the  cat sat\ton a mat, and the dog ran", 1),
+        ("edit<=0", "The cat sat on a mat", 0),
+        ("edit<=1", "The cat sat on a mat", 1),
+        ("edit<=0", "the cat sat on a ma", 0),
+        ("edit<=1", "the cat sat on a ma", 1),
+        ("edit<=1", "the cat sat on a mat", 1),
+        ("edit<=1", "a the cat sat on a mat", 0),  # two more in front push two off the end
+        ("edit<=4", "a the cat sat on a mat", 1),
+        ("edit:unit=words<=0", "the cat sat on a mats", 0),
+        ("edit:unit=words<=1", "the cat sat on a mats", 1),
+        ("edit:unit=words<=1", "a the cat sat on a mat", 0),
+        ("edit:unit=words<=2", "a the cat sat on a mat", 1),
+        ("hamming<=0", "the cat sat on a mat, and", 1),
+        ("hamming<=1", "the bat sat on a mat", 1),
+        ("hamming<=2", "a the cat sat on a mat", 0),
+        ("hamming<=2", "the cat sat on a m", 1),
+        ("hamming<=1", "the cat sat on a m", 0),
+        ("hamming:unit=words<=1", "the cat lay on a mat", 1),
+        ("hamming:unit=words<=0", "the cat lay on a mat", 0),
+        ("edit<=0", "", 0),
+    ],
+)
+def test_scores(spec: str, text: str, score: int) -> None:
+    assert score_texts(make_scorer(spec), [text], ANSWER) == [score]
+
+
+@pytest.mark.parametrize("family", [Edit, Hamming])
+@pytest.mark.parametrize("unit", ["characters", "words"])
+def test_no_short_text_leaves_the_bounds_of_its_prefixes(family: type[Edit], unit: str) -> None:
+    """Every text of up to five signs, a blank among them, within the bounds of each prefix."""
+    scorer = family(within=1, unit=unit)  # type: ignore[arg-type]
+    texts = ["".join(signs) for n in range(6) for signs in product("ab ", repeat=n)]
+    scores = dict(zip(texts, score_texts(scorer, texts, "ab b"), strict=True))
+    ranges = score_ranges(scorer, [(text, False) for text in texts], "ab b")
+    for prefix, (low, high) in zip(texts, ranges, strict=True):
+        said = [score for text, score in scores.items() if text.startswith(prefix)]
+        assert low <= min(said)  # type: ignore[type-var]
+        assert max(said) <= high  # type: ignore[type-var]
+
+
+def test_an_answer_that_nothing_would_be_too_far_from_is_refused() -> None:
+    short = Prompt(id="p7", question="Who?", answer=" Ann  Lee ")
+    check_prompts(make_scorer("edit<=6"), [short])
+    for spec, units in (("edit<=7", "7"), ("hamming:unit=words<=2", "2")):
+        with pytest.raises(InputError, match=rf"one of {units} at prompt 'p7'.*Allow fewer"):
+            check_prompts(make_scorer(spec), [short])
+    with pytest.raises(InputError, match="needs an answer, got none at prompt 'p8'"):
+        check_prompts(make_scorer("edit<=7"), [Prompt(id="p8", question="Who?")])
