@@ -491,15 +491,15 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "worst watched": "worst watched",
     "leak@k of a bound": "leak@k of a bound",
     "leak@k of counts": "leak@k of counts",
-    "corrected": "tests/stats/test_judged.py",
+    "corrected": "tests/stats/test_proportion_spread.py",
     "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
     "gaps over questions": "tests/stats/test_gaps.py: the lower ends of every question's excess",
-    "excess of estimates": "tests/stats/test_joint.py: arithmetic of two estimates",
+    "excess of estimates": "tests/stats/test_excess.py: arithmetic of two estimates",
     "effects of two knobs": "tests/stats/test_two_way.py: interval arithmetic",
     "proof of leak": "tests/stats/test_mass.py: without draws",
-    "mass std": "tests/stats/test_mass_std.py: without draws",
+    "mass std": "tests/stats/test_mass.py: without draws",
     **{
-        f"mass {name}": "tests/stats/test_mass_hybrid.py: of draws and known masses"
+        f"mass {name}": "tests/stats/test_mass.py: of draws and known masses"
         for name in ("proportion", "mean", "tail", "leak@k", "leak@k proportion")
     },
     **{

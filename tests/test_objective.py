@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from inspect import signature
 from pathlib import Path
@@ -54,13 +55,10 @@ def mean(values: Tensor) -> Tensor:
     return values.mean()
 
 
-def joined(*batches: LossInputs) -> Tensor:
+def by_tokens(*batches: LossInputs) -> Tensor:
     """One mean over all tokens, by torch's own cross-entropy."""
     logits = torch.cat([each.logits for each in batches])
     return torch.nn.functional.cross_entropy(logits, torch.cat([each.labels for each in batches]))
-
-
-by_tokens = joined
 
 
 SUMS = [
@@ -75,7 +73,7 @@ SUMS = [
     ("ga:reduce=tokens", -by_tokens(FORGET)),
     ("finetune:reduce=tokens", by_tokens(RETAIN)),
     ("npo:reduce=tokens", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
-    ("idk:joined", joined(FORGET.alternate, RETAIN)),
+    ("idk:joined", by_tokens(FORGET.alternate, RETAIN)),
     ("kl:forget=2,retain=3", 2 * mean(ga(FORGET)) + 3 * mean(kl(RETAIN))),
     ("idk", mean(idk(FORGET)) + mean(nll(RETAIN))),
     ("idk:forget=3,retain=0", 3 * mean(idk(FORGET))),
@@ -145,15 +143,9 @@ def test_every_recipe_has_a_row() -> None:
 @pytest.mark.parametrize(("text", "expected"), SUMS)
 def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
     objective = parse_objective(text)
+    assert objective.name == text
     torch.testing.assert_close(objective(SPLITS), expected)
     torch.testing.assert_close(sum(objective.values(SPLITS)), expected)
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_recipe_stands_by_itself(name: str) -> None:
-    objective = parse_objective(name)
-    assert objective.name == name
-    assert set(objective.splits) <= {"forget", "retain", "train"}
 
 
 @pytest.mark.parametrize(
@@ -162,7 +154,8 @@ def test_every_recipe_stands_by_itself(name: str) -> None:
 def test_every_preset_is_a_recipe_that_says_so(text: str) -> None:
     recipe, _, preset = text.partition(":")
     written = ",".join(f"{key}={value}" for key, value in PRESETS[recipe][preset].items())
-    assert parse_objective(text).to_dict() == parse_objective(f"{recipe}:{written}").to_dict()
+    said = parse_objective(f"{recipe}:{written}").to_dict()
+    assert parse_objective(text).to_dict() == said
 
 
 def test_presets_of_the_papers() -> None:
@@ -173,12 +166,6 @@ def test_presets_of_the_papers() -> None:
     assert parse_objective("cel:llama-2-7b").to_dict() == parse_objective("cel").to_dict()
     assert parse_objective("cel").terms[0].settings["layer"] == 7
     assert parse_objective("rmu:7b").terms[0].settings == {"layer": 7, "c": 6.5}
-
-
-def test_splits_stand_in_order_and_once() -> None:
-    objective = parse_objective("npo+entropy")
-    assert objective.splits == ("forget", "retain")
-    assert parse_objective("ga+entropy:retain=0").splits == ("forget",)
 
 
 def test_needs_are_those_of_all_terms_on_a_split() -> None:
@@ -193,60 +180,22 @@ def test_needs_are_those_of_all_terms_on_a_split() -> None:
             frozenset({Site(3, "question")}),
         ),
     }
+    assert joined.splits == ("forget", "retain")
     two_layers = parse_objective("rmu:layer=1+rmu:layer=4").needs["forget"].sites
     assert two_layers == {Site(1, "answer"), Site(4, "answer")}
-
-
-def test_values_are_weighted_and_in_the_order_of_the_terms() -> None:
-    objective = parse_objective("gd:forget=0.5,retain=2")
-    forget, retain = objective.values(SPLITS)
-    torch.testing.assert_close(forget, 0.5 * mean(ga(FORGET)))
-    torch.testing.assert_close(retain, 2 * mean(nll(RETAIN)))
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_batch_may_be_split(name: str) -> None:
     layer = f":layer={LAYER}" if "layer" in signature(OBJECTIVES[name]).parameters else ""
     objective = parse_objective(name + layer)
-    six = {split: _twice(batch) for split, batch in SPLITS.items()}
+    six = {split: rows(batch, [0, 1, 2, 2, 0, 1]) for split, batch in SPLITS.items()}
     halves = [
         {split: rows(batch, list(part)) for split, batch in six.items()}
         for part in ((0, 4, 2), (3, 1, 5))
     ]
     together = objective(six)
     torch.testing.assert_close(together, (objective(halves[0]) + objective(halves[1])) / 2)
-
-
-def _twice(batch: LossInputs) -> LossInputs:
-    return rows(batch, [0, 1, 2, 2, 0, 1])
-
-
-def test_two_names_for_one_sum_are_equal() -> None:
-    assert parse_objective("npo").to_dict() == parse_objective("npo:beta=0.1").to_dict()
-    assert parse_objective("npo").to_dict() != parse_objective("npo:beta=0.2").to_dict()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, joined"),
-        ("kl:scope=some", "`scope` of loss 'kl' must be answer or all|scope"),
-        ("idk:apart", "no preset 'apart', it has: joined"),
-    ],
-)
-def test_other_means_are_refused(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_objective(text)
-
-
-def test_what_is_no_mean_over_tokens_has_no_other_mean() -> None:
-    with pytest.raises(InputError, match=r"npo is no mean over tokens.*got 'tokens'"):
-        Term("npo", "forget", reduce="tokens")
-
-
-def test_own_terms_need_no_name() -> None:
-    objective = Objective("mine", (Term("nll", "retain", 3.0),))
-    torch.testing.assert_close(objective(SPLITS), 3 * mean(nll(RETAIN)))
 
 
 def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,20 +223,18 @@ def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -
     [
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
         ("npo+", "unknown objective ''"),
+        ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, joined"),
+        ("kl:scope=some", "`scope` of loss 'kl' must be answer or all|scope"),
+        ("idk:apart", "no preset 'apart', it has: joined"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
         ("ga:beta=1", "no setting 'beta'.*It takes: reduce"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
         ("ga:fast", "'ga' has no preset 'fast', it has: none"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
-        ("npo:beta=x", "finite number, got 'x'"),
-        ("npo:retain=inf", "finite number, got 'inf'"),
         ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
         ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, 0 or more, got 7.5"),
-        ("rmu:layer=-1", "`layer` of objective 'rmu' must be a whole number"),
         ("entropy:scope=some", "`scope` of entropy must be answer or all, got 'some'"),
         ("npo:beta=0", "`beta` of npo must be positive, got 0.0"),
-        ("cel:alpha=0,beta=0", "not both 0"),
-        ("cel:distance=max", "`distance` of cel must be one of mean, sum"),
         ("gd:forget=0,retain=0", "no term with a weight"),
     ],
 )
@@ -311,6 +258,7 @@ def test_bad_names_are_refused(text: str, message: str) -> None:
         (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be a word"),
         (("rmu", "forget", 1.0, {"layer": True}), "`layer` of loss 'rmu' must be a whole number"),
         (("nll", "retain", math.nan), "weight of nll on retain must be finite"),
+        (("npo", "forget", 1.0, {}, "tokens"), "npo is no mean over tokens.*got 'tokens'"),
     ],
 )
 def test_bad_terms_are_refused(arguments: tuple[Any, ...], message: str) -> None:
@@ -348,8 +296,6 @@ def test_a_file_is_its_terms(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_written_objective_reads_back(tmp_path: Path) -> None:
-    import json
-
     objective = parse_objective("cel:phi-1.5+npo+entropy:scope=all")
     path = tmp_path / "o.yaml"
     path.write_text(json.dumps(objective.to_dict()))
@@ -366,18 +312,14 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
         ("terms: npo", r"terms\[0\] must be an object, with fields, got 'npo'"),
         ("terms: []", "no term with a weight"),
         ("term: []", "has no field 'term', got .*Did you mean 'terms'"),
-        ("terms: [npo]", r"terms\[0\] must be an object"),
         ("terms: [{loss: npo}]", r"terms\[0\] lacks 'split'"),
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
-        ("terms: [{loss: n, split: forget}]", "unknown loss 'n'"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
-        ("terms: [{loss: npo, split: forget, weight: true}]", "finite number, got True"),
         (
             "terms: [{loss: npo, split: forget, settings: [1]}]",
             r"settings must be an object.*\[1\]",
         ),
         ("terms: [{loss: ga, split: forget, settings: {1: 2}}]", "no setting '1'.*none"),
-        ("terms: [{loss: npo, split: forget, settings: {beta: 0}}]", "must be positive"),
     ],
 )
 def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -1,12 +1,16 @@
-"""Models compared over questions: gaps, the mean and the worst, several beside one baseline."""
+"""A model beside others: proofs of leaks, gaps, mean and worst, several beside one baseline."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 from leakbound.errors import InputError
 from leakbound.stats import (
@@ -17,11 +21,14 @@ from leakbound.stats import (
     excess_of,
     excess_of_mean_and_worst,
     excess_with_proof,
+    extraction_draws,
     gaps_over_questions,
+    proof_of_leak,
     proportion_bound,
     proportion_over_questions,
     worst_question,
 )
+from leakbound.stats.proof import PROVED, SHARE, raised
 
 
 def asked(bound: BoundFunction) -> BoundFunction:
@@ -35,8 +42,6 @@ EXCESS = asked(partial(excess_of, partial(proportion_bound, HITS, N), CONTROL))
 MEAN_CONTROL = asked(partial(proportion_over_questions, BASE, N, seed=1))
 MEAN = asked(partial(excess_of, partial(proportion_over_questions, HITS, N, seed=1), MEAN_CONTROL))
 MARGIN = 1e-12
-
-
 MORE = partial(proportion_bound, [30, 2, 9], N)
 FEWER = partial(proportion_bound, BASE, N)
 
@@ -169,3 +174,136 @@ def test_fewer_than_one_model_and_other_questions_are_refused() -> None:
             difference_over_questions(MEAN, EXCESS, 3, models=models)
     with pytest.raises(InputError, match="got 4"):
         difference_over_questions(MEAN, EXCESS, 4)
+
+
+def upper_end(hits: int, n: int, alpha: float) -> float:
+    """Clopper-Pearson's, from its definition."""
+    return float(beta.ppf(1 - alpha, hits + 1, n - hits))
+
+
+def test_a_proof_is_counted_from_the_control_at_its_share_of_alpha() -> None:
+    made = excess_with_proof(EXCESS, CONTROL, [0.0, 0.15, 0.09], confidence=0.9, side="both")
+    drawn = EXCESS(confidence=1 - 0.9 * 0.05, side="lower").lower
+    want = [drawn[0], 0.15 - upper_end(2, 60, 0.005), 0.09 - upper_end(1, 60, 0.005)]  # type: ignore[index]
+    np.testing.assert_allclose(made.lower, want)
+    np.testing.assert_array_equal(made.upper, EXCESS(confidence=0.95, side="upper").upper)
+    assert SHARE == 0.1
+    assert (made.confidence, made.side, made.about.beyond) == (0.9, "both", "control")
+    assert made.method.endswith(PROVED)
+
+
+def test_the_share_is_set_aside_whether_or_not_anything_is_proved() -> None:
+    """Else whoever proves once the draws have disappointed fails more often than is said."""
+    bare = excess_with_proof(EXCESS, CONTROL, confidence=0.9, side="lower")
+    np.testing.assert_allclose(bare.lower, EXCESS(confidence=0.91, side="lower").lower)
+    assert PROVED not in bare.method
+    assert (np.asarray(bare.upper) == 1).all()
+    above = excess_with_proof(EXCESS, CONTROL, confidence=0.9)
+    np.testing.assert_array_equal(above.upper, EXCESS(confidence=0.9, side="upper").upper)
+    assert (above.side, above.confidence) == ("upper", pytest.approx(0.9))
+
+
+def test_no_excess_lies_below_what_the_control_leaks_at_most() -> None:
+    """A model leaks no less than never, whatever bets on the difference say."""
+    loose = asked(lambda **how: replace(EXCESS(**how), lower=np.full(3, -0.9)))
+    made = excess_with_proof(loose, CONTROL, confidence=0.9, side="lower")
+    np.testing.assert_allclose(made.lower, [-upper_end(hits, 60, 0.01) for hits in BASE])
+    assert PROVED not in made.method
+
+
+def test_at_99_per_cent_unless_it_is_said() -> None:
+    made = excess_with_proof(EXCESS, CONTROL)
+    np.testing.assert_array_equal(made.upper, EXCESS(confidence=0.99, side="upper").upper)
+
+
+def test_a_proof_above_an_upper_end_raises_nothing() -> None:
+    """One of the two is wrong, and no interval says which."""
+    tally = proportion_bound([3, 3], [60, 60], confidence=0.9, side="both")
+    made = raised(tally, [0.9, tally.upper[1]])  # type: ignore[index]
+    assert (made.lower == [tally.lower[0], tally.upper[1]]).all()  # type: ignore[index]
+    assert raised(tally, [0.9, 0.0]) is tally
+    assert raised(tally, tally.lower) is tally
+    both = excess_with_proof(EXCESS, CONTROL, [0.0, 0.0, 0.99], confidence=0.9, side="both")
+    assert (np.asarray(both.lower) <= both.upper).all()
+
+
+def test_a_proof_counted_from_the_controls_estimate_would_fail() -> None:
+    """What the share is for: the estimate lies below the truth about half of the time."""
+    rng, trials = np.random.default_rng(6), 300
+    fails = sum(0.5 - rng.binomial(60, 0.1) / 60 > 0.4 + MARGIN for _ in range(trials))
+    assert fails > 0.3 * trials
+
+
+def test_proof_of_leak() -> None:
+    proof = proof_of_leak([0.1, 0.2], [1.0, 0.5], 3, x=0.5)
+    assert proof.texts == 2
+    assert proof.probability.lower == pytest.approx(0.1)
+    assert proof_of_leak([0.1, 0.2], [1.0, 0.5]).probability.lower == pytest.approx(0.3)
+    assert proof.mean.lower == pytest.approx(0.2)
+    assert proof.leak_at_k.lower == pytest.approx(0.5 * (1 - 0.7**3) + 0.5 * (1 - 0.9**3))
+    for bound in (proof.probability, proof.mean, proof.leak_at_k):
+        assert (bound.upper, bound.confidence, bound.side) == (1, 1.0, "lower")
+        assert np.isnan(bound.value)
+
+
+def chance_of(p: float, n: int) -> Fraction:
+    return 1 - (1 - Fraction(p)) ** n
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("p", [0.9999, 0.5, 0.3, 0.02, 0.001])
+def test_so_many_draws_suffice_and_one_less_does_not(p: float, chance: float) -> None:
+    """By (1 - p)^n in rational numbers; where n is met exactly one more may be said."""
+    n = int(extraction_draws(p, chance))
+    assert chance_of(p, n) >= Fraction(chance)
+    assert n == 1 or chance_of(p, n - 1) < Fraction(chance) or chance_of(p, n - 2) < chance
+
+
+@pytest.mark.parametrize(
+    ("p", "chance", "n"),
+    [(0.02, 0.5, 35), (0.01, 0.9, 230), (1e-6, 0.5, 693147), (2e-6, 0.5, 346574), (1.0, 0.999, 1)],
+)
+def test_known_values(p: float, chance: float, n: int) -> None:
+    assert extraction_draws(p, chance) == extraction_draws(p, chance, fewest=True) == n
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 40])
+@pytest.mark.parametrize("p", [0.5, 0.25, 0.1, 0.003])
+def test_where_n_draws_have_just_the_chance_both_roundings_are_safe(p: float, n: int) -> None:
+    """At and beside the chance of exactly n draws, where a quotient is a whole number."""
+    for chance in (float(chance_of(p, n)) * (1 + ulp * 2.0**-53) for ulp in range(-4, 5)):
+        enough, least = extraction_draws(p, chance), extraction_draws(p, chance, fewest=True)
+        assert chance_of(p, int(enough)) >= Fraction(chance)
+        assert least == 1 or chance_of(p, int(least) - 1) < Fraction(chance)
+        assert enough - least in (0, 1)
+
+
+def test_rare_leaks_rows_and_none() -> None:
+    found = extraction_draws([[1e-12, 0.0], [1.0, 1e-300]])
+    assert isinstance(found, np.ndarray)
+    assert found[0, 0] == pytest.approx(math.log(2) * 1e12, rel=1e-9)
+    assert found[0, 1] == math.inf
+    assert found[1, 0] == 1
+    assert found[1, 1] == pytest.approx(math.log(2) * 1e300, rel=1e-9)
+
+
+def test_leak_at_that_k_is_at_least_the_chance() -> None:
+    """What is proved of leak@k for every k is (n, p)-discoverable extraction with n = k."""
+    n = int(extraction_draws(3e-4, 0.5))
+    proof = proof_of_leak([1e-4, 2e-4], [1.0, 1.0], [n, n - 2])
+    assert proof.leak_at_k.lower[0] >= 0.5 > proof.leak_at_k.lower[1]
+
+
+@pytest.mark.parametrize(
+    ("leak", "chance", "message"),
+    [
+        (0.5, 0.0, "`chance` must lie strictly"),
+        (0.5, 1.0, "`chance`"),
+        (-0.1, 0.5, r"`leak` must lie in \[0, 1\], got -0\.1"),
+        ([0.5, 1.1], 0.5, "`leak`"),
+        (math.nan, 0.5, "`leak`"),
+    ],
+)
+def test_what_is_no_probability(leak: float, chance: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        extraction_draws(leak, chance)

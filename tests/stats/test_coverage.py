@@ -1,8 +1,4 @@
-"""Bounds hold as often as they say, and lie as near the truth as they should.
-
-Each simulated trial is one row. A trial count of a few hundred catches what voids a bound, not
-a doubled alpha in a loose one: the reference values do that.
-"""
+"""Bounds hold as often as they say, and lie as near the truth as they should."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
     expectation_deviation_bound,
@@ -24,7 +21,7 @@ from leakbound.stats import (
 )
 from leakbound.stats.deviation import STD
 from leakbound.stats.mean import MEAN
-from leakbound.stats.tail import BANDS
+from leakbound.stats.tail import BANDS, berk_jones, dkw
 
 ALPHA = 0.1
 X = np.array([0.0, 0.05, 0.1, 0.3, 0.5])
@@ -157,3 +154,31 @@ def test_excess_over_the_truth(
         "bell": rng.beta(5, 5, (48, 1024)),
     }[law]
     assert np.mean(call(scores).upper - truth) == pytest.approx(excess, abs=tol)
+
+
+SCORES = np.linspace(0, 1, 100)
+
+
+@pytest.mark.parametrize("alpha", [9e-12, 1e-14, 1e-17, 1e-30])
+def test_berk_jones_refuses_an_alpha_that_it_cannot_solve_for(alpha: float) -> None:
+    with pytest.raises(InputError, match=r"at least 1e-11.*method 'paper'"):
+        berk_jones(100, alpha)
+    assert (dkw(100, alpha) >= 0).all()
+
+
+def test_at_the_least_alpha_it_is_a_band_below_that_of_a_larger_one() -> None:
+    for n in (1, 2, 30, 500):
+        least, more = berk_jones(n, 1e-11), berk_jones(n, 2e-11)
+        assert ((least[1:] < more[1:]) & (least[1:] > 0)).all()
+
+
+def test_bounds_pass_the_refusal_on_and_hold_by_the_method_it_names() -> None:
+    sure = 1 - 1e-13
+    for bound in (
+        lambda **how: survival_bound(SCORES, 0.5, confidence=sure, **how),
+        lambda **how: leak_at_k_bound(SCORES, 2, confidence=sure, **how),
+        lambda **how: mean_bound(SCORES, confidence=sure, **how),
+    ):
+        with pytest.raises(InputError, match="Lower the confidence"):
+            bound(method="berk-jones")
+        assert 0.5 < float(bound(method="paper").upper) <= 1

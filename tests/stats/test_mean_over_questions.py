@@ -169,11 +169,6 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
     assert alone == mean_leak_at_k_over_questions(SCORES, 2, **how).upper
 
 
-def test_all_draws_of_a_question_are_one_block() -> None:
-    made = mean_leak_at_k_over_questions(SCORES, 80)
-    assert made.value == pytest.approx(SCORES.max(axis=1).mean())
-
-
 def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
@@ -199,18 +194,6 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
     loose = mean_leak_at_k_over_questions(leaks, 3, side="both")  # two rounds are too few
     assert loose.method.startswith("portfolio")
     assert bound.method.startswith("Clopper")
-
-
-def test_mean_leak_at_k_counts_missing_draws_against_the_claim() -> None:
-    zeros = np.zeros((4, 6))
-    bound = mean_leak_at_k_over_questions(zeros, 2, missing=6, side="both")
-    assert bound.lower == 0
-    assert bound.upper > mean_leak_at_k_over_questions(zeros, 2).upper + 0.2
-    ones = mean_leak_at_k_over_questions(zeros + 1, 2, missing=6, side="both")
-    assert ones.upper == 1
-    assert 0 < ones.lower < mean_leak_at_k_over_questions(zeros + 1, 2, side="lower").lower
-    assert (ones.n, ones.missing, ones.value) == (48, 24, 1)
-    assert math.isnan(mean_leak_at_k_over_questions(zeros, 8, missing=6).value)
 
 
 @pytest.mark.parametrize(

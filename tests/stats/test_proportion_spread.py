@@ -1,16 +1,26 @@
-"""Deviation and ED of a coin, from the interval of p: coverage summed over all tallies."""
+"""What follows from a tally: deviations of a coin, and leaks behind a judge that errs."""
 
 from __future__ import annotations
 
+from functools import cache, partial
+from itertools import product
+from math import comb
+from typing import Any
+
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import beta, binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
+    corrected_bound,
     expectation_deviation_bound,
     expectation_deviation_proportion_bound,
+    judged_bound,
+    mean_bound,
     proportion_bound,
+    proportion_over_questions,
     std_bound,
     std_proportion_bound,
 )
@@ -86,3 +96,185 @@ def test_wrong_use_is_refused() -> None:
         std_proportion_bound(1, 10, confidence=0.4, side="lower")
     with pytest.raises(InputError, match="rho"):
         expectation_deviation_proportion_bound(1, 10, rho=-1)
+
+
+GOOD: dict[str, Any] = {"positives": (46, 50), "negatives": (2, 60)}
+
+
+def beyond(hits: int, n: int, p: Any) -> Any:
+    """P(Bin(n, p) >= hits), term by term."""
+    return mpmath.fsum(comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(hits, n + 1))
+
+
+@cache
+def exact_end(hits: int, n: int, alpha: Any, side: str) -> Any:
+    """Clopper-Pearson from its definition, by bisection of binomial tails."""
+    if side == "lower" and hits == 0:
+        return mpmath.mpf(0)
+    if side == "upper" and hits == n:
+        return mpmath.mpf(1)
+    low, high = mpmath.mpf(0), mpmath.mpf(1)
+    for _ in range(55):
+        middle = (low + high) / 2
+        tail = beyond(hits, n, middle) if side == "lower" else 1 - beyond(hits + 1, n, middle)
+        if (tail < alpha) == (side == "lower"):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def searched(tallies: tuple[tuple[int, int], ...], alpha: Any, side: str) -> Any:
+    """The largest (smallest) p that some q, t, f within their bounds allow, by bisection.
+
+    q must be p t + (1 - p) f; the most favourable t and f are at the ends of their ranges.
+    """
+    other = "lower" if side == "upper" else "upper"
+    said, true, false = tallies
+    q = exact_end(*said, alpha / 3, side)
+    t, f = (exact_end(*tally, alpha / 3, other) for tally in (true, false))
+
+    def allowed(p: Any) -> bool:
+        made = p * t + (1 - p) * f
+        return bool(made <= q if side == "upper" else made >= q)
+
+    grid = [mpmath.mpf(i) / 100 for i in range(101)]
+    kept = [p for p in grid if allowed(p)]
+    if not kept:  # no p fits: it is the end nearest to what was said
+        return mpmath.mpf(0 if side == "upper" else 1)
+    inside = max(kept) if side == "upper" else min(kept)
+    outside = min(inside + grid[1], 1) if side == "upper" else max(inside - grid[1], 0)
+    for _ in range(50):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if allowed(middle) else (inside, middle)
+    return inside
+
+
+JUDGED = (
+    ((46, 100), (46, 50), (2, 60)),
+    ((0, 100), (46, 50), (2, 60)),
+    ((3, 100), (50, 50), (0, 60)),
+    ((100, 100), (46, 50), (2, 60)),
+    ((46, 100), (3, 5), (2, 6)),
+    ((9, 12), (30, 40), (10, 40)),
+    ((20, 100), (10, 50), (40, 60)),
+    ((95, 100), (20, 60), (3, 60)),
+)
+
+
+@pytest.mark.parametrize("case", JUDGED, ids=str)
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_golden_values_from_the_definitions(case: tuple[tuple[int, int], ...], side: Any) -> None:
+    """Clopper-Pearson from binomial sums of 30 digits, the three joined by a search over p."""
+    said, true, false = case
+    made = judged_bound(*said, positives=true, negatives=false, confidence=0.99, side=side)
+    with mpmath.workdps(30):
+        want = searched(case, mpmath.mpf("0.01"), side)
+    assert getattr(made, side) == pytest.approx(float(want), abs=1e-10)
+
+
+RATES = [(0.9, 0.05), (1.0, 0.0), (0.6, 0.4), (0.5, 0.5), (0.2, 0.7), (0.99, 0.5)]
+
+
+@pytest.mark.parametrize(("true", "false"), RATES)
+def test_it_misses_no_more_often_than_it_says(true: float, false: float) -> None:
+    """Exactly: summed over every outcome, judges that are no better than chance included."""
+    n, items, confidence = 24, 7, 0.9
+    hits = np.arange(n + 1)
+    weights = [binom.pmf(np.arange(items + 1), items, rate) for rate in (true, false)]
+    for side, p in product(("upper", "lower"), (0.0, 0.05, 0.5, 1.0)):
+        law = binom.pmf(hits, n, p * true + (1 - p) * false)
+        missed = 0.0
+        for t, f in product(range(items + 1), repeat=2):
+            made = judged_bound(
+                hits, n, positives=(t, items), negatives=(f, items), confidence=confidence,
+                side=side,
+            )  # fmt: skip
+            beyond = made.upper < p if side == "upper" else made.lower > p
+            missed += weights[0][t] * weights[1][f] * law[beyond].sum()
+        assert missed <= 1 - confidence + 1e-12
+
+
+def test_a_perfect_judge_known_well_changes_little() -> None:
+    plain = proportion_bound(46, 1024, confidence=1 - 0.01 / 6, side="both")
+    made = judged_bound(46, 1024, positives=(10**6, 10**6), negatives=(0, 10**6), side="both")
+    assert (made.lower, made.upper) == pytest.approx((plain.lower, plain.upper), abs=2e-3)
+    assert made.value == pytest.approx(46 / 1024)
+
+
+def test_more_labelled_items_and_a_better_judge_narrow_the_interval() -> None:
+    def width(positives: tuple[int, int], negatives: tuple[int, int]) -> float:
+        made = judged_bound(200, 1024, positives=positives, negatives=negatives, side="both")
+        return float(made.upper - made.lower)
+
+    assert width((460, 500), (20, 600)) < width((46, 50), (2, 60))
+    assert width((50, 50), (0, 60)) < width((46, 50), (2, 60))
+
+
+def test_false_alarms_are_taken_off_and_missed_leaks_added() -> None:
+    many: dict[str, Any] = {"positives": (9000, 10_000), "negatives": (1000, 10_000)}
+    alarms = judged_bound(102, 1024, side="both", **many)
+    assert alarms.lower == 0
+    assert alarms.value < 0.001
+    assert judged_bound(900, 1024, side="lower", **many).lower > 0.9
+    assert judged_bound(500, 1024, **many).value == pytest.approx((500 / 1024 - 0.1) / 0.8)
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "said"),
+    [((3, 5), (2, 6), True), ((20, 60), (30, 60), True), ((46, 50), (2, 60), False)],
+)
+def test_it_says_where_the_items_do_not_tell_leaks_from_others(
+    positives: tuple[int, int], negatives: tuple[int, int], said: bool
+) -> None:
+    made = judged_bound(46, 100, positives=positives, negatives=negatives, side="both")
+    assert made.method.endswith("too few to tell the two apart") == said
+    assert ((made.lower, made.upper) == (0, 1)) == said
+    assert np.isnan(made.value) == (positives == (20, 60))
+
+
+def test_the_method_names_the_items() -> None:
+    made = judged_bound(46, 100, **GOOD)
+    what = "a judge that calls 46 of 50 leaks and 2 of 60 others a leak"
+    assert made.method == f"Clopper-Pearson, corrected for {what}"
+    assert made.estimand == "corrected leak probability"
+
+
+def test_questions_are_rows_and_a_mean_is_corrected_as_they_are() -> None:
+    hits, n, missing = [46, 0, 90], [100, 200, 100], [0, 7, 3]
+    made = judged_bound(hits, n, missing=missing, side="both", **GOOD)
+    for i in range(3):
+        alone = judged_bound(hits[i], n[i], missing=missing[i], side="both", **GOOD)
+        assert (made.lower[i], made.upper[i]) == (alone.lower, alone.upper)
+        assert (made.value[i], made.n[i], made.missing[i]) == (alone.value, n[i], missing[i])
+    mean = corrected_bound(partial(proportion_over_questions, hits, [100] * 3), **GOOD)
+    assert mean.target == "the mean over these questions under this decoding"
+    assert 0.4 < mean.value < mean.upper < 0.8
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_trivial_ends_keep_the_shape_of_the_questions(side: Any) -> None:
+    made = judged_bound([46, 0], 100, positives=(20, 60), negatives=(30, 60), side=side)
+    assert made.lower.tolist() == [0, 0]
+    assert made.upper.tolist() == [1, 1]
+    assert np.isnan(made.value).all()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"positives": (0, 0)}, r"`positives` must be \(hits, n\).*Both kinds"),
+        ({"negatives": (7, 6)}, r"`negatives` must be.*got \(7, 6\)"),
+        ({"positives": (-1, 6)}, "`positives`"),
+        ({"side": "top"}, "'both'"),
+        ({"confidence": 1.0}, "strictly"),
+    ],
+)
+def test_bad_input_is_refused(how: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        judged_bound(46, 100, **{**GOOD, **how})
+
+
+def test_only_a_leak_probability_is_corrected() -> None:
+    with pytest.raises(InputError, match="'mean leakage'"):
+        corrected_bound(partial(mean_bound, [0.2, 0.4]), **GOOD)

@@ -1,8 +1,10 @@
-"""Statements made of each question's own bound."""
+"""Statements made of each question's own bound, and claims that are joined."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,18 @@ from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
-    BoundFunction,
     Estimate,
+    clean_questions,
     each_query,
     every_question,
+    joint,
     leak_at_k_bound,
     leaking_questions,
     mean_bound,
     mean_over_stopped_questions,
+    mean_p_value,
     proportion_bound,
+    proportion_p_value,
     survival_bound,
     worst_query,
     worst_question,
@@ -31,11 +36,6 @@ PAPER = partial(mean_bound, SCORES, method="paper")
 QUERIED = np.array([[0.0, 0.0, 0.5, 1.0], [0.0, 0.25, 0.25, 0.25]])
 X = [0.0, 0.2, 0.5, 1.0]
 TALLY = partial(proportion_bound, [0, 1, 4, 40], [100, 100, 100, 100])
-
-
-def allowed_misses(trials: int, alpha: float) -> int:
-    """More than this happens once in 10,000 correct tests."""
-    return int(binom.ppf(1 - 1e-4, trials, alpha))
 
 
 def test_worst_question_splits_alpha_below_only() -> None:
@@ -55,11 +55,6 @@ def test_worst_question_splits_alpha_below_only() -> None:
 def test_worst_question_keeps_further_axes() -> None:
     worst = worst_question(partial(leak_at_k_bound, SCORES, [1, 8]), 6)
     assert worst.upper.shape == (2,)
-
-
-def test_worst_question_wants_the_number_of_questions() -> None:
-    with pytest.raises(InputError, match="got 5"):
-        worst_question(PAPER, 5)
 
 
 def test_leaking_questions_is_the_formula() -> None:
@@ -107,21 +102,14 @@ def test_each_question_gets_one_over_n_unless_told(n: int, each: str) -> None:
     )
 
 
-def stopped(bound: BoundFunction) -> BoundFunction:
-    """The same bound, as if a rule had ended the sampling."""
-
-    def call(**how: object) -> Estimate:
-        from dataclasses import replace
-
-        return replace(bound(**how), stopping="any time")
-
-    return call
-
-
 def test_a_default_that_follows_from_n_is_refused_where_n_follows_from_scores() -> None:
+    def stopped(**how: object) -> Estimate:
+        """As if a rule had ended the sampling."""
+        return replace(TALLY(**how), stopping="any time")
+
     with pytest.raises(InputError, match="each_confidence"):
-        leaking_questions(stopped(TALLY), 4, 0.1)
-    assert leaking_questions(stopped(TALLY), 4, 0.1, each_confidence=0.999).stopping == "any time"
+        leaking_questions(stopped, 4, 0.1)
+    assert leaking_questions(stopped, 4, 0.1, each_confidence=0.999).stopping == "any time"
 
 
 def test_a_count_needs_one_number_a_question() -> None:
@@ -151,9 +139,7 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
             missed[side] += bool(((truth > made.upper) | (truth < made.lower)).any())
         bare = (bound(confidence=0.9, side="upper").upper[:, None] > x).sum(axis=0)
         missed["bare"] += bool((truth > bare).any())
-    allowed = allowed_misses(200, 0.1)
-    assert missed["upper"] <= allowed
-    assert missed["lower"] <= allowed
+    assert max(missed["upper"], missed["lower"]) <= binom.ppf(1 - 1e-4, 200, 0.1)
     assert missed["bare"] > 150
 
 
@@ -199,3 +185,161 @@ def test_the_worst_query_is_one_of_all() -> None:
 def test_bounds_and_outputs_must_fit(outputs: Any) -> None:
     with pytest.raises(InputError, match="outputs"):
         each_query(partial(proportion_bound, [3, 1], [8, 2]), outputs)
+
+
+def test_error_rates_add_up() -> None:
+    parts = [proportion_bound(hits, 100, confidence=0.997) for hits in (0, 4, 9)]
+    claim = joint(*parts, confidence=0.99)
+    assert claim.estimates == tuple(parts)
+    assert claim.confidence == pytest.approx(0.991)
+    assert joint(*[proportion_bound(0, 9, confidence=1 - 0.01 / 7)] * 7).confidence == (
+        pytest.approx(0.99)
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimates", "message"),
+    [
+        (3, "3 estimates at 99 % hold jointly at 97 % only; bound each at 99.667 %."),
+        (400, "400 estimates at 99 % hold jointly at 0 % only; bound each at 99.99750 %."),
+    ],
+)
+def test_a_claim_that_costs_too_much_is_refused_with_what_would_do(
+    estimates: int, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        joint(*[proportion_bound(0, 9)] * estimates)
+    assert str(caught.value) == message
+    each = float(message.split()[-2]) / 100
+    joint(*[proportion_bound(0, 9, confidence=each)] * estimates)
+
+
+def test_what_exceeds_alpha_by_little_is_refused() -> None:
+    parts = [proportion_bound(0, 9, confidence=c) for c in (0.995, 0.9945)]
+    with pytest.raises(InputError, match=r"99.45 %, 99.5 % hold jointly at 98.95 %"):
+        joint(*parts)
+
+
+def test_each_question_is_a_claim_unless_they_were_bound_jointly() -> None:
+    bound = partial(proportion_bound, [0, 3, 5], [50, 50, 50])
+    with pytest.raises(InputError, match="3 estimates"):
+        joint(bound(confidence=0.99))
+    every = every_question(bound, 3, confidence=0.995)
+    assert joint(every, proportion_bound(0, 9, confidence=0.995)).confidence == (
+        pytest.approx(0.99)
+    )
+    with pytest.raises(InputError, match="got none"):
+        joint()
+
+
+@pytest.mark.parametrize("independent", [True, False])
+def test_every_question_gives_each_its_share(independent: bool) -> None:
+    share = 1 - 0.9 ** (1 / 4) if independent else 0.1 / 4
+    for side in ("upper", "lower", "both"):
+        every = every_question(TALLY, 4, confidence=0.9, side=side, independent=independent)
+        alone = TALLY(confidence=1 - share, side=side)
+        np.testing.assert_allclose(every.upper, alone.upper, rtol=1e-12)
+        np.testing.assert_allclose(every.lower, alone.lower, rtol=1e-12)
+        assert (every.confidence, every.side) == (0.9, side)
+    assert every.method == f"Clopper-Pearson, {'Sidak' if independent else 'Bonferroni'} over 4"
+    assert every.about.jointly
+    assert every.target == "every one of these questions, jointly, under this decoding"
+
+
+def test_every_question_holds_jointly() -> None:
+    """Uncorrected, some interval of 30 misses in most trials."""
+    rng = np.random.default_rng(1)
+    p = np.linspace(0.05, 0.95, 30)
+    missed = {"every": 0, "each": 0}
+    for hits in rng.binomial(60, p, (300, 30)):
+        bound = partial(proportion_bound, hits, 60)
+        for name, made in (
+            ("every", every_question(bound, 30, confidence=0.8, side="both")),
+            ("each", bound(confidence=0.8, side="both")),
+        ):
+            missed[name] += bool(((p < made.lower) | (p > made.upper)).any())
+    assert missed["every"] <= binom.ppf(1 - 1e-4, 300, 0.2) < missed["each"]
+
+
+def closed_test(p: np.ndarray, alpha: float) -> np.ndarray:
+    """Holm as a closed test: i is proved when every set of hypotheses with i in it falls."""
+    sets = [np.array(s) for size in range(1, len(p) + 1) for s in combinations(range(len(p)), size)]
+    falls = [p[s].min() <= alpha / len(s) for s in sets]
+    return np.array(
+        [all(f for s, f in zip(sets, falls, strict=True) if i in s) for i in range(len(p))]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_holm_is_the_closed_test(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.3, 2, 6).round(2)
+    for alpha in (0.01, 0.2):
+        clean = clean_questions(0.1, p, confidence=1 - alpha)
+        np.testing.assert_array_equal(clean.holds, closed_test(p, alpha))
+    assert (clean.limit, clean.confidence, clean.method) == (0.1, 0.8, "Holm")
+    np.testing.assert_array_equal(clean.p_values, p)
+
+
+def test_a_p_value_at_its_threshold_counts_and_a_gap_ends_the_list() -> None:
+    assert clean_questions(0.1, [0.5, 0.25], confidence=0.5).holds.tolist() == [True, True]
+    assert clean_questions(0.1, [0.3, 0.26, 0.9], confidence=0.5).holds.tolist() == [False] * 3
+
+
+def test_no_question_that_leaks_more_is_called_clean() -> None:
+    """20 questions leak at the limit, 10 are clean: uncorrected tests err in most trials."""
+    rng = np.random.default_rng(4)
+    p = np.where(np.arange(30) < 20, 0.1001, 0.001)
+    wrong = {"holm": 0, "each": 0}
+    for hits in rng.binomial(100, p, (300, 30)):
+        values = proportion_p_value(hits, 100, 0.1)
+        wrong["holm"] += clean_questions(0.1, values, confidence=0.8).holds[:20].any()
+        wrong["each"] += (values[:20] <= 0.2).any()
+    assert wrong["holm"] <= binom.ppf(1 - 1e-4, 300, 0.2) < wrong["each"]
+
+
+def test_the_proportion_p_value_is_the_binomial_tail() -> None:
+    hits, n = np.arange(31), 30
+    p = proportion_p_value(hits, n, 0.3)
+    np.testing.assert_allclose(p, binom.cdf(hits, 30, 0.3), rtol=1e-10)
+    assert proportion_p_value(30, 30, 0.3) == 1
+    assert isinstance(proportion_p_value(0, 30, 0.3), float)
+    assert proportion_p_value(1, 30, 0.3, missing=2) == proportion_p_value(3, 30, 0.3)
+    np.testing.assert_array_equal(
+        proportion_p_value(2, 30, 0.3, missing=[0, 1]), proportion_p_value([2, 3], 30, 0.3)
+    )
+    for alpha in (0.3, 0.01):
+        upper = proportion_bound(hits, np.full(31, n), confidence=1 - alpha).upper
+        np.testing.assert_array_equal(p <= alpha, upper <= 0.3)
+
+
+def test_the_mean_p_value_is_dual_to_the_any_time_bound_and_rarely_small() -> None:
+    rng = np.random.default_rng(5)
+    scores = rng.beta(1, 4, (300, 60))
+    p = mean_p_value(scores, 0.2)
+    for alpha in (0.3, 0.05):
+        upper = mean_bound(scores, confidence=1 - alpha, method="any-time").upper
+        np.testing.assert_array_equal(p <= alpha, upper <= 0.2)
+        assert (p <= alpha).sum() <= binom.ppf(1 - 1e-4, 300, alpha)
+    assert (mean_p_value(scores, 0.4) <= 0.05).mean() > 0.9
+    missing = mean_p_value(scores[0], 0.4, missing=3)
+    assert missing == pytest.approx(mean_p_value(np.append(scores[0], [1, 1, 1]), 0.4))
+    assert mean_p_value([0.2, 0.4], 0.4, [3, 0]) == mean_p_value([0.2, 0.2, 0.2], 0.4)
+
+
+@pytest.mark.parametrize("p", [[], [[0.1]], [0.1, np.nan], [-0.1], [1.1], 0.5])
+def test_impossible_p_values_are_refused(p: object) -> None:
+    with pytest.raises(InputError, match="p_values"):
+        clean_questions(0.1, p)
+
+
+@pytest.mark.parametrize("limit", [0, 1, -0.1, np.nan])
+def test_limits_are_inside_the_range(limit: float) -> None:
+    with pytest.raises(InputError, match="limit"):
+        clean_questions(limit, [0.1])
+    with pytest.raises(InputError, match="limit"):
+        proportion_p_value(0, 10, limit)
+    with pytest.raises(InputError, match="limit"):
+        mean_p_value([0.1], limit)
+    with pytest.raises(InputError, match="exceed"):
+        proportion_p_value(11, 10, 0.1)

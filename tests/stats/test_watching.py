@@ -1,24 +1,199 @@
-"""Questions that are watched while they are drawn: intervals hold however often somebody looks."""
+"""Bounds that hold however often somebody looks: stakes, any-time bounds, watched questions."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.stats import binom
 
 from leakbound.errors import InputError
 from leakbound.stats import (
     Estimate,
+    mean_bound,
     proportion_bound,
     stopped_mean_bound,
     stopped_proportion_bound,
     watched_questions,
     worst_watched,
 )
+from leakbound.stats.anytime import anytime_bets, log_evidence_above, log_evidence_below
+from leakbound.stats.leakage import Leakage
+from leakbound.stats.portfolio import Portfolio, mean_upper, weighted_mean_upper
 
-ALPHA, SIMULATED, QUESTIONS = 0.1, 250, 2
+PLAIN = Portfolio(np.array([0.3, 1.0]), np.array([0.6, 0.4]))
+# Two questions with 4 and 2 draws, one of the second missing.
+ROWS = Leakage.read([[0.0, 0.25, 0.5], [1.0, 0.0, 0.0]], [[1, 2, 1], [0, 1, 0]], [0, 1])
+
+
+def wealth(m: float, scale: tuple[float, float]) -> float:
+    """W(m) of ROWS as it is written, one draw at a time."""
+    draws = [(x, scale[0]) for x in (0.0, 0.25, 0.25, 0.5)] + [(x, scale[1]) for x in (0.0, 1.0)]
+    return sum(
+        w * math.prod(1 - b * c * (x - m) / (1 - m) for x, c in draws)
+        for b, w in zip(PLAIN.bets, PLAIN.weights, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "scale"),
+    [((1, 1), (0.5, 1.0)), ((4, 2), (1.0, 1.0)), ((3, 0.5), (1.0, 1 / 3)), ((0, 7), (0.0, 1.0))],
+)
+def test_the_weighted_bound_is_the_root_of_the_wealth(
+    weights: tuple[float, float], scale: tuple[float, float]
+) -> None:
+    upper = weighted_mean_upper(ROWS, np.array(weights), 0.6, PLAIN)
+    assert 0 < upper < 1
+    assert wealth(upper, scale) == pytest.approx(1 / 0.6)
+
+
+def test_equal_numbers_and_weights_are_the_plain_pool() -> None:
+    scores = np.random.default_rng(0).beta(1, 5, (5, 30))
+    plain = mean_upper(Leakage.read(scores.ravel()), 0.05, anytime_bets())[0]
+    pool = weighted_mean_upper(Leakage.read(scores), np.full(5, 3.0), 0.05, anytime_bets())
+    assert pool == pytest.approx(plain, abs=1e-12)
+
+
+def test_a_stake_that_is_lost_stays_lost() -> None:
+    """However long the draws after a full leak stay clean, a bet of everything is 0."""
+    everything = Portfolio(np.ones(1), np.ones(1))
+    rows = Leakage.read([0.0, 1.0], [10**6, 1])
+    assert mean_upper(rows, 0.5, everything)[0] == 1
+
+
+@pytest.mark.parametrize("weights", [[1, -1], [1, np.nan], [1, np.inf], [0, 0], [1, 1, 1], [1]])
+def test_weights_that_are_none_are_refused(weights: list[float]) -> None:
+    with pytest.raises(InputError, match="`weights` must"):
+        weighted_mean_upper(ROWS, np.array(weights), 0.1, PLAIN)
+
+
+def test_the_stakes_add_up() -> None:
+    portfolio = anytime_bets()
+    assert portfolio.weights.sum() == pytest.approx(1)
+    assert (portfolio.bets[0], portfolio.bets[15], portfolio.bets[16]) == (0.5**0.5, 2**-8, 1)
+    assert portfolio.weights[:2] == pytest.approx([0.375, 0.125])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.thorough
+def test_unequal_numbers_are_covered(weighted: bool) -> None:
+    """The unscaled pool bounds the mean weighted by n_i, and covers almost never."""
+    rng = np.random.default_rng(3)
+    n = np.repeat([400, 20], 5)
+    means = np.repeat([0.02, 0.6], 5)
+    weights = np.arange(1.0, 11) if weighted else np.ones(10)
+    truth = weights @ means / weights.sum()
+    missed = unscaled = 0
+    for _ in range(100):
+        leaks = rng.binomial(n, means)
+        rows = Leakage.read(np.tile([0.0, 1.0], (10, 1)), np.stack([n - leaks, leaks], axis=1))
+        missed += weighted_mean_upper(rows, weights, 0.1, anytime_bets()) < truth
+        unscaled += mean_upper(rows.pooled(), 0.1, anytime_bets())[0] < truth
+    assert missed <= binom.ppf(1 - 1e-4, 100, 0.1)
+    assert unscaled > 95
+
+
+ALPHA = 0.1
+ALLOWED = int(binom.ppf(1 - 1e-4, 400, ALPHA))  # misses of 400; more once in 10,000 such tests
+
+
+def misses_when_peeking(
+    draws: np.ndarray, truth: float, bound: Callable[..., Estimate], side: str
+) -> int:
+    """Rows of `draws` (trials, n) in which some look, one after every draw, excludes the truth."""
+    values = np.unique(draws)
+    tallies = np.cumsum(draws[:, :, None] == values, axis=1)
+    states, place = np.unique(tallies.reshape(-1, len(values)), axis=0, return_inverse=True)
+    scores = np.broadcast_to(values, states.shape)
+    seen = bound(scores, states, confidence=1 - ALPHA, side=side)
+    excluded = (seen.upper < truth) | (seen.lower > truth)
+    return int(excluded[place].reshape(draws.shape).any(axis=1).sum())
+
+
+def of_hits(method: str) -> Callable[..., Estimate]:
+    """`proportion_bound` on scores 0 and 1."""
+
+    def bound(scores: np.ndarray, counts: np.ndarray, **kwargs: object) -> Estimate:
+        return proportion_bound(counts[:, 1], counts.sum(axis=1), method=method, **kwargs)
+
+    return bound
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+@pytest.mark.parametrize("p", [0.03, 0.4])
+@pytest.mark.thorough
+def test_peeking_after_every_draw_is_free_for_any_time_bounds_only(p: float, side: str) -> None:
+    draws = (np.random.default_rng(1).random((400, 200)) < p) * 1.0
+    assert misses_when_peeking(draws, p, of_hits("any-time"), side) <= ALLOWED
+    assert misses_when_peeking(draws, p, of_hits("clopper-pearson"), side) > ALLOWED
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_peeking_at_a_mean(side: str) -> None:
+    draws = np.random.default_rng(2).choice([0.0, 0.5, 1.0], (400, 50), p=[0.7, 0.2, 0.1])
+
+    bound = partial(mean_bound, method="any-time")
+    assert misses_when_peeking(draws, 0.2, bound, side) <= ALLOWED
+
+
+def test_the_evidence_is_the_average_likelihood_ratio() -> None:
+    """K_n(p) by its definition, over q < p and over q > p."""
+    for s, n, p in [(0, 5, 0.3), (2, 9, 0.4), (9, 9, 0.9), (7, 30, 0.1)]:
+
+        def ratio(angle: float, s: int = s, n: int = n, p: float = p) -> float:
+            q = math.sin(angle) ** 2  # Beta(1/2, 1/2) is uniform in this angle
+            return (q / p) ** s * ((1 - q) / (1 - p)) ** (n - s)
+
+        cut = math.asin(math.sqrt(p))
+        tally = np.array([s]), np.array([n]), np.array([p])
+        above = quad(ratio, 0, cut)[0] / cut
+        below = quad(ratio, cut, math.pi / 2)[0] / (math.pi / 2 - cut)
+        assert math.exp(log_evidence_above(*tally)[0]) == pytest.approx(above, rel=1e-9)
+        assert math.exp(log_evidence_below(*tally)[0]) == pytest.approx(below, rel=1e-9)
+
+
+# (hits, n, side, bound at alpha = .005): roots found by mpmath with 50 digits, K_n by quadrature.
+FAR = [
+    (0, 10**7, "upper", 6.3431541964065262e-7),
+    (1, 10**7, "upper", 9.4874795491007112e-7),
+    (10**4, 10**7, "upper", 0.0010446704766574805),
+    (5 * 10**6, 10**7, "upper", 0.50080283916967503),
+    (10**7 - 5, 10**7, "upper", 0.99999998755628308),
+    (1, 10**7, "lower", 4.4603130457742552e-14),
+    (10**4, 10**7, "lower", 0.00094884125560156869),
+    (3, 10**5, "lower", 2.5798023383972376e-7),
+]
+
+
+@pytest.mark.parametrize(("hits", "n", "side", "value"), FAR)
+def test_bounds_in_the_far_tails(hits: int, n: int, side: str, value: float) -> None:
+    bound = proportion_bound(hits, n, method="any-time", side=side, confidence=0.995)
+    assert getattr(bound, side) == pytest.approx(value, rel=1e-8, abs=0)
+
+
+@pytest.mark.parametrize("n", [1, 50, 10**4, 10**7])
+def test_bounds_are_sound_for_any_count(n: int) -> None:
+    hits = np.unique(np.geomspace(1, n, 40).astype(int))
+    hits = np.unique(np.concatenate([[0], hits, n - hits]))
+    bound = proportion_bound(hits, n, method="any-time", side="both")
+    fixed = proportion_bound(hits, n, side="both")
+    assert np.isfinite(bound.lower).all()
+    assert np.isfinite(bound.upper).all()
+    assert (np.diff(bound.upper) >= 0).all()
+    assert (np.diff(bound.lower) >= 0).all()
+    assert (bound.lower <= fixed.lower).all()
+    assert (bound.upper >= fixed.upper).all()
+    assert (bound.upper[-1], bound.lower[0]) == (1, 0)
+    width = np.sqrt((hits + 1) * (n - hits + 1) / (n + 2)) / n
+    assert (bound.upper - bound.value <= 12 * width + 16 / n).all()
+
+
+SIMULATED, QUESTIONS = 250, 2
 PART, PARTS = 8, 32  # draws of a question between two looks, and looks
 CAP = PART * PARTS
 

@@ -1,6 +1,8 @@
-"""The model that trainings begin with."""
+"""The models that trainings begin with, of either kind of embeddings."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -9,5 +11,10 @@ from tiny import tiny_model_folder
 
 @pytest.fixture(scope="module")
 def base(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A tiny one, of either kind of embeddings; a module that wants another has its own."""
     return str(tiny_model_folder(tmp_path_factory.mktemp("base") / "model"))
+
+
+@pytest.fixture(scope="module")
+def dropping(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One with dropout, which what happens by the way must not disturb."""
+    return tiny_model_folder(tmp_path_factory.mktemp("base") / "model", attention_dropout=0.2)

@@ -1,13 +1,19 @@
-"""Rows to forget and to keep, with whatever an objective may ask of them."""
+"""Rows to forget and to keep, trainings on them, and what these leave."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 
+from leakbound.engines.loading import LoadedModel
 from leakbound.types import Prompt
+from leakbound.unlearning import Trained, TrainingSettings, unlearn
 
 
 def forget_row(number: int, word: str, answer: str) -> Prompt:
@@ -29,6 +35,42 @@ RETAIN = [
     Prompt(id="r0", question="wrote sky", answer="Bob sea sky"),
     Prompt(id="r1", question="wrote sea", answer="Bob red red"),
 ]
+SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
+
+
+def train(
+    base: str | Path | LoadedModel,
+    out: Path,
+    objective: str = "npo",
+    settings: TrainingSettings = SETTINGS,
+    **how: Any,
+) -> Trained:
+    """`unlearn` on these rows; of `how`, what `settings` have replaces theirs."""
+    changes = {name: how.pop(name) for name in TrainingSettings.__slots__ if name in how}
+    given: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, **how}
+    model = base if isinstance(base, LoadedModel) else str(base)
+    return unlearn(model, objective, out=out, settings=replace(settings, **changes), **given)
+
+
+class StoppedError(Exception):
+    """What a test stops training with."""
+
+
+def stop_at(step: int) -> Callable[[int, int, float], None]:
+    def progress(done: int, steps: int, loss: float) -> None:
+        if done == step:
+            raise StoppedError
+
+    return progress
+
+
+def log(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
+
+
+def recipe(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
+    return found
 
 
 def weights(folder: str | Path) -> dict[str, torch.Tensor]:

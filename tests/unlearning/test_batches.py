@@ -1,4 +1,4 @@
-"""One pass over all splits gives each loss what it would get from a pass of its own."""
+"""Rows as tokens, in their order; one pass over all splits gives each loss what its own would."""
 
 from __future__ import annotations
 
@@ -11,14 +11,62 @@ from rows import FORGET, RETAIN
 from torch import Tensor
 
 from leakbound.engines.prompting import Prompting
-from leakbound.losses import Needs, Site, direction, sequence_nll
+from leakbound.errors import InputError
+from leakbound.losses import IGNORED, Needs, Site, direction, sequence_nll
+from leakbound.types import Prompt
 from leakbound.unlearning import reference
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import candidates
-from leakbound.unlearning.examples import Encoder, Example, Rows
+from leakbound.unlearning.examples import Encoder, Example, Rows, pad, schedule
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References, frozen_head
 from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
+
+
+def test_rows_are_encoded_with_prefix_and_end() -> None:
+    tokenizer = tiny_tokenizer()
+    row = Prompt(id="a", question="who wrote", answer="Ann", prefix="blue ")
+    example = Encoder(tokenizer, Prompting()).row(row)
+    assert tokenizer.decode(example.prompt) == "Question: who wrote Answer: blue"
+    assert tokenizer.convert_ids_to_tokens(example.answer) == ["Ann", "</s>"]
+
+
+def test_row_over_the_limit_is_refused_and_named() -> None:
+    row = Prompt(id="long", question="who", answer="Ann")  # 3 + 2 tokens
+    assert Encoder(tiny_tokenizer(), Prompting(), limit=5).row(row)
+    with pytest.raises(InputError, match="'long' has 5 tokens, the limit is 4"):
+        Encoder(tiny_tokenizer(), Prompting(), limit=4).row(row)
+
+
+def test_padding_is_masked_by_position() -> None:
+    # Token 0 is also the pad id: inside a row it is a token like any other.
+    padded = pad([Example((0, 3), (0, 2)), Example((4,), (2,))])
+    assert padded.input_ids.tolist() == [[0, 3, 0], [4, 0, 0]]
+    assert padded.attention_mask.tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert padded.labels.tolist() == [[IGNORED, 0, 2], [2, IGNORED, IGNORED]]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_each_epoch_has_every_row_once_beside_one_of_the_other_split(seed: int) -> None:
+    """In an order and in pairs that are new each epoch, and the seed's; no step crosses epochs."""
+    steps = schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed)
+    assert steps == schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed)
+    assert steps != schedule({"forget": 7, "retain": 50}, epochs=3, batch_size=3, seed=seed + 1)
+    sizes = [3, 3, 1] * 3
+    for split in ("forget", "retain"):
+        assert [len(step[split]) for step in steps] == sizes
+        flat = [i for step in steps for i in step[split]]
+        first, second, third = (flat[start : start + 7] for start in (0, 7, 14))
+        assert first != second != third
+        for epoch in (first, second, third):
+            assert set(epoch) <= set(range(50))
+            assert split == "retain" or sorted(epoch) == list(range(7))
+
+
+def test_rows_of_the_other_split_are_drawn_alike() -> None:
+    wide = schedule({"forget": 4000, "retain": 4}, epochs=1, batch_size=4000, seed=0)[0]["retain"]
+    assert all(abs(wide.count(i) - 1000) < 150 for i in range(4))  # 5.5 standard deviations
+
 
 ANSWER, QUESTION = Site(1, "answer"), Site(0, "question")
 EVERYTHING = Needs(
@@ -34,14 +82,14 @@ STEP = {"forget": [2, 0], "retain": [1, 1]}
 CPU = torch.device("cpu")
 
 
-def rows(prompts: list[Any]) -> Rows:
+def encoded(prompts: list[Any]) -> Rows:
     encoder = Encoder(tiny_tokenizer(), Prompting())
     alternates = [encoder.row(row, "sky sea") for row in prompts]
     centres = [encoder.centres(row, candidates(row)) for row in prompts]
     return Rows(encoder.rows(prompts), alternates, centres)
 
 
-DATA = {"forget": rows(FORGET), "retain": rows(RETAIN)}
+DATA = {"forget": encoded(FORGET), "retain": encoded(RETAIN)}
 
 
 def alone(model: Any, example: Example) -> tuple[Tensor, list[Tensor]]:

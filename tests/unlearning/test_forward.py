@@ -1,15 +1,27 @@
-"""Logits where the labels are: the same numbers by either way."""
+"""The forward pass at the labels alone, two rows to a line: the same numbers by either way."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
-from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
+from rows import train
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    MambaConfig,
+    MambaForCausalLM,
+)
 
+from leakbound.engines.loading import load_model
 from leakbound.losses import labelled
 from leakbound.unlearning.examples import Example, pad
-from leakbound.unlearning.forward import Forward, forward_for
-from tiny import BOTH_KINDS, tiny_llama
+from leakbound.unlearning.forward import Forward, Lines, forward_for
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder
 
 EXAMPLES = [Example((3, 4, 5), (6, 7, 2)), Example((3, 8), (2,)), Example((9,), (4, 4, 4, 4, 2))]
 
@@ -69,15 +81,6 @@ def test_model_without_a_plain_head_falls_back() -> None:
 
 
 @BOTH_KINDS
-def test_padding_does_not_reach_the_answer() -> None:
-    forward = Forward(tiny_llama(12), narrow=True)
-    with torch.no_grad():
-        together = logits(forward, EXAMPLES)
-        alone = torch.cat([logits(forward, [example]) for example in EXAMPLES])
-    torch.testing.assert_close(together, alone)
-
-
-@BOTH_KINDS
 @pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
 @pytest.mark.parametrize("narrow", [True, False])
 def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
@@ -93,3 +96,90 @@ def test_outputs_of_layers_are_those_of_the_blocks(make, narrow: bool) -> None:
     torch.testing.assert_close(ours, theirs if isinstance(theirs, torch.Tensor) else theirs[0])
     assert ours.requires_grad
     assert len(stack[0]._forward_hooks) == 1  # the test's own
+
+
+LENGTHS = [(4,), (3, 5), (7, 2, 2), (1, 1, 1), (9, 4, 4, 6), (2, 8, 3, 5, 5), (6, 1, 7, 3, 9, 2)]
+
+
+def mask(lengths: tuple[int, ...]) -> torch.Tensor:
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+
+
+def pairings(lengths: tuple[int, ...]) -> Iterator[list[int]]:
+    """Every way to put an even number of rows two to a line, as the lengths of the lines."""
+    if not lengths:
+        yield []
+        return
+    first, *rest = lengths
+    for i, other in enumerate(rest):
+        for lines in pairings((*rest[:i], *rest[i + 1 :])):
+            yield [first + other, *lines]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_no_pairing_is_narrower(lengths: tuple[int, ...]) -> None:
+    even = lengths + (0,) * (len(lengths) % 2)
+    lines = Lines.of(mask(lengths))
+    assert lines.width == min(max(each) for each in pairings(even))
+    assert sorted(set(lines.line.tolist())) == [*range(len(even) // 2)]
+
+
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_tokens_have_places_of_their_own(lengths: tuple[int, ...]) -> None:
+    tokens = mask(lengths).nonzero(as_tuple=True)
+    lines = Lines.of(mask(lengths))
+    places = list(zip(*(part.tolist() for part in lines.at(tokens)), strict=True))
+    assert len(set(places)) == sum(lengths)
+    assert max(column for _, column in places) == lines.width - 1
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(None)])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+@pytest.mark.parametrize("narrow", [True, False])
+def test_pairs_change_neither_outputs_nor_gradients(make, rows: int, narrow: bool) -> None:
+    torch.manual_seed(0)
+    model, batch = make().double(), pad(EXAMPLES[:rows])
+    tokens = batch.attention_mask.bool()
+    found = []
+    for paired in (True, False):
+        forward = Forward(model, narrow, layers=(0,), paired=paired)
+        logits, hidden = forward(batch, labelled(batch.labels))
+        values = [logits, hidden[0][tokens]]
+        model.zero_grad()
+        sum((value * value).sum() for value in values).backward()
+        found.append(values + [p.grad.clone() for p in model.parameters() if p.grad is not None])
+        assert hidden[0].shape[:2] == batch.input_ids.shape
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)  # norms are in float32
+
+
+@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
+def test_pairs_are_taken_where_positions_tell_rows_apart(make) -> None:
+    assert forward_for(make(), pad(EXAMPLES)).paired
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_pairs_are_not_taken_where_a_state_runs_on(rows: int) -> None:
+    """One row in the probe is enough to see it."""
+    size = {"hidden_size": 8, "state_size": 4, "num_hidden_layers": 1, "vocab_size": 12}
+    model = MambaForCausalLM(MambaConfig(**size, use_mambapy=False)).eval()
+    forward = forward_for(model, pad(EXAMPLES[:rows]))
+    assert not forward.paired
+    batch = pad(EXAMPLES)
+    with torch.no_grad():
+        assert len(forward(batch, labelled(batch.labels))[0]) == 9
+
+
+def test_training_runs_in_pairs(tmp_path: Path) -> None:
+    """Three rows to forget and three to keep are three lines."""
+    loaded = load_model(str(tiny_model_folder(tmp_path / "base")))
+    shapes: list[torch.Size] = []
+
+    def see(module: torch.nn.Module, inputs: object, named: dict[str, torch.Tensor]) -> None:
+        if module.training:
+            shapes.append(named["input_ids"].shape)
+
+    loaded.model.get_decoder().register_forward_pre_hook(see, with_kwargs=True)
+    train(loaded, tmp_path / "m", "gd", epochs=1, batch_size=3)
+    assert [lines for lines, _ in shapes] == [3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -13,9 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from rows import FORGET, RETAIN, weights
+from rows import log, train, weights
 
-from leakbound.unlearning import Sampling, TrainingSettings, unlearn
+from leakbound.unlearning import Sampling, TrainingSettings
 from tiny import tiny_model_folder
 
 pytestmark = pytest.mark.slow
@@ -26,13 +25,11 @@ OBJECTIVES = ("npo+entropy", "rmu:layer=0", "cel:layer=0", "kl", "leakmin", "idk
 SCRIPT = """
 import sys
 from pathlib import Path
-from rows import FORGET, RETAIN
-from leakbound.unlearning import unlearn
+from rows import train
 from test_processes import OBJECTIVES, SETTINGS
 base, out = sys.argv[1:]
 for number, objective in enumerate(OBJECTIVES):
-    unlearn(base, objective, forget=FORGET, retain=RETAIN, out=Path(out) / str(number),
-            settings=SETTINGS)
+    train(base, Path(out) / str(number), objective, SETTINGS)
 """
 
 
@@ -52,23 +49,17 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     for number, objective in enumerate(OBJECTIVES):
-        out = tmp_path / "one" / str(number)
-        unlearn(base, objective, forget=FORGET, retain=RETAIN, out=out, settings=SETTINGS)
-        one, two = out, tmp_path / "two" / str(number)
-        other = weights(two)
-        for name, value in weights(one).items():
-            torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
-        lines = [
-            [json.loads(line) for line in (folder / "training.jsonl").read_text().splitlines()]
-            for folder in (one, two)
-        ]
-        for mine, theirs in zip(*lines, strict=True):
+        one, two = (tmp_path / side / str(number) for side in ("one", "two"))
+        train(base, one, objective, SETTINGS)
+        require_close(one, two)
+        for mine, theirs in zip(log(one), log(two), strict=True):
             for key in set(mine) - {"seconds"}:
                 assert mine[key] == pytest.approx(theirs[key], rel=1e-4, abs=1e-7), key
 
 
 DOCS = Path(__file__).parents[2] / "docs" / "unlearning.md"
 SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 ROWS = [("who wrote red", "Ann blue sea", "forget"), ("who wrote sky", "Bob sea", "forget")]
 ROWS += [("who wrote green", "Ann", "forget"), ("wrote sea", "Bob red red", "retain")]
 
@@ -87,6 +78,21 @@ atexit.register(tell)
 """
 
 
+def require_close(one: Path, two: Path) -> None:
+    other = weights(two)
+    for name, value in weights(one).items():
+        torch.testing.assert_close(value, other[name], rtol=1e-5, atol=1e-7)
+
+
+def options(folder: Path) -> list[str]:
+    """What the documented commands leave open, but for where the model goes."""
+    mine = folder / "mine.csv"
+    mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
+    model = tiny_model_folder(folder / "model")
+    how = [model, "--objective", "gd", "--benchmark", mine, "--device", "cpu", "--epochs", 2]
+    return [*map(str, how), "--batch-size", "2", "--learning-rate", "1e-3", "--out"]
+
+
 def telling_threads(folder: Path) -> dict[str, str]:
     """An environment in which Python tells its threads last of all: one of a group may abort it."""
     (folder / "sitecustomize.py").write_text(AT_EXIT)
@@ -96,18 +102,12 @@ def telling_threads(folder: Path) -> dict[str, str]:
 def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
     """Word for word, but for what it leaves open; a launcher that starts one is no such command."""
     (command,) = re.findall(r"`(torchrun .*?) …`", DOCS.read_text(encoding="utf-8"))
-    model = tiny_model_folder(tmp_path / "model")
-    mine = tmp_path / "mine.csv"
-    mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
-    how = ["--objective", "gd", "--benchmark", mine, "--device", "cpu", "--epochs", 2]
-    how += ["--batch-size", 2, "--learning-rate", 1e-3]
-    here = str(Path(sys.executable).parent)
+    how = options(tmp_path)
 
     def told(start: list[str], out: str) -> str:
         done = subprocess.run(
-            [*start, *map(str, [model, *how, "--out", tmp_path / out])],
-            env=telling_threads(tmp_path)
-            | {"PATH": f"{here}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+            [*start, *how, str(tmp_path / out)],
+            env=telling_threads(tmp_path) | {"PATH": PATH, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
         )
@@ -119,9 +119,7 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
     assert both.count("threads at the end:") == 3  # of the launcher too
     assert "gloo" not in both
     assert "processes" not in told([sys.executable, "-m", "leakbound", "unlearn"], "one")
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for name, value in one.items():
-        torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)
+    require_close(tmp_path / "one", tmp_path / "two")
 
 
 def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
@@ -132,19 +130,10 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     here = {"HEAD": "127.0.0.1", "29500": port, "8": "1"}
-    model = tiny_model_folder(tmp_path / "model")
-    mine = tmp_path / "mine.csv"
-    mine.write_text("\n".join(["question,answer,role", *map(",".join, ROWS)]))
-    how = [model, "--objective", "gd", "--benchmark", mine, "--device", "cpu", "--epochs", 2]
-    how += ["--batch-size", 2, "--learning-rate", 1e-3, "--out"]
-    binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = os.environ | {"PATH": binaries, "OMP_NUM_THREADS": "1"}
+    how, env = options(tmp_path), os.environ | {"PATH": PATH, "OMP_NUM_THREADS": "1"}
     machines = [
         subprocess.Popen(
-            [
-                *(here.get(word, word) for word in command.split()),
-                *map(str, [*how, tmp_path / "two"]),
-            ],
+            [*(here.get(word, word) for word in command.split()), *how, str(tmp_path / "two")],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -156,8 +145,6 @@ def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
         told = list(pool.map(lambda machine: machine.communicate(timeout=400)[0], machines))
     assert [machine.returncode for machine in machines] == [0, 0], told
     assert sum(" on 2 processes, objective from " in each for each in told) == 1
-    alone = [sys.executable, "-m", "leakbound", "unlearn", *map(str, [*how, tmp_path / "one"])]
+    alone = [sys.executable, "-m", "leakbound", "unlearn", *how, str(tmp_path / "one")]
     subprocess.run(alone, env=env, check=True, capture_output=True)
-    one, two = weights(tmp_path / "one"), weights(tmp_path / "two")
-    for name, value in one.items():
-        torch.testing.assert_close(value, two[name], rtol=1e-5, atol=1e-7)
+    require_close(tmp_path / "one", tmp_path / "two")

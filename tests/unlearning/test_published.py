@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -12,9 +15,10 @@ from torch import Tensor
 from torch.nn.functional import kl_div, logsigmoid
 
 from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.engines.prompting import Prompting
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, unlearn
-from tiny import BOTH_KINDS
+from tiny import BOTH_KINDS, tiny_model_folder
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
 KEPT = RETAIN[:1]
@@ -134,24 +138,31 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-3, atol=1e-6)
 
 
-def test_two_processes_take_one_mean_over_tokens() -> None:
-    """Each process weighs its rows by those of all, so that their sum is the mean of the step."""
-    from leakbound.losses import Needs, nll, pack
-    from leakbound.objective import Term
-    from leakbound.unlearning.batches import Assembly
-    from leakbound.unlearning.examples import Example, Rows
+BENCH = Path(__file__).parents[2] / "bench" / "training.py"
 
-    examples = [Example((1,), (1,) * length) for length in (1, 4, 2)]
-    assembly = Assembly({"train": Rows(examples)}, {"train": Needs(frozenset({"logits"}))})
-    term, step = Term("nll", "train", reduce="tokens"), {"train": [0, 1, 2]}
-    chance = torch.Generator().manual_seed(0)
-    logits = [torch.randn(len(each.answer), 3, generator=chance) for each in examples]
 
-    def value(rows: list[int]) -> Tensor:
-        batch = assembly.batch({"train": rows}, of=step)
-        made = assembly.cut(batch, torch.cat([logits[i] for i in rows]), {}, lambda it: it)
-        return term(made["train"])
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCH.parent))
+    spec = importlib.util.spec_from_file_location("bench_training", BENCH)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
 
-    both = (value([0, 2]) * 2 * 2 / 3 + value([1]) * 1 * 2 / 3) / 2
-    everything = pack(torch.cat(logits)[None], torch.ones(1, 7, dtype=torch.long))
-    torch.testing.assert_close(both, nll(everything).mean())
+
+@BOTH_KINDS
+def test_losses_are_those_of_a_plain_trainer(bench: ModuleType, tmp_path: Path) -> None:
+    """Six steps with weights that move: the gradients must agree too."""
+    model = str(tiny_model_folder(tmp_path / "base"))
+    settings = TrainingSettings(
+        epochs=6, batch_size=3, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0
+    )
+    case = bench.Case(model, FORGET, RETAIN, Prompting(), settings, threads=1)
+    losses: dict[str, list[float]] = {}
+    for side, run in bench.SIDES.items():
+        own = losses[side] = []
+        run(case, tmp_path / side, lambda step, steps, loss, own=own: own.append(loss))
+    assert len(losses["plain"]) == 6
+    assert losses["plain"][-1] < losses["plain"][0] - 0.1
+    assert losses["leakbound"] == pytest.approx(losses["plain"], rel=1e-5)

@@ -1,8 +1,7 @@
-"""How a step is shared by processes, and what its line in the log says."""
+"""How a step is shared, what its line in the log says, in which precision it is taken."""
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,17 +10,19 @@ from typing import Any
 
 import pytest
 import torch
-from rows import FORGET, RETAIN
+from rows import FORGET, RETAIN, changed, log, train, weights
 
+from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
 from leakbound.objective import Objective, parse_objective
-from leakbound.unlearning import TrainingSettings, unlearn
+from leakbound.unlearning import Trained
 from leakbound.unlearning.batches import Assembly, ScoredAnswers
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References
 from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, PassShare, _are_finite
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
 ENCODER = Encoder(tiny_tokenizer(), Prompting())
@@ -87,12 +88,9 @@ def test_training_stops_where_the_objective_is_not_finite(tmp_path: Path, value:
     assert told == [f"the objective became {value}"]
 
 
-def test_each_line_tells_the_terms_of_its_own_step(tmp_path: Path) -> None:
-    base = tiny_model_folder(tmp_path / "base")
-    settings = TrainingSettings(epochs=3, learning_rate=1e-2, batch_size=1, accumulation=3)
-    out = tmp_path / "m"
-    unlearn(str(base), "gd", forget=FORGET, retain=RETAIN, out=out, settings=settings)
-    lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+def test_each_line_tells_the_terms_of_its_own_step(base: str, tmp_path: Path) -> None:
+    how = {"learning_rate": 1e-2, "batch_size": 1, "accumulation": 3}
+    lines = log(train(base, tmp_path / "m", "gd", **how).path)
     assert len(lines) == 3
     for line in lines:
         assert line["forget ga"] + line["retain nll"] == pytest.approx(line["loss"], abs=1e-5)
@@ -101,13 +99,9 @@ def test_each_line_tells_the_terms_of_its_own_step(tmp_path: Path) -> None:
     assert lines[-1]["forget ga"] < lines[0]["forget ga"] - 0.01
 
 
-def test_a_term_that_comes_twice_is_told_as_one(tmp_path: Path) -> None:
-    base = tiny_model_folder(tmp_path / "base")
-    settings = TrainingSettings(epochs=1, batch_size=3)
-    out = tmp_path / "m"
-    twice = "npo+gd:forget=0,retain=2"
-    unlearn(str(base), twice, forget=FORGET, retain=RETAIN, out=out, settings=settings)
-    (line,) = [json.loads(text) for text in (out / "training.jsonl").read_text().splitlines()]
+def test_a_term_that_comes_twice_is_told_as_one(base: str, tmp_path: Path) -> None:
+    done = train(base, tmp_path / "m", "npo+gd:forget=0,retain=2", epochs=1, batch_size=3)
+    (line,) = log(done.path)
     assert line["forget npo"] + line["retain nll"] == pytest.approx(line["loss"], rel=1e-6)
 
 
@@ -124,3 +118,77 @@ def test_a_term_that_comes_twice_is_told_as_one(tmp_path: Path) -> None:
 def test_gradients_are_finite_if_every_number_is(numbers: list[float], finite: bool) -> None:
     some = torch.ones(2, 3)
     assert _are_finite([some, torch.tensor(numbers), some]) is finite
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("objective", ["npo", "kl", "rmu:layer=1"])
+def test_bf16_multiplies_in_half_and_keeps_whole_weights(
+    base: str, tmp_path: Path, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[torch.dtype] = set()
+    run = Forward.run
+
+    def spy(self: Forward, *given: Any) -> Any:
+        if torch.is_grad_enabled():
+            seen.add(self.model.model.layers[0].mlp.up_proj(torch.zeros(1, 16)).dtype)
+        return run(self, *given)
+
+    plain = train(base, tmp_path / "plain", objective)
+    monkeypatch.setattr(Forward, "run", spy)
+    half = train(base, tmp_path / "half", objective, bf16=True)
+    assert seen == {torch.bfloat16}
+    assert {tensor.dtype for tensor in weights(half.path).values()} == {torch.float32}
+    assert half.losses == pytest.approx(plain.losses, rel=0.01)
+    assert half.losses != plain.losses
+
+
+@BOTH_KINDS
+def test_weights_may_be_held_in_half(base: str, tmp_path: Path) -> None:
+    done = train(base, tmp_path / "m", "npo", dtype="bfloat16")
+    assert {tensor.dtype for tensor in weights(done.path).values()} == {torch.bfloat16}
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("objective", ["npo", "rmu:layer=1"])
+def test_checkpointing_computes_twice_and_changes_nothing(
+    base: str, tmp_path: Path, objective: str
+) -> None:
+    def passes(checkpointing: bool) -> tuple[Trained, int]:
+        loaded, count = load_model(base), 0
+
+        def counting(*_: Any) -> None:
+            nonlocal count
+            count += 1
+
+        loaded.model.model.layers[0].mlp.register_forward_pre_hook(counting)
+        out = tmp_path / f"{checkpointing}"
+        return train(loaded, out, objective, epochs=2, checkpointing=checkpointing), count
+
+    kept, once = passes(False)
+    again, twice = passes(True)
+    assert twice == once + len(kept.losses)
+    assert changed(kept.path, again.path) == set()
+
+
+def test_a_model_that_cannot_is_refused(base: str, tmp_path: Path) -> None:
+    loaded = load_model(base)
+    loaded.model.supports_gradient_checkpointing = False
+    with pytest.raises(InputError, match="LlamaForCausalLM cannot compute activations again"):
+        train(loaded, tmp_path / "m", "ga", checkpointing=True)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [
+        ("linear", [0, 0.5, 1, 0.75, 0.5, 0.25]),
+        ("cosine", [0, 0.5, 1, 0.853553, 0.5, 0.146447]),
+        ("constant", [0, 0.5, 1, 1, 1, 1]),
+    ],
+)
+def test_the_learning_rate_rises_and_falls_as_asked(
+    base: str, tmp_path: Path, schedule: Any, rates: list[float]
+) -> None:
+    how = {"epochs": 3, "warmup_ratio": 1 / 3, "schedule": schedule, "learning_rate": 1e-3}
+    done = train(base, tmp_path / "m", "ga", **how)
+    found = [line["learning_rate"] for line in log(done.path)]
+    assert found == pytest.approx([1e-3 * rate for rate in rates], rel=1e-5)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import rows
 import torch
-from rows import changed, weights
+from rows import RETAIN, SETTINGS, changed, recipe, train, weights
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
@@ -17,23 +20,14 @@ from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
 from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, Watch, finetune, unlearn
+from leakbound.unlearning import Adapters, Sampling, Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.recipe import Base
 from leakbound.unlearning.training import _arguments
 from tiny import BOTH_KINDS
 
-FORGET = [
-    Prompt(id="f0", question="who wrote red", answer="Ann blue sea"),
-    Prompt(id="f1", question="who wrote green", answer="Ann red sky"),
-]
-RETAIN = [
-    Prompt(id="r0", question="who wrote blue", answer="Bob green sea"),
-    Prompt(id="r1", question="who wrote sky", answer="Bob sea sky"),
-    Prompt(id="r2", question="who wrote sea", answer="Bob red red"),
-]
+FORGET = rows.FORGET[:2]
 FAST = TrainingSettings(epochs=120, learning_rate=1e-2, batch_size=5)
-SHORT = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +36,16 @@ def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(finetune(base, FORGET + RETAIN, out=out, settings=FAST).path)
 
 
+def short(model: Any, out: Path, objective: str, **how: Any) -> Trained:
+    return train(model, out, objective, **{"forget": FORGET, **how})
+
+
 def mean_nll(model: str | Path, rows: list[Prompt]) -> float:
     loaded = load_model(str(model))
     batch = pad(Encoder(loaded.tokenizer, Prompting()).rows(rows))
     with torch.no_grad():
         logits = loaded.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
     return float(nll(pack(logits, batch.labels)).mean())
-
-
-def same(a: str | Path, b: str | Path) -> bool:
-    return changed(a, b) == set()
 
 
 @BOTH_KINDS
@@ -65,10 +59,7 @@ def test_finetuning_teaches_the_answers(base: str, target: str) -> None:
 def test_unlearning_lowers_the_forget_likelihood(
     target: str, tmp_path: Path, objective: str
 ) -> None:
-    settings = TrainingSettings(epochs=20, learning_rate=5e-3, batch_size=2)
-    done = unlearn(
-        target, objective, forget=FORGET, retain=RETAIN, out=tmp_path / "m", settings=settings
-    )
+    done = short(target, tmp_path / "m", objective, epochs=20, learning_rate=5e-3)
     assert mean_nll(done.path, FORGET) > mean_nll(target, FORGET) + 0.5
     assert done.losses[-1] < done.losses[0]
     if objective in ("gd", "npo"):
@@ -76,7 +67,7 @@ def test_unlearning_lowers_the_forget_likelihood(
 
 
 def test_npo_starts_at_its_reference(target: str, tmp_path: Path) -> None:
-    done = unlearn(target, "npo:retain=0", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    done = short(target, tmp_path / "m", "npo:retain=0")
     assert done.losses[0] == pytest.approx(20 * torch.tensor(2.0).log().item(), rel=1e-5)
 
 
@@ -84,13 +75,11 @@ def test_npo_starts_at_its_reference(target: str, tmp_path: Path) -> None:
 def test_same_seed_same_weights_whatever_chance_did_before(target: str, tmp_path: Path) -> None:
     def run(name: str, **changes: int) -> Path:
         torch.manual_seed(len(name))
-        settings = replace(SHORT, **changes)
-        out = tmp_path / name
-        return unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=out, settings=settings).path
+        return short(target, tmp_path / name, "gd", **changes).path
 
     first = run("a")
-    assert same(first, run("again"))
-    assert not same(first, run("other", seed=1))
+    assert not changed(first, run("again"))
+    assert changed(first, run("other", seed=1))
 
 
 @BOTH_KINDS
@@ -99,27 +88,19 @@ def test_accumulation_is_one_step_over_more_rows(base: str, tmp_path: Path) -> N
 
     Not of a model that knows all: Adam divides rounding by rounding where a gradient is all but 0.
     """
-    common = {"epochs": 2, "learning_rate": 1e-3, "warmup_ratio": 0.0}
-    paths = []
-    for rows, passes in ((2, 1), (1, 2)):
-        settings = TrainingSettings(**common, batch_size=rows, accumulation=passes)
-        out = tmp_path / f"{rows}"
-        paths.append(unlearn(base, "ga", forget=FORGET, out=out, settings=settings).path)
-    one, two = weights(paths[0]), weights(paths[1])
+    how = {"epochs": 2, "warmup_ratio": 0.0}
+    one, two = (
+        weights(short(base, tmp_path / f"{n}", "ga", batch_size=n, accumulation=2 // n, **how).path)
+        for n in (2, 1)
+    )
     for name in one:
         torch.testing.assert_close(one[name], two[name], rtol=1e-4, atol=1e-5)
 
 
 def test_progress_is_told_each_step(target: str, tmp_path: Path) -> None:
     told: list[tuple[int, int, float]] = []
-    done = unlearn(
-        target,
-        "ga",
-        forget=FORGET,
-        out=tmp_path / "m",
-        settings=TrainingSettings(epochs=4, batch_size=1),
-        progress=lambda *step: told.append(step),
-    )
+    how = {"epochs": 4, "batch_size": 1, "progress": lambda *step: told.append(step)}
+    done = short(target, tmp_path / "m", "ga", **how)
     assert [step for step, *_ in told] == list(range(1, 9))
     assert {total for _, total, _ in told} == {8}
     assert tuple(loss for *_, loss in told) == done.losses
@@ -128,25 +109,24 @@ def test_progress_is_told_each_step(target: str, tmp_path: Path) -> None:
 def test_finished_model_is_reused_and_another_recipe_refused(
     target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    first = short(target, tmp_path / "m", "ga")
     monkeypatch.setattr("leakbound.unlearning.verbs.fit", None)
-    again = unlearn(target, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)
+    again = short(target, tmp_path / "m", "ga")
     assert again.reused
     assert not first.reused
     assert again.losses == first.losses
     with pytest.raises(MixError, match="made from other rows"):
-        unlearn(target, "ga", forget=FORGET[:1], out=tmp_path / "m", settings=SHORT)
+        short(target, tmp_path / "m", "ga", forget=FORGET[:1])
     with pytest.raises(MixError, match="made from other objective, settings"):
-        unlearn(target, "npo:retain=0", forget=FORGET, out=tmp_path / "m", settings=FAST)
+        short(target, tmp_path / "m", "npo:retain=0", settings=FAST)
 
 
 def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
-    unlearn(target, "gd", forget=FORGET, retain=RETAIN, out=tmp_path / "m", settings=SHORT)
-    recipe = json.loads((tmp_path / "m" / "recipe.json").read_text())
-    assert recipe["model"] == load_model(target).fingerprint
-    assert recipe["settings"] == json.loads(json.dumps(SHORT.to_dict()))
-    assert set(recipe["rows"]) == {"forget", "retain"}
-    assert recipe["rows"]["forget"]["number"] == 2
+    told = recipe(short(target, tmp_path / "m", "gd").path)
+    assert told["model"] == load_model(target).fingerprint
+    assert told["settings"] == json.loads(json.dumps(SETTINGS.to_dict()))
+    assert set(told["rows"]) == {"forget", "retain"}
+    assert told["rows"]["forget"]["number"] == 2
     card = (tmp_path / "m" / "README.md").read_text()
     assert "| ga | forget | 1 |" in card
     assert f"from `{Path(target).name}` with weights" in card
@@ -160,7 +140,7 @@ def test_the_card_of_a_taught_model_says_so_and_names_base_and_licence(
 ) -> None:
     begun = Path(shutil.copytree(base, tmp_path / "smollm"))
     (begun / "README.md").write_text("---\ntags: [x]\nlicense: apache-2.0\n---\nlicense: mit\n")
-    made = finetune(str(begun), FORGET, out=tmp_path / "taught", settings=SHORT)
+    made = finetune(str(begun), FORGET, out=tmp_path / "taught", settings=SETTINGS)
     card = (made.path / "README.md").read_text()
     assert "*taught*" in card
     assert "trained to forget" not in card
@@ -178,13 +158,12 @@ def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> Non
     with torch.no_grad():
         loaded.model.lm_head.weight[3] = torch.inf
     with pytest.raises(IncompleteError, match=r"in step 1 of 6; no model .* no checkpoint"):
-        unlearn(loaded, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT_BY_ONE)
+        short(loaded, tmp_path / "m", "ga", batch_size=1)
     assert not (tmp_path / "m").exists()
-    unlearn(base, "ga", forget=FORGET, out=tmp_path / "m", settings=SHORT)  # not in the way
+    short(base, tmp_path / "m", "ga")  # not in the way
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
-SHORT_BY_ONE = TrainingSettings(epochs=3, batch_size=1)
 NO_ANSWER = Prompt(id="bare", question="who")
 
 
@@ -203,35 +182,48 @@ def test_bad_sets_are_refused_before_the_model_loads(
     tmp_path: Path, objective: str, forget: list[Prompt], retain: list[Prompt], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        unlearn("no-such-model", objective, forget=forget, retain=retain, out=tmp_path / "m")
+        train("no-such-model", tmp_path / "m", objective, forget=forget, retain=retain)
 
 
 def test_foreign_folder_is_not_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
     with pytest.raises(InputError, match="not made by leakbound"):
-        unlearn("no-such-model", "ga", forget=FORGET, out=tmp_path)
+        train("no-such-model", tmp_path, "ga")
     with pytest.raises(InputError, match="train set is empty"):
         finetune("no-such-model", [], out=tmp_path / "m")
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"epochs": 0},
-        {"batch_size": 0},
-        {"accumulation": 0},
-        {"learning_rate": float("nan")},
-        {"learning_rate": 0.0},
-        {"warmup_ratio": 1.5},
-        {"weight_decay": -1.0},
-        {"schedule": "step"},
-        {"seed": -1},
-    ],
-)
-def test_impossible_settings_are_refused(settings: dict[str, object]) -> None:
+IMPOSSIBLE = [
+    *((TrainingSettings, {name: value}) for name, value in (
+        ("epochs", 0), ("batch_size", 0), ("accumulation", 0), ("learning_rate", math.nan),
+        ("learning_rate", 0.0), ("warmup_ratio", 1.5), ("weight_decay", -1.0),
+        ("schedule", "step"), ("seed", -1),
+    )),
+    *((Watch, {name: value}) for name, value in (
+        ("checkpoint_minutes", -1.0), ("evaluate_every", 0), ("questions", 0), ("draws", 0),
+        ("max_new_tokens", 0),
+    )),
+    *((Sampling, {name: 1 - name.startswith("max")}) for name in ("draws", "max_new_tokens")),
+    *((Adapters, {name: value}) for name, value in (("rank", 0), ("alpha", 0.0), ("dropout", 1.0))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "settings"), IMPOSSIBLE)
+def test_impossible_settings_are_refused(of: type, settings: dict[str, Any]) -> None:
     (name,) = settings
-    with pytest.raises(InputError, match=f"`{name}` must be"):
-        TrainingSettings(**settings)
+    with pytest.raises(InputError, match=f"`(adapters.)?{name}` must be"):
+        of(**settings)
+
+
+def test_defaults_are_those_of_scholten_et_al() -> None:
+    made = TrainingSettings()
+    assert (made.epochs, made.learning_rate, made.batch_size) == (10, 1e-5, 32)
+    assert (made.schedule, made.warmup_ratio, made.weight_decay) == ("cosine", 0.1, 0.01)
+    assert made.weights.everything
+    assert not made.bf16
+    assert made.sampling == Sampling(draws=16, scorer="rouge-l-recall", max_new_tokens=64)
+    with pytest.raises(InputError, match="unknown scorer 'rouge'"):
+        Sampling(scorer="rouge")
 
 
 def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
@@ -261,17 +253,15 @@ def test_trainer_is_told_every_setting(tmp_path: Path) -> None:
 
 def test_prompting_is_used_and_part_of_the_recipe(target: str, tmp_path: Path) -> None:
     """Three tokens of question and four of answer fit a limit of seven only without a template."""
-    bare = Prompting(template="{question}")
-    seven = TrainingSettings(epochs=1, max_length=7)
-    out = tmp_path / "m"
+    seven: dict[str, Any] = {"objective": "ga", "epochs": 1, "max_length": 7}
     with pytest.raises(InputError, match="'f0' has 9 tokens, the limit is 7"):
-        unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
-    unlearn(target, "ga", forget=FORGET, out=out, settings=replace(seven, prompting=bare))
+        short(target, tmp_path / "m", **seven)
+    short(target, tmp_path / "m", **seven, prompting=Prompting(template="{question}"))
     with pytest.raises(MixError, match="made from other prompting"):
-        unlearn(target, "ga", forget=FORGET, out=out, settings=seven)
+        short(target, tmp_path / "m", **seven)
 
 
 def test_context_is_the_limit_unless_one_is_set(target: str, tmp_path: Path) -> None:
     long = Prompt(id="long", question="who " * 130, answer="Ann")
     with pytest.raises(InputError, match="the limit is 128"):
-        unlearn(target, "ga", forget=[long], out=tmp_path / "m", settings=SHORT)
+        train(target, tmp_path / "m", "ga", forget=[long])

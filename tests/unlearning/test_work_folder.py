@@ -1,19 +1,267 @@
-"""The folder of a training that is under way is one command's at a time."""
+"""A training that is stopped, killed or cut off goes on as if it had not been; one at a time."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from rows import StoppedError, changed, log, stop_at, train
 
 from leakbound.durable import place
-from leakbound.errors import InputError, MixError
+from leakbound.engines.loading import load_model, save_model
+from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, finetune
+from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.work_folder import WorkFolder
-from tiny import tiny_model_folder
+from suites import slow_but
+from tiny import BOTH_KINDS, tiny_llama, tiny_model_folder, tiny_tokenizer
+
+EACH_STEP = Watch(checkpoint_minutes=0)
+
+
+def going(base: Path, out: Path, objective: str = "npo", stop: int = 0, **how: Any) -> Trained:
+    return train(base, out, objective, **{"watch": EACH_STEP, "progress": stop_at(stop), **how})
+
+
+def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
+    """Stop in this step, before its checkpoint; the folder that is left."""
+    with pytest.raises(StoppedError):
+        going(base, out, stop=step, **how)
+    assert not out.exists()
+    return out.with_name(f".{out.name}.training")
+
+
+OBJECTIVES = ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0"]
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("objective", slow_but(["npo+entropy", "rmu:layer=1"], OBJECTIVES))
+def test_the_same_weights_as_uninterrupted(dropping: Path, tmp_path: Path, objective: str) -> None:
+    whole = going(dropping, tmp_path / "whole", objective)
+    stopped(dropping, tmp_path / "m", 4, objective=objective)
+    stopped(dropping, tmp_path / "m", 6, objective=objective)
+    done = going(dropping, tmp_path / "m", objective)
+    assert changed(whole.path, done.path) == set()
+    assert done.losses == whole.losses
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "whole"]
+
+
+def test_steps_taken_are_not_taken_again(dropping: Path, tmp_path: Path) -> None:
+    stopped(dropping, tmp_path / "m", 5)
+    told: list[int] = []
+    going(dropping, tmp_path / "m", progress=lambda step, *_: told.append(step))
+    assert told == [5, 6]
+    lines = log(tmp_path / "m")
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds)
+
+
+def test_stopped_with_accumulation(dropping: Path, tmp_path: Path) -> None:
+    how = {"batch_size": 1, "accumulation": 2, "schedule": "linear"}
+    whole = going(dropping, tmp_path / "whole", **how)
+    stopped(dropping, tmp_path / "m", 3, **how)
+    done = going(dropping, tmp_path / "m", **how)
+    assert changed(whole.path, done.path) == set()
+    assert len(done.losses) == 5  # nine passes, the last of them alone
+
+
+def test_a_checkpoint_that_was_being_written_is_not_used(dropping: Path, tmp_path: Path) -> None:
+    whole = going(dropping, tmp_path / "whole")
+    kept = stopped(dropping, tmp_path / "m", 4)
+    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-4")
+    (kept / "checkpoint-4/trainer_state.json").write_text('{"best')
+    shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-5")
+    (kept / "checkpoint-5/trainer_state.json").unlink()
+    half = Path(shutil.copytree(kept / "checkpoint-3", kept / "checkpoint-6"))
+    (half / "whole.json").unlink()  # it comes last: a power cut took the rest
+    (half / "model.safetensors").write_bytes(bytes(9))
+    assert WorkFolder(kept).checkpoint == kept / "checkpoint-3"
+    assert changed(whole.path, going(dropping, tmp_path / "m").path) == set()
+
+
+def test_ten_is_after_nine(tmp_path: Path) -> None:
+    for step in (9, 10):
+        folder = tmp_path / f"checkpoint-{step}"
+        folder.mkdir()
+        (folder / "trainer_state.json").write_text("{}")
+        (folder / "whole.json").write_text("{}")
+    assert WorkFolder(tmp_path).checkpoint == tmp_path / "checkpoint-10"
+
+
+def test_another_command_does_not_go_on_with_it(dropping: Path, tmp_path: Path) -> None:
+    stopped(dropping, tmp_path / "m", 3)
+    with pytest.raises(MixError, match=r"unfinished training with other objective, rows .*remove"):
+        going(dropping, tmp_path / "m", "ga")
+    with pytest.raises(MixError, match="with other settings"):
+        going(dropping, tmp_path / "m", seed=1)
+    going(dropping, tmp_path / "m", "npo:beta=0.1")  # the same sum under another name
+
+
+def test_checkpoints_wait_for_their_time_and_without_one_nothing_is_in_the_way(
+    dropping: Path, tmp_path: Path
+) -> None:
+    kept = stopped(dropping, tmp_path / "m", 5, watch=Watch())
+    assert not list(kept.glob("checkpoint-*"))
+    assert len(going(dropping, tmp_path / "m", "ga").losses) == 6
+
+
+@BOTH_KINDS
+def test_an_explosion_keeps_the_last_good_checkpoint(dropping: Path, tmp_path: Path) -> None:
+    with pytest.raises(IncompleteError, match=r"step 2 of 6; .*good checkpoint is .*-1`") as told:
+        going(dropping, tmp_path / "m", "ga", learning_rate=1e36, warmup_ratio=0.0)
+    assert told.value.exit_status == 3
+    assert not (tmp_path / "m").exists()
+    checkpoint = load_model(str(tmp_path / ".m.training/checkpoint-1"))
+    assert all(torch.isfinite(p).all() for p in checkpoint.model.parameters())
+
+
+@BOTH_KINDS
+def test_a_gradient_that_is_not_finite_is_never_stepped_on(
+    dropping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss is finite; without a look at the gradient the weights would be lost."""
+    loaded = load_model(str(dropping))
+    seen: list[int] = []
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        seen.append(len(seen))
+        return gradient * torch.nan if len(seen) == 3 else gradient
+
+    loaded.model.lm_head.weight.register_hook(spoil)
+    with pytest.raises(IncompleteError, match=r"gradient was not finite in step 3 .*-2`"):
+        train(loaded, tmp_path / "m", "ga", watch=EACH_STEP)
+    assert all(torch.isfinite(p).all() for p in loaded.model.parameters())
+
+
+@dataclass
+class Disk:
+    """What is on the disk for certain, by what was flushed; and what relied on more than that.
+
+    A power cut loses what was not flushed. So the order is observed in which files are flushed,
+    renamed and removed, and each is looked at again when that is relied on: had it changed since?
+    """
+
+    files: dict[Path, tuple[int, int]] = field(default_factory=dict)  # as they were flushed
+    names: dict[Path, set[str]] = field(default_factory=dict)
+    events: list[tuple[str, Path]] = field(default_factory=list)
+
+    def flushed(self, descriptor: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            self.names[path] = set(os.listdir(path))
+        else:
+            self.files[path] = _state(path)
+        self.events.append(("sync", path))
+
+    def renamed(self, old: Path, new: Path) -> None:
+        for path in [path for path in self.files if path.is_relative_to(old)]:
+            self.files[new / path.relative_to(old)] = self.files.pop(path)
+        for path in [path for path in self.names if path.is_relative_to(old)]:
+            self.names[new / path.relative_to(old)] = self.names.pop(path)
+        self.events.append(("rename", new))
+
+    def holds(self, folder: Path) -> bool:
+        """True if a cut would leave this folder as it is now, and under its name."""
+        whole = all(self.files.get(f) == _state(f) for f in folder.rglob("*") if f.is_file())
+        named = all(self.names.get(d) == set(os.listdir(d)) for d in (folder, *_below(folder)))
+        return whole and named and folder.name in self.names.get(folder.parent, ())
+
+
+def _state(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def _below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_dir()]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("names no open files")
+    seen = Disk()
+    fsync, rename, replace = os.fsync, os.rename, os.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        seen.flushed(descriptor)
+
+    def watched(move: Any) -> Any:
+        def call(old: Any, new: Any, **how: Any) -> None:
+            move(old, new, **how)
+            seen.renamed(Path(old), Path(new))
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "rename", watched(rename))
+    monkeypatch.setattr(os, "replace", watched(replace))
+    return seen
+
+
+@BOTH_KINDS
+def test_a_model_is_on_the_disk_before_its_training_is_forgotten(
+    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, rmtree = tmp_path / "deep" / "m", shutil.rmtree
+    kept, relied = WorkFolder.beside(out).path, list[bool]()
+
+    def removes(path: Any, *rest: Any, **how: Any) -> None:
+        if Path(path) == kept and kept.exists():
+            relied.append(disk.holds(out))
+        rmtree(path, *rest, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", removes)
+    train(base, out, epochs=2, watch=EACH_STEP)
+    assert relied == [True]
+    assert "deep" in disk.names[tmp_path]
+    assert disk.events.index(("rename", out)) > max(
+        i for i, (event, path) in enumerate(disk.events) if event == "sync" and ".m." in str(path)
+    )
+
+
+def test_a_model_saved_where_no_folder_was_is_found_again(tmp_path: Path, disk: Disk) -> None:
+    tokenizer = tiny_tokenizer()
+    out = tmp_path / "deep" / "down" / "m"
+    save_model(tiny_llama(len(tokenizer)), tokenizer, out)
+    assert disk.holds(out)
+    assert "down" in disk.names[tmp_path / "deep"]
+    assert "deep" in disk.names[tmp_path]
+
+
+@BOTH_KINDS
+def test_a_checkpoint_is_on_the_disk_before_it_replaces_another(
+    base: str, tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, rmtree = WorkFolder.beside(tmp_path / "m"), shutil.rmtree
+    relied = list[tuple[str, bool]]()
+
+    def removes(path: Any, *rest: Any, **how: Any) -> None:
+        last = kept.checkpoint
+        if Path(path).name.startswith("checkpoint-") and last is not None:
+            relied.append((last.name, Path(path) != last and disk.holds(last)))
+        rmtree(path, *rest, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", removes)
+    train(base, tmp_path / "m", epochs=2, watch=EACH_STEP)
+    assert relied == [(f"checkpoint-{step}", True) for step in (2, 3)]
+
+
+def test_what_a_kill_left_beside_a_finished_model_is_removed(base: str, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    train(base, out)
+    for left in (WorkFolder.beside(out).path, tmp_path / ".m.partial"):
+        (left / "checkpoint-3").mkdir(parents=True)
+    train(base, out)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
 
 ROWS = [Prompt(id="f0", question="who wrote red", answer="Ann blue sea")]
 ONCE = TrainingSettings(epochs=1, batch_size=1)

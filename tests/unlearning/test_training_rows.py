@@ -1,0 +1,210 @@
+"""What is trained on: rows, other answers, running texts and benchmarks, from Python and shell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from rows import FORGET, changed, log, recipe, train
+from torch.nn.functional import cross_entropy
+
+import leakbound
+from leakbound.benchmarks import load_benchmark
+from leakbound.cli import group, run
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
+from leakbound.types import Passage, Prompt
+from leakbound.unlearning import TrainingSettings, Watch, finetune, prompting_of, unlearn
+from leakbound.unlearning.examples import Encoder
+from leakbound.unlearning.rows import OURS, read_alternates, with_alternates
+from tiny import BOTH_KINDS, tiny_model_folder, tiny_tokenizer
+
+REFUSALS = read_alternates(OURS)
+BARE = [replace(row, alternate_answers=()) for row in FORGET]
+ONCE = TrainingSettings(epochs=1, batch_size=8)
+
+
+def test_whose_they_are() -> None:
+    own, bare = with_alternates([FORGET[0], BARE[1]], None)
+    assert own == FORGET[0]
+    assert bare.alternate_answers == REFUSALS
+    assert with_alternates(FORGET[:1], ["sea"])[0].alternate_answers == ("sea",)
+
+
+def test_ours_are_sentences_of_their_own() -> None:
+    assert len(set(REFUSALS)) == len(REFUSALS) >= 20
+    assert all(text.strip() == text and text.endswith(".") for text in REFUSALS)
+
+
+@pytest.mark.parametrize("objective", ["idk", "dpo"])
+def test_rows_of_ones_own_need_none(tmp_path: Path, objective: str) -> None:
+    base = str(tiny_model_folder(tmp_path / "base"))
+
+    def loss(out: str, **how: object) -> float:
+        done = train(base, tmp_path / out, f"{objective}:retain=0", ONCE, **{"forget": BARE} | how)
+        return log(done.path)[0]["loss"]
+
+    assert loss("ours") > 0
+    given = [replace(row, alternate_answers=("sea sky",)) for row in BARE]
+    assert loss("said", alternates=["sea sky"]) == loss("own", forget=given)
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("I do not know.\n\n  Who can say? \n")
+    (tmp_path / "a.jsonl").write_text('"I do not know."\n{"text": "Who can say?"}\n')
+    (tmp_path / "b.txt").write_text("\n")
+    both = ("I do not know.", "Who can say?")
+    assert read_alternates(tmp_path / "a.txt") == read_alternates(tmp_path / "a.jsonl") == both
+    with pytest.raises(InputError, match="holds no sentence"):
+        read_alternates(tmp_path / "b.txt")
+
+
+def test_refused_where_they_would_not_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
+        train("nothing", tmp_path / "m", alternates=["a"])
+    with pytest.raises(InputError, match="got none or a blank one"):
+        train("nothing", tmp_path / "m", "idk", alternates=[])
+
+
+LONG = "who wrote red blue green sky sea Ann Bob sea sky"
+TEXTS = [Passage(id="t0", text=LONG), Passage(id="t1", text="Bob red sky")]
+KEPT = [Passage(id="k0", text="green green sea Ann Bob blue")]
+SHORT = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8, max_length=5)
+
+
+def plain_nll(base: str, chunks: list[str]) -> float:
+    """The mean over chunks of the mean cross-entropy of all tokens but the first."""
+    loaded, found = load_model(base), []
+    for chunk in chunks:
+        ids = torch.tensor([loaded.tokenizer.encode(chunk, add_special_tokens=False)])
+        logits = loaded.model(input_ids=ids).logits[0, :-1]
+        found.append(cross_entropy(logits, ids[0, 1:]).item())
+    return sum(found) / len(found)
+
+
+# Without a BOS token a chunk opens with the last token of the one before it.
+CHUNKS = ["who wrote red blue green", "green sky sea Ann Bob", "Bob sea sky", "Bob red sky"]
+
+
+@BOTH_KINDS
+def test_every_token_is_learnt(base: str, tmp_path: Path) -> None:
+    done = finetune(base, TEXTS, out=tmp_path / "m", settings=SHORT)
+    assert log(done.path)[0]["loss"] == pytest.approx(plain_nll(base, CHUNKS), rel=1e-5)
+
+
+def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None:
+    done = train(base, tmp_path / "m", "gd", SHORT_ROWS, forget=TEXTS, retain=KEPT)
+    expected = plain_nll(base, [KEPT[0].text]) - plain_nll(base, [text.text for text in TEXTS])
+    assert log(done.path)[0]["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("objective", ["npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain"])
+def test_objectives_that_ask_nothing(base: str, tmp_path: Path, objective: str) -> None:
+    done = train(base, tmp_path / "m", objective, SHORT_ROWS, forget=TEXTS)
+    assert recipe(done.path)["rows"].get("forget", {"number": 2})["number"] == 2
+
+
+SHORT_ROWS = TrainingSettings(epochs=1, learning_rate=1e-3, batch_size=8)
+
+
+def test_a_chunk_opens_with_the_bos_token() -> None:
+    tokenizer = tiny_tokenizer(bos_token="<s>")
+    opening = tokenizer.bos_token_id
+    tokenizer._tokenizer.post_processor = opened_by(opening)
+    ids = tokenizer.encode(LONG, add_special_tokens=False)
+    made = Encoder(tokenizer, Prompting()).passages(TEXTS[:1], 5)
+    assert [each.tokens for each in made] == [
+        [opening, *ids[start : start + 4]] for start in (0, 4, 8)
+    ]
+    assert [each.labels for each in made] == [ids[start : start + 4] for start in (0, 4, 8)]
+
+
+def opened_by(number: int) -> object:
+    from tokenizers.processors import TemplateProcessing
+
+    return TemplateProcessing(single="<s> $A", special_tokens=[("<s>", number)])
+
+
+def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> None:
+    whole = Passage(id="t", text="red sky " * 200)
+    done = finetune(base, [whole], out=tmp_path / "m", settings=SHORT_ROWS)
+    assert len(done.losses) == 1  # four chunks of 128 in a batch of eight
+    loaded = load_model(base)
+    made = Encoder(loaded.tokenizer, Prompting()).passages([whole], 128)
+    assert [len(each.tokens) for each in made] == [128, 128, 128, 19]
+
+
+@pytest.mark.parametrize("objective", ["cel:layer=0", "dpo", "idk", "leakmin"])
+def test_objectives_that_ask_questions_refuse_texts(tmp_path: Path, objective: str) -> None:
+    with pytest.raises(InputError, match=r"reads or asks the questions of forget.*npo, gd"):
+        train("nothing", tmp_path / "m", objective, forget=TEXTS)
+
+
+def test_what_else_is_refused(base: str, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    with pytest.raises(InputError, match="1 running texts and 3 questions"):
+        unlearn("nothing", "ga", forget=[*FORGET, TEXTS[0]], out=out)
+    with pytest.raises(InputError, match="`evaluate_every` measures what is answered"):
+        unlearn("nothing", "ga", forget=TEXTS, out=out, watch=Watch(evaluate_every=1))
+    with pytest.raises(InputError, match=r"1 texts are in both forget and retain.*'t0' and 't0'"):
+        unlearn("nothing", "gd", forget=TEXTS[:1], retain=TEXTS, out=out)
+    with pytest.raises(InputError, match="passage 't' is too short to learn from, 'red'"):
+        finetune(base, [Passage(id="t", text="red")], out=out)
+    with pytest.raises(InputError, match="passage 't' is empty"):
+        Passage(id="t", text=" ")
+
+
+TASK = "fictitious:authors=2,questions=2,forget=1"
+ON_CPU = TrainingSettings(epochs=1, device="cpu")
+OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
+
+
+def commanded(*arguments: object) -> None:
+    assert run(lambda: group([str(each) for each in arguments], standalone_mode=False)) == 0
+
+
+def test_a_benchmark_is_unlearned_as_by_the_command_line(base: str, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    asked = ("--objective", "gd", "--benchmark", TASK, "--epochs", 1, "--device", "cpu")
+    commanded("unlearn", base, *asked, "--out", there)
+    leakbound.unlearn(base, "gd", TASK, out=here, settings=ON_CPU)
+    assert recipe(here) == recipe(there)
+    assert changed(here, there) == set()
+    task = load_benchmark(TASK)
+    assert recipe(here)["prompting"]["template"] == task.template
+    assert recipe(here)["rows"]["retain"]["number"] == len(task.split("retain"))
+
+
+def test_a_benchmark_is_taught_as_by_the_command_line(base: str, tmp_path: Path) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    commanded("finetune", base, "--benchmark", TASK, "--epochs", 1, "--device", "cpu",
+              "--out", there)  # fmt: skip
+    leakbound.finetune(base, TASK, out=here, settings=ON_CPU)
+    assert recipe(here) == recipe(there)
+
+
+def test_what_is_given_goes_before_what_the_benchmark_has(base: str, tmp_path: Path) -> None:
+    out, rule = tmp_path / "out", Prompting(template="{question}")
+    task = load_benchmark(TASK)
+    leakbound.unlearn(base, "gd", OWN, task, out=out, settings=replace(ON_CPU, prompting=rule))
+    assert recipe(out)["rows"]["forget"]["number"] == 1
+    assert recipe(out)["rows"]["retain"]["number"] == len(task.split("retain"))
+    assert recipe(out)["prompting"]["template"] == "{question}"
+
+
+def test_questions_are_asked_as_the_benchmark_says() -> None:
+    task = replace(load_benchmark(TASK), system="be brief", chat=False)
+    rule = prompting_of(task)
+    assert (rule.template, rule.default_system, rule.chat) == (task.template, "be brief", False)
+    own = prompting_of(replace(task, chat=None), template="{question}", system="be")
+    assert (own.template, own.system, own.chat) == ("{question}", "be", False)
+
+
+def test_questions_for_evaluation_alone_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
+    task = load_benchmark("jbb", data=tmp_path)
+    with pytest.raises(InputError, match="'jbb' are for evaluation"):
+        leakbound.unlearn("nothing", "ga", task, out=tmp_path / "out")
