@@ -493,7 +493,7 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "leak@k of counts": "leak@k of counts",
     "corrected": "tests/stats/test_proportion_spread.py",
     "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
-    "gaps over questions": "tests/stats/test_compared_models.py: the lower ends of every question's excess",
+    "gaps over questions": "tests/stats/test_compared_models.py: lower ends of each excess",
     "excess of estimates": "tests/stats/test_excess.py: arithmetic of two estimates",
     "effects of two knobs": "tests/stats/test_two_way.py: interval arithmetic",
     "proof of leak": "tests/stats/test_mass.py: without draws",

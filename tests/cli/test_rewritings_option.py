@@ -52,7 +52,6 @@ def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> 
     first, second = json.loads((tmp_path / "m/centres.json").read_text())["splits"]["forget"]
     assert first["texts"] == ["who wrote red", *WORDS]
     assert second["texts"] == ["who wrote blue", "blue who"]
-    assert (tmp_path / "m/centres.svg").is_file()
     assert done(*command(model, facts, "--rewritings", file, "--json")).json["reused"]
     other = leakbound(*command(model, facts))
     refused(other, "made from other rows")

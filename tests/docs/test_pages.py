@@ -224,7 +224,7 @@ def test_every_option_file_and_setting_exists(code: str) -> None:
     elif code.startswith("method="):
         assert any("paper" in listed.methods for listed in BOUNDS.values())
     else:
-        assert code in {"ids=True", "target inputs", "centres.svg"}
+        assert code in {"ids=True", "target inputs", "centres.json"}
 
 
 def test_no_section_of_a_paper_is_without_a_row() -> None:

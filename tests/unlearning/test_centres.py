@@ -18,7 +18,7 @@ from sklearn.mixture import BayesianGaussianMixture
 from leakbound.engines import loading
 from leakbound.errors import InputError, MixError
 from leakbound.types import Prompt
-from leakbound.unlearning import Selecting, Trained, choosing
+from leakbound.unlearning import Selecting, Trained, centres
 from leakbound.unlearning.batches import centre_name
 from leakbound.unlearning.centres import Array, Centres, candidates, contrast_centres
 from leakbound.unlearning.reference import References
@@ -293,7 +293,7 @@ def test_a_resumed_training_keeps_its_centres(
     with pytest.raises(StoppedError):
         centred(base, tmp_path / "m", embedder=ByFirstWord(), progress=stop_at(1))
     before = (tmp_path / ".m.training/centres.json").read_text()
-    monkeypatch.setattr(choosing, "_choose", None)
+    monkeypatch.setattr(centres, "_choose", None)
     done = centred(base, tmp_path / "m", embedder=ByFirstWord())
     assert (done.path / "centres.json").read_text() == before
     assert done.losses == whole.losses

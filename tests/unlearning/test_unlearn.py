@@ -23,7 +23,7 @@ from leakbound.types import Prompt
 from leakbound.unlearning import Adapters, Sampling, Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.recipe import Base
-from leakbound.unlearning.training import _arguments
+from leakbound.unlearning.trainer import _arguments
 from tiny import BOTH_KINDS
 
 FORGET = rows.FORGET[:2]

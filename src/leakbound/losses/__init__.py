@@ -10,34 +10,38 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 
-from leakbound.losses.contrastive import cel, cel_retain
-from leakbound.losses.family import PARTS, Loss, Needs, Setting
-from leakbound.losses.inputs import (
-    IGNORED,
-    Activations,
-    LossInputs,
-    Over,
-    Sampled,
-    Site,
-    Tokens,
-    labelled,
-    pack,
-    pack_activations,
-)
-from leakbound.losses.leakage import leakmin
-from leakbound.losses.likelihood import (
-    entropy,
-    entropy_all,
-    ga,
-    idk,
-    kl,
-    kl_all,
-    nll,
-    sequence_nll,
-    token_nll,
-)
-from leakbound.losses.preference import dpo, npo, simnpo
-from leakbound.losses.steering import direction, rmu, rmu_retain
+from leakbound.losses.contrastive import cel as cel
+from leakbound.losses.contrastive import cel_retain as cel_retain
+from leakbound.losses.family import PARTS as PARTS
+from leakbound.losses.family import Loss as Loss
+from leakbound.losses.family import Needs as Needs
+from leakbound.losses.family import Setting as Setting
+from leakbound.losses.inputs import IGNORED as IGNORED
+from leakbound.losses.inputs import Activations as Activations
+from leakbound.losses.inputs import LossInputs as LossInputs
+from leakbound.losses.inputs import Over as Over
+from leakbound.losses.inputs import Sampled as Sampled
+from leakbound.losses.inputs import Site as Site
+from leakbound.losses.inputs import Tokens as Tokens
+from leakbound.losses.inputs import labelled as labelled
+from leakbound.losses.inputs import pack as pack
+from leakbound.losses.inputs import pack_activations as pack_activations
+from leakbound.losses.leakage import leakmin as leakmin
+from leakbound.losses.likelihood import entropy as entropy
+from leakbound.losses.likelihood import entropy_all as entropy_all
+from leakbound.losses.likelihood import ga as ga
+from leakbound.losses.likelihood import idk as idk
+from leakbound.losses.likelihood import kl as kl
+from leakbound.losses.likelihood import kl_all as kl_all
+from leakbound.losses.likelihood import nll as nll
+from leakbound.losses.likelihood import sequence_nll as sequence_nll
+from leakbound.losses.likelihood import token_nll as token_nll
+from leakbound.losses.preference import dpo as dpo
+from leakbound.losses.preference import npo as npo
+from leakbound.losses.preference import simnpo as simnpo
+from leakbound.losses.steering import direction as direction
+from leakbound.losses.steering import rmu as rmu
+from leakbound.losses.steering import rmu_retain as rmu_retain
 from leakbound.registry import find, require_parts
 
 LOSSES: dict[str, Loss] = {
@@ -65,41 +69,3 @@ def loss_named(name: str) -> Loss:
     loss = find("loss", LOSSES, name)
     require_parts("loss", name, loss, (field.name for field in fields(Loss)))
     return loss
-
-
-__all__ = [
-    "IGNORED",
-    "LOSSES",
-    "PARTS",
-    "Activations",
-    "Loss",
-    "LossInputs",
-    "Needs",
-    "Over",
-    "Sampled",
-    "Setting",
-    "Site",
-    "Tokens",
-    "cel",
-    "cel_retain",
-    "direction",
-    "dpo",
-    "entropy",
-    "entropy_all",
-    "ga",
-    "idk",
-    "kl",
-    "kl_all",
-    "labelled",
-    "leakmin",
-    "loss_named",
-    "nll",
-    "npo",
-    "pack",
-    "pack_activations",
-    "rmu",
-    "rmu_retain",
-    "sequence_nll",
-    "simnpo",
-    "token_nll",
-]

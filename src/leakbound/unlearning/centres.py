@@ -2,20 +2,34 @@
 
 Adaptive clustering by a Dirichlet process mixture, as in their section 5. Deviation: the question
 itself is always a centre, in place of the member nearest the mean of its own component; and their
-selection of inputs (IDS) comes before it only where it is asked for.
+selection of inputs (IDS) comes before it only where it is asked for: algorithm 2 as
+`leakbound.inputs.select` has it, by the model as it is before training, at T = 1 with nothing
+truncated. Centres are chosen once, before training, and kept with it.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.errors import InputError
-from leakbound.types import Prompt
+from leakbound.engines.hf import TransformersEngine
+from leakbound.errors import InputError, needing
+from leakbound.inputs import SELECTION, select
+from leakbound.losses import Needs
+from leakbound.objective import Objective
+from leakbound.store.files import write_json
+from leakbound.store.trained import CENTRES
+from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample, from_json
+from leakbound.unlearning.own_answers import answered
+from leakbound.unlearning.rows import Questions
+from leakbound.unlearning.settings import Selecting
+from leakbound.unlearning.work_folder import read_json
 
 CLUSTERED_FROM = 4  # fewer candidates are all centres
 MOST = 8  # components, and so centres; two to four are usual
@@ -141,3 +155,137 @@ def _require_vectors(texts: Sequence[str], vectors: NDArray[np.floating]) -> Non
         raise InputError(
             f"the embedding of {texts[bad[0]][:60]!r} is not finite. Use another embedder."
         )
+
+
+Chosen = Mapping[str, Sequence[Centres]]
+Select = Callable[[Sequence[Prompt]], Sequence[Prompt]]
+
+
+def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
+    """The splits whose rows need contrast centres."""
+    return tuple(split for split, each in needs.items() if "centres" in each.parts)
+
+
+def clusters(objective: Objective, splits: Questions) -> bool:
+    """True if some row needs centres and has so many candidates that they are clustered."""
+    rows = (row for split in centred_splits(objective.needs) for row in splits[split])
+    return any(len(candidates(row)) >= CLUSTERED_FROM for row in rows)
+
+
+def require_candidates(objective: Objective, splits: Questions) -> None:
+    """Raise InputError for a row with too few candidates for its loss, or no way to cluster."""
+    for split in centred_splits(objective.needs):
+        for row in splits[split]:
+            _require_enough(row, objective, split, len(candidates(row)))
+    if clusters(objective, splits):
+        many = f"clustering more than {CLUSTERED_FROM - 2} rewritings of a question"
+        with needing(many, "centres", ", or give fewer"):
+            import sklearn  # noqa: F401
+
+
+def choose_centres(
+    objective: Objective,
+    splits: Questions,
+    embedder: Embed,
+    *,
+    seed: int,
+    folder: Path,
+    select: Select = list,
+) -> dict[str, list[Centres]]:
+    """The centres of each row of the splits that need some, among what `select` leaves of it.
+
+    Read from `folder` where they are kept, else chosen and written there. Raises InputError where
+    clustering leaves a row too few for its loss.
+    """
+    needing = centred_splits(objective.needs)
+    if (folder / CENTRES).exists():
+        kept = read_json(folder / CENTRES)["splits"]
+        plain = partial(from_json, Centres)
+        return {
+            split: [plain({k: v for k, v in row.items() if k != "id"}) for row in kept[split]]
+            for split in needing
+        }
+    found = {
+        split: [_choose(row, embedder, seed) for row in select(splits[split])] for split in needing
+    }
+    for split, chosen in found.items():
+        for row, centres in zip(splits[split], chosen, strict=True):
+            _require_enough(row, objective, split, len(centres.chosen))
+    if needing:
+        _write(folder, splits, found, embedder.name)
+    return found
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    """What was written of the choice, by name: it stands beside the finished model."""
+    file = folder / CENTRES
+    return {CENTRES: file.read_text(encoding="utf-8")} if file.exists() else {}
+
+
+def numbers(folder: Path) -> str:
+    """How many centres the rows have, without a word of theirs; blank where none were needed."""
+    if not (folder / CENTRES).exists():
+        return ""
+    splits = read_json(folder / CENTRES)["splits"].values()
+    chosen = [len(row["chosen"]) for rows in splits for row in rows]
+    texts = [len(row["texts"]) for rows in splits for row in rows]
+    return f"{min(chosen)} to {max(chosen)} a row, of {min(texts)} to {max(texts)} candidates"
+
+
+def _choose(row: Prompt, embedder: Embed, seed: int) -> Centres:
+    texts = candidates(row)
+    clustered = len(texts) >= CLUSTERED_FROM
+    vectors = embedder.embed(texts) if clustered else np.empty((len(texts), 0))
+    return contrast_centres(texts, vectors, seed=seed)
+
+
+def _write(folder: Path, splits: Questions, found: Chosen, embedder: str) -> None:
+    clustered = any(centres.coordinates for chosen in found.values() for centres in chosen)
+    rows = {
+        split: [
+            {"id": row.id, **asdict(centres)}
+            for row, centres in zip(splits[split], chosen, strict=True)
+        ]
+        for split, chosen in found.items()
+    }
+    write_json(folder / CENTRES, {"embedder": embedder if clustered else None, "splits": rows})
+
+
+def _require_enough(row: Prompt, objective: Objective, split: str, number: int) -> None:
+    """With β = 0 the question alone cannot be pushed from itself (see `losses.contrastive`)."""
+    pushed = any(
+        term.loss == "cel" and term.split == split and term.settings.get("beta") == 0
+        for term in objective.terms
+    )
+    if pushed and number < 2:
+        raise InputError(
+            f"cel with beta = 0 needs a contrast centre besides the question, and row {row.id!r} "
+            f"of {split} has none. Add rewritings that say it in other words, or raise beta."
+        )
+
+
+def selected(
+    rows: Sequence[Prompt], engine: TransformersEngine, how: Selecting, seed: int
+) -> list[Prompt]:
+    """The rows with those of their paraphrases that are answered at least as surely as they are.
+
+    The same for the same seed. IncompleteError where the model cannot be asked.
+    """
+    queries = [query for row in rows for query in _queries(row)]
+
+    def sample(asked: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
+        wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
+        decoding = Decoding(max_new_tokens=how.max_new_tokens)
+        return [*answered(engine.generate(asked, decoding, wanted), "for its selection")]
+
+    kept = select(queries, sample, draws=how.draws, seed=seed)
+    return [
+        replace(row, paraphrases=tuple(query.text for query in kept[row.id].kept[1:]))
+        for row in rows
+    ]
+
+
+def _queries(row: Prompt) -> list[Query]:
+    question, others = Query.original(row), enumerate(candidates(row)[1:], start=1)
+    reworded = partial(replace, question, source="file")
+    return [question, *(reworded(id=f"{row.id}#{i}", text=text) for i, text in others)]

@@ -27,7 +27,7 @@ from leakbound.scorers import check_prompts
 from leakbound.store.trained import LOG, RECIPE
 from leakbound.types import Embed, Prompt, during
 from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.choosing import (
+from leakbound.unlearning.centres import (
     centred_splits,
     choose_centres,
     clusters,
@@ -57,8 +57,13 @@ from leakbound.unlearning.rows import (
     with_alternates,
 )
 from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
-from leakbound.unlearning.trainer import Following, Progress
-from leakbound.unlearning.training import check_before_loading, fit, on_cpu
+from leakbound.unlearning.trainer import (
+    Following,
+    Progress,
+    check_before_loading,
+    fit,
+    on_cpu,
+)
 from leakbound.unlearning.work_folder import WorkFolder, read_json, read_log
 
 DEFAULTS = TrainingSettings()
