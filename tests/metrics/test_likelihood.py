@@ -31,7 +31,6 @@ from leakbound.metrics.membership import (
     min_k,
     min_k_plus_plus,
     privleak,
-    reference_score,
     zlib_score,
 )
 from leakbound.types import Prompt
@@ -124,10 +123,9 @@ def test_the_metrics_find_the_right_letter_by_the_answer() -> None:
     assert chance.value(items, None).by_item == {"w/1": pytest.approx(0.25)}
 
 
-def test_zlib_divides_the_loss_by_the_compressed_bytes_and_reference_takes_another_away() -> None:
+def test_zlib_divides_the_loss_by_the_compressed_bytes() -> None:
     text = "naïve " * 20
     assert zlib_score(reading([2.0, 4.0], text=text)) == 3.0 / len(zlib.compress(text.encode()))
-    assert reference_score(0.5, 2.0) == -1.5
 
 
 def test_min_k_takes_the_least_likely_tokens_without_the_end_token() -> None:

@@ -8,7 +8,7 @@ are what people report. A metric of a forget set does not bound what a model lea
 
 from __future__ import annotations
 
-from leakbound.metrics.needs import TEXTS, Item, Items, Kind, Metric, Need, Values
+from leakbound.metrics.measuring import TEXTS, Item, Items, Kind, Metric, Need, Values
 from leakbound.metrics.table import METRICS, metrics_as
 
 __all__ = ["METRICS", "TEXTS", "Item", "Items", "Kind", "Metric", "Need", "Values", "metrics_as"]

@@ -33,11 +33,6 @@ def zlib_score(reading: Reading) -> float:
     return loss(reading) / len(zlib.compress(reading.text.encode("utf-8", "surrogatepass")))
 
 
-def reference_score(loss: float, reference: float) -> float:
-    """The loss beyond that of a model that never saw the text."""
-    return loss - reference
-
-
 def min_k(reading: Reading, share: float = SHARE) -> float:
     """Minus the mean of the lowest `share` of the answer's token log-probabilities."""
     return _least(reading.logprobs[:-1], share)

@@ -13,7 +13,14 @@ from leakbound.metrics.diversity import distinct_share, self_bleu
 from leakbound.metrics.likelihood import choice_accuracy, choice_probability
 from leakbound.metrics.measuring import (
     NOTHING,
+    SIDES,
+    Item,
+    Items,
+    Kind,
     Measure,
+    Metric,
+    Need,
+    Values,
     against_retrained,
     attack,
     combined,
@@ -27,7 +34,6 @@ from leakbound.metrics.measuring import (
     told_apart,
 )
 from leakbound.metrics.membership import exact_memorisation, extraction_strength
-from leakbound.metrics.needs import Item, Items, Kind, Metric, Need, Values
 from leakbound.metrics.utility import (
     RECALL_TERMS,
     UTILITY_TERMS,
@@ -40,7 +46,6 @@ from leakbound.types import Compat, Reading
 
 FACTS = ("real_authors", "world_facts")
 PARTS = ("forget", "retain", *FACTS)
-SIDES = ("forget", "holdout")  # of an attack
 FORGET = Need(part="forget")
 LETTERS = Need(part="forget", kinds=frozenset({"letter"}))
 
@@ -156,13 +161,13 @@ def _min_k_change(of: Callable[..., float]) -> Metric:
 
 
 def _reference_attack(items: Items, reference: Items) -> Values:
-    forget, holdout = (_reference_scores(items, reference, part) for part in SIDES)
-    return told_apart(forget, holdout)
+    """By the loss beyond that of a model that never saw the text."""
 
+    def beyond(part: str) -> dict[str, float]:
+        ours, theirs = (measure_part(_LOSS, each, part) for each in (items, reference))
+        return {id: ours[id] - theirs[id] for id in ours}
 
-def _reference_scores(items: Items, reference: Items, part: str) -> dict[str, float]:
-    ours, theirs = (measure_part(_LOSS, each, part) for each in (items, reference))
-    return {id: membership.reference_score(ours[id], theirs[id]) for id in ours}
+    return told_apart(*map(beyond, SIDES))
 
 
 _LOSS = of_answer(likelihood.loss)
