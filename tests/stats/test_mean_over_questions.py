@@ -80,14 +80,6 @@ def test_a_pool_of_unequal_numbers_is_weighted() -> None:
     assert plain.method == pooled.method
 
 
-def test_a_question_of_weight_counts_in_a_pool_of_few_draws() -> None:
-    leaks = np.repeat([1.0, 0, 0, 0, 0, 0], 7).reshape(6, 7)
-    heavy = mean_over_questions(leaks, weights=[20, 1, 1, 1, 1, 1])
-    assert heavy.method == "portfolio mixture, weighted"
-    assert heavy.value == pytest.approx(0.8)
-    assert mean_over_questions(leaks).upper < heavy.value < heavy.upper
-
-
 def test_weights_pick_the_questions_that_count() -> None:
     chosen = [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     few = mean_over_questions(SCORES, weights=chosen, side="both")
@@ -120,12 +112,6 @@ def test_unequal_tallies_are_bounded_as_scores_are() -> None:
 def test_impossible_weights_are_refused(weights: list[float]) -> None:
     with pytest.raises(InputError, match="6 questions"):
         mean_over_questions(SCORES, weights=weights)
-
-
-def test_only_missing_draws_have_no_mean() -> None:
-    bound = proportion_over_questions([0, 0], [5, 5], missing=[5, 5], side="both")
-    assert math.isnan(bound.value)
-    assert (bound.lower, bound.upper) == (0, 1)
 
 
 def test_mean_leak_at_k_bounds_the_blocks() -> None:
@@ -204,17 +190,6 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
 def test_mean_leak_at_k_refuses(k: object, kwargs: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         mean_leak_at_k_over_questions(SCORES, k, **kwargs)
-
-
-def test_proportions_of_questions() -> None:
-    bound = proportion_bound([0, 5, 10], 10, missing=[2, 0, 0])
-    assert bound.value.tolist() == [0, 0.5, 1]
-    assert bound.upper[0] == proportion_bound(2, 10).upper
-    assert bound.upper[2] == 1
-    ks = leak_at_k_proportion_bound([0, 5, 10], 10, [1, 4, 20])
-    assert ks.upper.shape == ks.value.shape == (3, 3)
-    assert np.isnan(ks.value[:, 2]).all()
-    np.testing.assert_allclose(ks.upper[:, 0], proportion_bound([0, 5, 10], 10).upper)
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,6 @@ def test_the_weighted_bound_is_the_root_of_the_wealth(
     assert wealth(upper, scale) == pytest.approx(1 / 0.6)
 
 
-def test_equal_numbers_and_weights_are_the_plain_pool() -> None:
-    scores = np.random.default_rng(0).beta(1, 5, (5, 30))
-    plain = mean_upper(Leakage.read(scores.ravel()), 0.05, anytime_bets())[0]
-    pool = weighted_mean_upper(Leakage.read(scores), np.full(5, 3.0), 0.05, anytime_bets())
-    assert pool == pytest.approx(plain, abs=1e-12)
-
-
 def test_a_stake_that_is_lost_stays_lost() -> None:
     """However long the draws after a full leak stay clean, a bet of everything is 0."""
     everything = Portfolio(np.ones(1), np.ones(1))
@@ -77,25 +70,6 @@ def test_the_stakes_add_up() -> None:
     assert portfolio.weights.sum() == pytest.approx(1)
     assert (portfolio.bets[0], portfolio.bets[15], portfolio.bets[16]) == (0.5**0.5, 2**-8, 1)
     assert portfolio.weights[:2] == pytest.approx([0.375, 0.125])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.thorough
-def test_unequal_numbers_are_covered(weighted: bool) -> None:
-    """The unscaled pool bounds the mean weighted by n_i, and covers almost never."""
-    rng = np.random.default_rng(3)
-    n = np.repeat([400, 20], 5)
-    means = np.repeat([0.02, 0.6], 5)
-    weights = np.arange(1.0, 11) if weighted else np.ones(10)
-    truth = weights @ means / weights.sum()
-    missed = unscaled = 0
-    for _ in range(100):
-        leaks = rng.binomial(n, means)
-        rows = Leakage.read(np.tile([0.0, 1.0], (10, 1)), np.stack([n - leaks, leaks], axis=1))
-        missed += weighted_mean_upper(rows, weights, 0.1, anytime_bets()) < truth
-        unscaled += mean_upper(rows.pooled(), 0.1, anytime_bets())[0] < truth
-    assert missed <= binom.ppf(1 - 1e-4, 100, 0.1)
-    assert unscaled > 95
 
 
 ALPHA = 0.1
