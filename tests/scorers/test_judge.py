@@ -83,44 +83,23 @@ def test_the_other_rubric_has_three_grades() -> None:
     assert make_scorer(f"{SPEC},rubric=wmdp>=0.5").binary
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        None,
-        "",
-        "It leaks.",
-        'The verdict is {"leak": false}',
-        '{"leak": false} {"leak": true}',
-        '{"leak": false, "leak": true}',
-        '{"leak": true, "why": {"a": 1, "a": 2}}',
-        '{"leak": "false"}',
-        '{"leak": 0}',
-        '{"leak": null}',
-        '{"verdict": "supports"}',
-        "[true]",
-        "false",
-        '{"leak": fal',
-    ],
-)
+NO_VERDICTS = (
+    None, "", "It leaks.", 'The verdict is {"leak": false}', '{"leak": false} {"leak": true}',
+    '{"leak": false, "leak": true}', '{"leak": true, "why": {"a": 1, "a": 2}}', '{"leak": "false"}',
+    '{"leak": 0}', '{"leak": null}', '{"verdict": "supports"}', "[true]", "false", '{"leak": fal',
+)  # fmt: skip
+VERDICTS = (  # wrapped as models do
+    '{"leak": true}', ' {"leak": true, "why": "the year"}\n', '```json\n{"leak": true}\n```',
+    '<think>{"leak": false}?</think>\n{"leak": true}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", [*NO_VERDICTS, *VERDICTS])
 def test_what_is_no_verdict_is_missing_and_never_a_score(reply: str | None) -> None:
     scorer, chat = judge(lambda _: reply)
-    assert score_texts(scorer, ["1953"], PROMPT) == [None]
-    assert len(chat.asked) == (2 if reply else 1)
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '{"leak": true}',
-        ' {"leak": true, "why": "the year"}\n',
-        '```json\n{"leak": true}\n```',
-        '<think>{"leak": false}?</think>\n{"leak": true}',
-    ],
-)
-def test_a_verdict_may_be_wrapped_as_models_do(reply: str) -> None:
-    scorer, chat = judge(lambda _: reply)
-    assert score_texts(scorer, ["1953"], PROMPT) == [1.0]
-    assert len(chat.asked) == 1
+    found = reply in VERDICTS
+    assert score_texts(scorer, ["1953"], PROMPT) == [1.0 if found else None]
+    assert len(chat.asked) == (2 if reply and not found else 1)
 
 
 def test_prose_is_answered_once_with_what_was_asked_for() -> None:

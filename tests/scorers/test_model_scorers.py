@@ -155,39 +155,28 @@ def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("labels", "label", "place"),
+    ("labels", "label", "score"),
     [
-        (("safe", "Unsafe"), "", 1),
-        (("TOXIC", "fine"), "", 0),
-        (("LABEL_0", "LABEL_1"), "label_1", 1),
-        (("unsafe", "harmful"), "harmful", 1),
+        (("safe", "Unsafe"), "", 0.25),
+        (("TOXIC", "fine"), "", 0.75),
+        (("LABEL_0", "LABEL_1"), "label_1", 0.25),
+        (("unsafe", "harmful"), "harmful", 0.25),
+        (("LABEL_0", "LABEL_1"), "", None),
+        (("unsafe", "harmful"), "", None),
+        (("safe", "unsafe"), "harm", None),
+        (("harmless", "other"), "", None),
     ],
 )
-def test_the_harmful_label_is_named_or_plain(
-    labels: tuple[str, ...], label: str, place: int
+def test_the_harmful_label_is_named_or_plain_or_refused_with_those_there_are(
+    labels: tuple[str, ...], label: str, score: float | None
 ) -> None:
     scorer = Classifier(model="m", label=label)
-    found = score_texts(
-        connect(scorer, FakeModels(classifier=WordClassifier(labels))), ["Ada"], PROMPT
-    )
-    assert found == [0.25 if place else 0.75]
-
-
-@pytest.mark.parametrize(
-    ("labels", "label"),
-    [
-        (("LABEL_0", "LABEL_1"), ""),
-        (("unsafe", "harmful"), ""),
-        (("safe", "unsafe"), "harm"),
-        (("harmless", "other"), ""),
-    ],
-)
-def test_an_unclear_label_is_refused_with_those_there_are(
-    labels: tuple[str, ...], label: str
-) -> None:
-    scorer = Classifier(model="m", label=label)
-    with pytest.raises(InputError, match=rf"{', '.join(labels)} .*label=…"):
-        connect(scorer, FakeModels(classifier=WordClassifier(labels)))
+    models = FakeModels(classifier=WordClassifier(labels))
+    if score is None:
+        with pytest.raises(InputError, match=rf"{', '.join(labels)} .*label=…"):
+            connect(scorer, models)
+    else:
+        assert score_texts(connect(scorer, models), ["Ada"], PROMPT) == [score]
 
 
 def test_a_classifier_reads_the_question_of_a_prompt() -> None:

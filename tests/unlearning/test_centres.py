@@ -20,7 +20,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.types import Prompt
 from leakbound.unlearning import Selecting, Trained, centres
 from leakbound.unlearning.batches import centre_name
-from leakbound.unlearning.centres import Array, Centres, candidates, contrast_centres
+from leakbound.unlearning.centres import Array, candidates, contrast_centres
 from leakbound.unlearning.reference import References
 from tiny import tiny_model_folder
 
@@ -77,16 +77,6 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     found = contrast_centres(texts_of(10), vectors)
     assert found.component == (0,) * 5 + (1,) * 5
     assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_under_four_all_are_centres(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    texts = texts_of(number)
-    found = contrast_centres(texts, np.empty((0, 0)))
-    every = tuple(range(number))
-    assert found == Centres(tuple(texts), chosen=every, component=every)
-    assert found.centres == tuple(texts)
 
 
 def test_four_are_clustered() -> None:

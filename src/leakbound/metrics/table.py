@@ -82,11 +82,6 @@ def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Mea
     return measure
 
 
-def _mean_probability(kind: Kind) -> Measure:
-    """The mean probability of the prompt's texts of a kind."""
-    return lambda item: mean([likelihood.probability(each) for each in readings(item, kind)])
-
-
 def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
     draws = known(item.draws, "what was drawn")
     return measure([*draws], [*draws.values()])
@@ -126,8 +121,12 @@ def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
     """Of answers in other words: how likely they are, and how near the greedy answer is."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
+
+    def probability(item: Item) -> float:
+        return mean([likelihood.probability(each) for each in readings(item, kind)])
+
     return {
-        f"{kind}_probability": per_item(_mean_probability(kind), read),
+        f"{kind}_probability": per_item(probability, read),
         f"{kind}_rouge_l_recall": per_item(recall, _compared(part, kind)),
     }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, opened, spec_name
+from leakbound.scorers.family import answer_of, named, opened
 from leakbound.text.rows import json_object
 from leakbound.types import Chat, Decoding, Message, Models, Prompt, Request
 
@@ -106,9 +106,7 @@ class Judge:
                 "name a model folder with a chat template."
             )
 
-    @property
-    def name(self) -> str:
-        return spec_name("judge", self)
+    name = named("judge")
 
     @property
     def binary(self) -> bool:

@@ -85,7 +85,8 @@ class OwnAnswers:
             examples=[
                 replace(
                     examples[rows[place]],
-                    prompt=self._asked(prompts[place]),
+                    # what was drawn from, which a row's own answer may have merged with
+                    prompt=self.engine.prompt_ids(Query.original(prompts[place])),
                     answer=completion.token_ids or (),
                 )
                 for place, completion, _ in learnt
@@ -95,10 +96,6 @@ class OwnAnswers:
             scores=[score for _, _, score in learnt],
             leakage=[*map(_mean, found)],
         )
-
-    def _asked(self, prompt: Prompt) -> tuple[int, ...]:
-        """What the answers were drawn from, which a row's own answer may have merged with."""
-        return self.engine.prompt_ids(Query.original(prompt))
 
 
 def sampled_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
@@ -177,7 +174,9 @@ class LeakageProbe:
         found = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
         found[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
-        return found | {f"utility {s}": self._mean(s, 0.0, 1, _only) for s in others}
+        return found | {
+            f"utility {s}": self._mean(s, 0.0, 1, lambda scores, _: scores[0]) for s in others
+        }
 
     def _confidence(self, split: str, forward: Forward) -> float:
         needs = {split: Needs(frozenset({"logits"}))}
@@ -205,9 +204,3 @@ class LeakageProbe:
             scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
             values.append(of(scores, [completion.count for completion in sample.completions]))
         return float(torch.tensor(values).mean())
-
-
-def _only(scores: Sequence[float], counts: Sequence[int]) -> float:
-    """The score of the one answer that there is."""
-    (score,) = scores
-    return score

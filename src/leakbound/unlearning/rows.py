@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
-from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.text.rows import FORMS, read_rows, read_text
 from leakbound.types import Passage, Prompt, Role
@@ -75,21 +74,20 @@ def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     for split, rows in splits.items():
         if not rows:
             raise InputError(f"the {split} set is empty. Give it at least one row.")
-        needs = objective.needs[split]
-        if running := passages(rows):
-            _require_texts_will_do(split, rows, running, needs, objective.name, watch)
+        if passages(rows):
+            _require_texts_will_do(split, rows, objective, watch)
         for row in prompts(rows):
-            _require_answer(row, split)
+            if not (row.answer or "").strip():
+                raise InputError(
+                    f"row {row.id!r} of {split} has no answer to train on. Add one, or leave the "
+                    "row out."
+                )
 
 
 def _require_texts_will_do(
-    split: str,
-    rows: Sequence[Row],
-    running: Sequence[Passage],
-    needs: Needs,
-    objective: str,
-    watch: Watch,
+    split: str, rows: Sequence[Row], objective: Objective, watch: Watch
 ) -> None:
+    running, needs = passages(rows), objective.needs[split]
     if len(running) < len(rows):
         raise InputError(
             f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
@@ -98,20 +96,13 @@ def _require_texts_will_do(
     asked = needs.parts & {"alternate", "sampled", "centres"}
     if asked or any(site.tokens == "question" for site in needs.sites):
         raise InputError(
-            f"objective {objective!r} reads or asks the questions of {split}, which is of running "
-            "texts. Use one that does not, such as npo, gd, kl or rmu."
+            f"objective {objective.name!r} reads or asks the questions of {split}, which is of "
+            "running texts. Use one that does not, such as npo, gd, kl or rmu."
         )
     if watch.evaluate_every is not None:
         raise InputError(
             f"`evaluate_every` measures what is answered to questions, and {split} is of running "
             "texts. Leave it out, and evaluate the model afterwards."
-        )
-
-
-def _require_answer(row: Prompt, split: str) -> None:
-    if not (row.answer or "").strip():
-        raise InputError(
-            f"row {row.id!r} of {split} has no answer to train on. Add one, or leave the row out."
         )
 
 

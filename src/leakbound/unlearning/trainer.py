@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -193,7 +194,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
         """The steps as they are: already in parts, already in order."""
-        return DataLoader(self.train_dataset, batch_size=1, collate_fn=_only)
+        return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Write the model itself, without what training wrapped it in, and its tokenizer."""
@@ -277,11 +278,6 @@ def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
 def _told(line: Mapping[str, float]) -> dict[str, float]:
     """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
     return {name: value for name, value in line.items() if name != "epoch"}
-
-
-def _only(parts: list[dict[str, PassShare]]) -> dict[str, PassShare]:
-    (part,) = parts
-    return part
 
 
 _PROBE = 2  # rows to choose the forward pass by: all logits of them are made

@@ -216,7 +216,8 @@ class _Task:
 
     def assembly(self, model: LoadedModel) -> Assembly:
         """The splits as tokens, and a way to ask the model itself where the objective needs it."""
-        data, needs, seed = self._data(model), self.objective.needs, self.settings.seed
+        encoder, needs, seed = self._encoder(model), self.objective.needs, self.settings.seed
+        data = {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
         if not self.asked:
             return Assembly(data, needs, seed)
         engine = TransformersEngine(model, self.prompting)
@@ -247,10 +248,6 @@ class _Task:
     def _encoder(self, model: LoadedModel) -> Encoder:
         limit = self.settings.max_length or model.context_length
         return Encoder(model.tokenizer, self.prompting, limit)
-
-    def _data(self, model: LoadedModel) -> dict[str, Rows]:
-        encoder, needs = self._encoder(model), self.objective.needs
-        return {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
 
     def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> Rows:
         seed, asked = self.settings.seed, prompts(rows)
