@@ -19,7 +19,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.losses import Needs, leakmin
 from leakbound.scorers import SCORERS, make_scorer
-from leakbound.types import Decoding, Draws, Failure, Prompt, Query
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query
 from leakbound.unlearning import (
     Adapters,
     Sampling,
@@ -41,7 +41,6 @@ DRAWN = replace(SETTINGS, sampling=DRAWING)
 FAST = TrainingSettings(
     epochs=12, learning_rate=1e-2, batch_size=3, sampling=replace(DRAWING, draws=32)
 )
-NEEDS = {"forget": Needs(frozenset({"sampled"}))}
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,14 @@ def drawn(folder: Path, rows: list[int], number: int = 3, **sampling: Any) -> Sc
     return asking({"forget": rows}, number)["forget"]
 
 
+def third_pass(loaded: LoadedModel) -> dict[str, tuple[Completion, ...]]:
+    """By row, 64 answers at T = 1, cut in length alone, as the engine itself draws them."""
+    draws = Draws(sizes=(64,), seed=5, purpose="leakmin 3")
+    queries, decoding = [Query.original(row) for row in FORGET], Decoding(max_new_tokens=5)
+    samples = TransformersEngine(loaded).generate(queries, decoding, draws)
+    return {sample.query.id: sample.completions for sample in samples}
+
+
 def lowered(
     model: Path | LoadedModel, out: Path, objective: str = "leakmin", **how: Any
 ) -> Trained:
@@ -93,16 +100,10 @@ def lowered(
 
 
 def test_answers_are_draws_of_the_model_under_its_own_law(dropping: Path) -> None:
-    """At T = 1, cut nowhere but in length, under a key of the pass; undecided ones are left out."""
+    """Undecided ones are left out."""
     loaded = load_model(str(dropping))
     found = drawn(dropping, [2, 0], draws=64, scorer="canned")
-    draws = Draws(sizes=(64,), seed=5, purpose="leakmin 3")
-    samples = {
-        sample.query.id: sample.completions
-        for sample in TransformersEngine(loaded).generate(
-            [Query.original(row) for row in FORGET], Decoding(max_new_tokens=5), draws
-        )
-    }
+    samples = third_pass(loaded)
     examples = Encoder(loaded.tokenizer, Prompting()).rows(FORGET)
     for place, row in enumerate([2, 0]):
         mine = [i for i, owner in enumerate(found.owner) if owner == place]
@@ -175,24 +176,19 @@ def test_the_pass_is_over_the_very_answers(dropping: Path, narrow: bool) -> None
         split: Rows(Encoder(loaded.tokenizer, Prompting()).rows(rows))
         for split, rows in {"forget": FORGET, "retain": RETAIN}.items()
     }
-    needs = {**NEEDS, "retain": Needs(frozenset({"logits"}))}
-    assembly = Assembly(data, needs)
+    needs = {"forget": "sampled", "retain": "logits"}
+    assembly = Assembly(data, {split: Needs(frozenset({part})) for split, part in needs.items()})
     step = {"forget": [2, 0, 1], "retain": [1, 0, 1]}
-    sampling = replace(DRAWING, draws=64)
-    found = own_answers(loaded, sampling)(step, 3)
+    found = own_answers(loaded, replace(DRAWING, draws=64))(step, 3)
     batch = assembly.batch(step, drawn=found)
     logits, hidden = Forward(loaded.model, narrow)(
         batch.padded, batch.places.nonzero(as_tuple=True)
     )
     made = assembly.cut(batch, logits, hidden, lambda ends: ends)
-    draws = Draws(sizes=(64,), seed=5, purpose="leakmin 3")
-    queries = [Query.original(row) for row in FORGET]
     log_p = {
-        (sample.query.id, each.token_ids): each.logprob
-        for sample in TransformersEngine(loaded).generate(
-            queries, Decoding(max_new_tokens=5), draws
-        )
-        for each in sample.completions
+        (row, each.token_ids): each.logprob
+        for row, answers in third_pass(loaded).items()
+        for each in answers
     }
     of, expected = found["forget"], [0.0, 0.0, 0.0]
     for example, owner, count, score in zip(
