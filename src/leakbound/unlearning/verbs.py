@@ -292,31 +292,18 @@ def _train(
             return _reuse(task.out, recipe)
         with processes.main_process_first():
             kept.open(recipe)
-        _fit(model, task, assembly, kept, watch, progress)
+            assembly = task.with_centres(assembly, model, kept.path)
+        probe = LeakageProbe(
+            model, task.prompting, task.questions, assembly.data, watch, settings.seed
+        )
+        measure = probe if watch.evaluate_every else None
+        following = Following(watch=watch, progress=progress, measure=measure)
+        fit(model, task.objective, assembly, settings, kept, following)
         if processes.is_main_process:
             with during(watch.phases, f"saving {task.out.name}"):
                 _save(model, task.out, recipe, kept)
         processes.wait_for_everyone()
     return Trained.read(task.out, reused=False)
-
-
-def _fit(
-    model: LoadedModel,
-    task: _Task,
-    assembly: Assembly,
-    kept: WorkFolder,
-    watch: Watch,
-    progress: Progress | None,
-) -> None:
-    """Train `model` in place, from wherever `kept` stands."""
-    with PartialState().main_process_first():
-        assembly = task.with_centres(assembly, model, kept.path)
-    asked, seed = task.questions, task.settings.seed
-    measure = LeakageProbe(model, task.prompting, asked, assembly.data, watch, seed)
-    following = Following(
-        watch=watch, progress=progress, measure=measure if watch.evaluate_every else None
-    )
-    fit(model, task.objective, assembly, task.settings, kept, following)
 
 
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
