@@ -152,7 +152,9 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[flo
     """
     ask = getattr(scorer, "score_pairs", None)
     if ask is None:
-        return _prompt_by_prompt(scorer, pairs)
+        prompts = {prompt.id: prompt for _, prompt in reversed(pairs)}
+        keys, texts = [prompt.id for _, prompt in pairs], [text for text, _ in pairs]
+        return by_key(keys, texts, lambda key, mine: score_texts(scorer, mine, prompts[key]))
     distinct = {(text, prompt.id): (text, prompt) for text, prompt in pairs}
     scores = ask(list(distinct.values())) if distinct else []
     _require_one_each(scorer, scores, len(distinct), f"{len({q for _, q in distinct})} prompts")
@@ -235,13 +237,6 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
                 f"{scorer.name!r} gives {bounds} for {prefix!r}, but scores {text!r} {got} at "
                 f"{_where(prompt)}. Settle only what no continuation can change."
             )
-
-
-def _prompt_by_prompt(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-    prompts = {prompt.id: prompt for _, prompt in reversed(pairs)}
-    texts = [text for text, _ in pairs]
-    keys = [prompt.id for _, prompt in pairs]
-    return by_key(keys, texts, lambda key, mine: score_texts(scorer, mine, prompts[key]))
 
 
 def by_key(
