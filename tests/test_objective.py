@@ -315,6 +315,7 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
         ("terms: [{loss: npo}]", r"terms\[0\] lacks 'split'"),
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
+        ("terms: [{loss: npo, split: forget, weight: true}]", "finite number, got True"),
         (
             "terms: [{loss: npo, split: forget, settings: [1]}]",
             r"settings must be an object.*\[1\]",

@@ -182,6 +182,16 @@ def test_mean_leak_at_k_of_a_binary_scorer_uses_hoeffding() -> None:
     assert bound.method.startswith("Clopper")
 
 
+def test_mean_leak_at_k_counts_missing_draws_against_the_claim() -> None:
+    zeros = np.zeros((4, 6))
+    bound = mean_leak_at_k_over_questions(zeros, 2, missing=6, side="both")
+    assert bound.upper > mean_leak_at_k_over_questions(zeros, 2).upper + 0.2
+    ones = mean_leak_at_k_over_questions(zeros + 1, 2, missing=6, side="both")
+    assert 0 < ones.lower < mean_leak_at_k_over_questions(zeros + 1, 2, side="lower").lower
+    assert (ones.n, ones.missing, ones.value, ones.upper, bound.lower) == (48, 24, 1, 1, 0)
+    assert math.isnan(mean_leak_at_k_over_questions(zeros, 8, missing=6).value)
+
+
 @pytest.mark.parametrize(
     ("k", "kwargs", "message"),
     [(81, {}, "k = 81 for n = 80"), ([1, 81], {}, "k = 81 for n = 80"), (0, {}, ">= 1"),
