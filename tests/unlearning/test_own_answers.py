@@ -417,8 +417,10 @@ def test_stopped_and_gone_on_with_nothing_is_measured_twice(dropping: Path, tmp_
 
 
 @pytest.mark.slow
-def test_a_model_that_knows_everything(knowing: Path) -> None:
-    found = measure(knowing, draws=64)
+def test_a_model_that_knows_everything(knowing: Path, tmp_path: Path) -> None:
+    longer = TrainingSettings(epochs=90, learning_rate=1e-2, batch_size=5)
+    taught = finetune(str(knowing), [*FORGET, *RETAIN], out=tmp_path / "m", settings=longer)
+    found = measure(taught.path, draws=64)
     assert found["utility retain"] == 1.0
     assert found["p_max forget"] > 0.9
     assert 0.9 < found["ED forget"] < 1.5
