@@ -155,6 +155,11 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
     assert alone == mean_leak_at_k_over_questions(SCORES, 2, **how).upper
 
 
+def test_all_draws_of_a_question_are_one_block() -> None:
+    made = mean_leak_at_k_over_questions(SCORES, 80)
+    assert made.value == pytest.approx(SCORES.max(axis=1).mean())
+
+
 def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """From below, and the reverse from above: all bounds hold at once, and leak@k grows with k."""
     known = {2: (0.3, 0.6), 8: (0.1, 0.9), 40: (0.5, 0.8)}
