@@ -29,7 +29,6 @@ LAYERS = (
         "unlearning",
         "viewing",
         "plotting",
-        "publishing",
         "demo",
         "testing",
     },
@@ -49,8 +48,6 @@ ALLOWED = {
     ("viewing", "reporting"),
     ("viewing", "certificate"),
     ("plotting", "evaluation"),
-    ("publishing", "evaluation"),
-    ("publishing", "reporting"),
     ("certificate", "evaluation"),
     ("formats", "evaluation"),
 }
@@ -62,7 +59,6 @@ OUTBUILDINGS = (
     "plotting",
     "viewing",
     "formats",
-    "publishing",
     "demo",
     "testing",
     "cli.outbuildings",
@@ -75,7 +71,6 @@ OUTBUILDINGS = (
     "engines.vllm",
 )
 DOORS = {
-    "cli/evaluate.py": {"cli.outbuildings"},  # --report-to
     "cli/said.py": {"engines.ray_workers"},  # --ray
 }
 """What of them a file of the core leads to, when a user says so."""

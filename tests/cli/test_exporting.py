@@ -117,7 +117,6 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
     assert found.err.endswith("has no entry for them: forget_probability\n")
     entries = json.loads(log.read_text())
     assert list(entries) == ["forget_knowmem_ROUGE", "retain_knowmem_ROUGE"]
-    assert done("recompute", log).out.endswith("same: 4\n")
 
     for row, values in entries["forget_knowmem_ROUGE"]["value_by_index"].items():
         asked = "".join(f"Question: icl {i}\nAnswer: Ann {i}\n\n" for i in range(10))
@@ -178,7 +177,6 @@ def test_the_parts_of_muse_make_one_log(
         done("export", run, alone, "--openunlearning")
         assert json.loads(alone.read_text()).items() <= entries.items()
     assert json.loads((tmp_path / "MUSE_SUMMARY.json").read_text()).keys() == entries.keys()
-    assert "differs" not in done("recompute", log).out
 
     again = shutil.copytree(runs[0], tmp_path / "again")
     other = tiny_model_folder(tmp_path_factory.mktemp("models") / "other", seed=7)

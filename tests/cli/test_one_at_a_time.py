@@ -27,8 +27,8 @@ WRITES: dict[str, Arguments] = {
 }
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
-    "recompute", "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "push", "view", "show",
+    "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
+    "figures", "completion", "view", "show",
 }  # fmt: skip
 
 

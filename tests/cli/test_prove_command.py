@@ -110,15 +110,3 @@ def test_bad_input_is_refused_before_a_model_is_opened(
     how = ("--temperature", 0, "--max-new-tokens", 4)
     done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
     refused(leakbound("prove", greedy), "greedy answers alone")
-
-
-@pytest.mark.parametrize("option", ["--draws", "--mix"])
-def test_weighted_draws_were_taken_out(option: str, finished: Path) -> None:
-    found = leakbound("prove", finished, option, 100)
-    refused(found, f"`{option}` 100", "gained .003 to .02 over proofs", "plain draws", "--budget")
-    assert option not in done("prove", "--help").out
-
-
-def test_a_model_that_proposed_weighted_draws_is_not_asked(finished: Path) -> None:
-    alone = leakbound("verify", finished / "run.json", finished, "--with-proposal", "m")
-    refused(alone, "`--with-proposal` m", "not read any more")

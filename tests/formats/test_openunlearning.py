@@ -1,4 +1,4 @@
-"""Parity with OpenUnlearning from its own logs, and what a damaged log is told."""
+"""Parity with OpenUnlearning from its own logs, what a damaged log is told, and logs of ours."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from leakbound.errors import InputError
-from leakbound.formats.openunlearning import EvaluationLog, as_log, as_summary, read_log, rows
-from leakbound.formats.openunlearning_names import MUSE, TOFU, names_of
-from leakbound.formats.openunlearning_values import Remade, against_log, greedy_answers, remake
-from leakbound.metrics import METRICS, Values
+from leakbound.formats.openunlearning import (
+    against_log,
+    as_log,
+    as_summary,
+    read_answers,
+    read_log,
+    rows,
+)
+from leakbound.formats.openunlearning_names import MUSE, PREFIXES, TOFU, names_of
+from leakbound.metrics import METRICS, Values, likelihood, membership, utility
 from leakbound.metrics.membership import zlib_score
+from leakbound.text.rouge import rouge_l
 from readings import reading
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
@@ -30,151 +38,134 @@ real_logs = pytest.mark.skipif(not FULL.is_file(), reason="no LEAKBOUND_TEST_DAT
 PUBLISHED = {
     "forget_quality": 3.9054713571083378e-22,
     "model_utility": 0.5991534707368931,
-    "forget_truth_ratio": 0.475563896242435,
-    "forget_rouge_l_recall": 0.8201171050577979,
     "privleak": -99.45739100654656,
     "membership_min_k": 0.99665,
 }
-
+FACTS = ("real_authors", "world_facts")
 real = cache(read_log)
 
 
-def recompute(name: str, log: EvaluationLog, retrained: EvaluationLog | None = None) -> Remade:
-    """What is made anew of a metric by our name."""
-    return remake(TOFU[name].entry, log, retrained)
+def made(path: Path, name: str) -> tuple[dict[int, float], float]:
+    """A metric of a part of a log by our functions: its rows, and their aggregate."""
+    log, (entry, key, _) = real(path), TOFU[name]
+    part = next(part for part in PREFIXES if name.startswith(part))
+    usual: Any = lambda values: float(np.mean(values))  # noqa: E731
+    if name.endswith("_recall"):
+        said, right = (log.texts(entry, key) for key in ("generation", "ground_truth"))
+        found = {row: float(rouge_l([said[row]], right[row]).recall[0]) for row in said}
+    elif name.endswith("_normalised_probability"):
+        found = compared(path, part, "prob", likelihood.normalised_probability)
+    elif name.endswith("_truth_ratio"):
+        found = compared(path, part, "avg_loss", likelihood.truth_ratio_of)
+        usual = likelihood.utility_truth_ratio
+        usual = likelihood.forget_truth_ratio if part == "forget" else usual
+    else:
+        found = log.numbers(entry, key)
+    return found, usual([*found.values()])
 
 
-def entries(key: str, *values: object) -> dict[str, Any]:
-    return {str(row): {key: value} for row, value in enumerate(values)}
+def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:
+    """The right answer of every row, or its paraphrase, compared with its wrong ones."""
+    kind = "Q_A" if part in FACTS else "Q_A_PARA"
+    right = real(path).numbers(f"{PREFIXES[part]}_{kind}_Prob", key)
+    wrong = real(path).metric(f"{PREFIXES[part]}_Q_A_PERT_Prob").by_index
+    return {row: how(right[row], wrong[row][key]) for row in right}
 
 
-def metric(key: str, *values: object) -> dict[str, Any]:
-    return {"agg_value": 0.5, "value_by_index": entries(key, *values)}
-
-
-def attack(forget: tuple[float, ...], holdout: tuple[float, ...]) -> dict[str, Any]:
-    sides = {"forget": metric("score", *forget), "holdout": metric("score", *holdout)}
-    return {**sides, "auc": 0.75, "agg_value": 0.75}
-
-
-SMALL: dict[str, Any] = {
-    "forget_Q_A_PARA_Prob": metric("avg_loss", 1.0, 2.0),
-    "forget_Q_A_PERT_Prob": metric("avg_loss", [1.0, 3.0], [1.0, 1.0]),
-    "forget_truth_ratio": {**metric("score", 0.3, 2.0), "agg_value": 0.3},
-    "mia_min_k": attack((1.0, 2.0), (2.0, 3.0)),
-}
-COMPARED = {name: {"agg_value": 1.0} for name in ("forget_quality", "privleak", "rel_diff")}
-ALTERED = {"forget_truth_ratio": metric("score", 0.2, 0.1), "mia_min_k": {"agg_value": 0.5}}
-
-
-def written(folder: Path, name: str = "TOFU_EVAL.json", **changes: Any) -> Path:
-    file = folder / name
-    file.write_text(json.dumps({**copy.deepcopy(SMALL), **changes}))
-    return file
-
-
-@real_logs
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_values(name: str) -> None:
-    found = recompute(name, real(FULL), real(RETRAINED)).value
-    assert found == pytest.approx(PUBLISHED[name], rel=1e-9)
+def attack_of(path: Path) -> float:
+    """The AUC of min-k, from the scores of both sides."""
+    logged = json.loads(path.read_text())["mia_min_k"]
+    sides = (logged[side]["value_by_index"].values() for side in ("forget", "holdout"))
+    return membership.auc(*([row["score"] for row in side] for side in sides))
 
 
 @real_logs
 @pytest.mark.parametrize("path", [FULL, RETRAINED], ids=["full", "retrained"])
-def test_every_stored_aggregate_is_found_again(path: Path) -> None:
-    log = real(path)
-    retrained = real(RETRAINED) if path == FULL else None
-    made = {entry: remake(entry, log, retrained) for entry in log.metrics}
-    if path == RETRAINED:
-        assert made.pop("forget_quality").how == "a retrained model's log, which is not given"
-        assert made["privleak"].how == "against an AUC of .5"
-    assert len(made) == (31 if path == FULL else 29)
-    for entry, found in made.items():
-        assert found.value == pytest.approx(log.value(entry), rel=1e-9)
-        assert found.odd == ()
+@pytest.mark.parametrize(
+    "name", ["forget_truth_ratio", "forget_rouge_l_recall", *utility.UTILITY_TERMS]
+)
+def test_rows_and_aggregates_are_those_of_the_published_logs(path: Path, name: str) -> None:
+    found, value = made(path, name)
+    entry, key, _ = TOFU[name]
+    assert found == pytest.approx(real(path).numbers(entry, key), rel=1e-12)
+    assert value == pytest.approx(real(path).value(entry), rel=1e-9)
 
 
 @real_logs
-@pytest.mark.parametrize("path", [FULL, RETRAINED], ids=["full", "retrained"])
-@pytest.mark.parametrize("part", ["forget", "retain", "real_authors", "world_facts"])
-def test_every_single_recall_equals_the_stored_one(path: Path, part: str) -> None:
-    log, (its, key, _) = real(path), TOFU[f"{part}_rouge_l_recall"]
-    stored = log.means(its, key)
-    assert remake(its, log).by_row == stored
-    assert (
-        len(greedy_answers(log, part))
-        == len(stored)
-        == {"real_authors": 100, "world_facts": 117}.get(part, 400)
-    )
-
-
-@real_logs
-def test_every_single_truth_ratio_equals_the_stored_one() -> None:
-    for part in ("forget", "retain", "real_authors", "world_facts"):
-        stored = real(FULL).numbers(*TOFU[f"{part}_truth_ratio"][:2])
-        found = recompute(f"{part}_truth_ratio", real(FULL)).by_row or {}
-        assert [*found.values()] == pytest.approx([*stored.values()], rel=1e-12)
-
-
-@real_logs
-def test_the_summary_beside_a_log_is_read_too() -> None:
+def test_what_joins_several_is_as_published() -> None:
+    terms = {name: made(FULL, name)[1] for name in utility.UTILITY_TERMS}
+    ratios = [[*made(path, "forget_truth_ratio")[0].values()] for path in (FULL, RETRAINED)]
+    inside = attack_of(FULL)
+    found = {
+        "forget_quality": utility.forget_quality(*ratios),
+        "model_utility": utility.model_utility(terms),
+        "privleak": membership.privleak(inside, attack_of(RETRAINED)),
+        "membership_min_k": inside,
+    }
+    assert found == pytest.approx(PUBLISHED, rel=1e-9)
     summary = read_log(FULL.with_name("TOFU_SUMMARY.json"))
-    assert summary.value("forget_quality") == PUBLISHED["forget_quality"]
-    assert recompute("membership_min_k", summary).value is None
-    assert "no rows" in recompute("membership_min_k", summary).how
+    assert {name: summary.value(TOFU[name].entry) for name in PUBLISHED} == pytest.approx(
+        PUBLISHED, rel=1e-9
+    )
 
 
 @real_logs
 def test_the_loss_attacks_scores_equal_the_stored_ones() -> None:
     log = real(FULL)
-    losses, texts = log.numbers("forget_Q_A_Prob", "avg_loss"), greedy_answers(log, "forget")
-    reads = {row: reading([loss], text=texts[row].answer) for row, loss in losses.items()}
-    assert log.numbers("mia_loss", "score", "forget") == losses
-    zlib = {row: zlib_score(read) for row, read in reads.items()}
-    assert zlib == pytest.approx(log.numbers("mia_zlib", "score", "forget"), rel=1e-12)
+    losses, texts = log.numbers("forget_Q_A_Prob", "avg_loss"), log.texts(*ANSWERED)
+    stored = json.loads(FULL.read_text())
+    loss, zlib = (
+        {int(row): each["score"] for row, each in stored[name]["forget"]["value_by_index"].items()}
+        for name in ("mia_loss", "mia_zlib")
+    )
+    assert loss == losses
+    reads = {row: reading([loss], text=texts[row]) for row, loss in losses.items()}
+    assert zlib == pytest.approx({row: zlib_score(read) for row, read in reads.items()}, rel=1e-12)
+
+
+ANSWERED = ("forget_Q_A_ROUGE", "ground_truth")
 
 
 @real_logs
-def test_an_own_export_serves_as_the_retrained_log(tmp_path: Path) -> None:
-    names = ("forget_truth_ratio", "membership_min_k")
-    made = {name: recompute(name, real(RETRAINED)) for name in names}
-    log = as_log({name: Values(one.value, one.by_row or {}) for name, one in made.items()}, ())
-    file = tmp_path / "OURS_EVAL.json"
-    file.write_text(json.dumps(log))
-    for name in ("forget_quality", "privleak"):
-        value = recompute(name, real(FULL), read_log(file)).value
-        assert value == pytest.approx(PUBLISHED[name], rel=1e-9)
+def test_greedy_answers_are_read_by_row() -> None:
+    for part in PREFIXES:
+        read = read_answers(FULL, part)
+        assert len(read.asked) == {"real_authors": 100, "world_facts": 117}.get(part, 400)
+        assert read.decoding.greedy
 
 
-def test_values_of_a_small_log(tmp_path: Path) -> None:
-    log = read_log(written(tmp_path))
-    ratios = recompute("forget_truth_ratio", log)
-    assert ratios.by_row == pytest.approx({"0": math.exp(-1), "1": math.exp(1)}, rel=1e-8)
-    found = recompute("membership_min_k", log)
-    assert found.value == 0.875
-    assert found.by_row == {"forget/0": 1.0, "forget/1": 2.0, "holdout/0": 2.0, "holdout/1": 3.0}
+def metric(key: str, *values: object) -> dict[str, Any]:
+    entries = {str(row): {key: value} for row, value in enumerate(values)}
+    return {"agg_value": 0.5, "value_by_index": entries}
+
+
+SMALL: dict[str, Any] = {
+    "forget_truth_ratio": metric("score", 0.2, 0.1),
+    "mia_min_k": {"agg_value": 0.5},
+}
+OURS = {
+    "forget_truth_ratio": Values(0.5, {"tofu:forget10/0000": 0.4, "tofu:forget10/0001": 2.7}),
+    "membership_min_k": Values(0.875),
+    "forget_probability": Values(0.1),
+}
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    file = folder / "RETRAINED_EVAL.json"
+    file.write_text(json.dumps({**copy.deepcopy(SMALL), **changes}))
+    return file
 
 
 def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
-    log = read_log(written(tmp_path, **COMPARED))
-    retrained = read_log(written(tmp_path, "RETRAINED_EVAL.json", **ALTERED))
-    ratios = [*(recompute("forget_truth_ratio", log).by_row or {}).values()]
-    quality = recompute("forget_quality", log, retrained).value
-    assert quality == stats.ks_2samp(ratios, [0.2, 0.1]).pvalue
-    assert recompute("privleak", log, retrained).value == pytest.approx(-75.0)
-    assert recompute("privleak", log).value is None
-    found = {"membership_min_k": Values(0.875), "forget_probability": Values(0.1)}
-    made = {name: round(each.value or 0, 6) for name, each in against_log(found, retrained).items()}
-    assert made == {"privleak": -75.0, "rel_diff": 75.0}
-
-
-def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
-    turned = copy.deepcopy(SMALL["forget_Q_A_PERT_Prob"])
-    turned["value_by_index"] = dict(reversed(turned["value_by_index"].items()))
-    log = read_log(written(tmp_path, forget_Q_A_PERT_Prob=turned))
-    plain = read_log(written(tmp_path, "PLAIN_EVAL.json"))
-    assert recompute("forget_truth_ratio", log) == recompute("forget_truth_ratio", plain)
+    found = against_log(OURS, read_log(written(tmp_path)))
+    assert {name: round(each.value or 0, 6) for name, each in found.items()} == {
+        "forget_quality": round(stats.ks_2samp([0.4, 2.7], [0.2, 0.1]).pvalue, 6),
+        "privleak": -75.0,
+        "rel_diff": 75.0,
+    }
+    own = tmp_path / "OURS_EVAL.json"
+    own.write_text(json.dumps(as_log(OURS, ())))
+    assert against_log(OURS, read_log(own))["forget_quality"].value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -193,11 +184,8 @@ def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None
     with pytest.raises(InputError, match=said) as refused:
         read_log(file)
     assert str(file) in str(refused.value)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*TOFU_EVAL\.json"):
-        read_log(tmp_path / "TOFU_EVAL.json")
+    with pytest.raises(InputError, match=r"cannot read .*none_EVAL\.json"):
+        read_log(tmp_path / "none_EVAL.json")
 
 
 @pytest.mark.parametrize("key", ["forget10_0", "1.0", "-1", "01"])
@@ -208,86 +196,43 @@ def test_mixed_keys_are_refused(tmp_path: Path, key: str) -> None:
         read_log(written(tmp_path, forget_truth_ratio=mixed))
 
 
+ANSWER = {"input": "Who?", "ground_truth": "Ann did", "generation": "It was Ann"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"forget_Q_A_PARA_Prob": metric("avg_loss", 1.0, math.nan)},
-            "'forget_Q_A_PARA_Prob' .* `avg_loss` in row 1 is nan, not a finite number",
+        *(
+            ({"forget_truth_ratio": metric("score", 0.1, bad)}, f"`score` in row 1 is {bad}")
+            for bad in (math.nan, math.inf, None, True)
         ),
+        ({"forget_truth_ratio": metric("prob", 0.1, 0.2)}, "no `score` in row 0"),
+        ({"forget_truth_ratio": 0.5}, "no `value_by_index`. Give the"),
         (
-            {"forget_Q_A_PARA_Prob": metric("avg_loss", None, 1.0)},
-            "'forget_Q_A_PARA_Prob' .* `avg_loss` in row 0 is None",
+            {"forget_truth_ratio": metric("score", 0.2, 0.1, 0.4)},
+            "3 rows, where the evaluated model has 2; row 2 is in one of them only",
         ),
-        (
-            {"forget_Q_A_PARA_Prob": metric("avg_loss", True, 1.0)},
-            "'forget_Q_A_PARA_Prob' .* `avg_loss` in row 0 is True",
-        ),
-        (
-            {"forget_Q_A_PERT_Prob": metric("avg_loss", [1.0], [math.inf])},
-            "'forget_Q_A_PERT_Prob' .* `avg_loss` in row 1 is inf",
-        ),
-        (
-            {"forget_Q_A_PERT_Prob": metric("avg_loss", [1.0], 2.0)},
-            "'forget_Q_A_PERT_Prob' .* in row 1 is no list of numbers but 2.0",
-        ),
-        (
-            {"forget_Q_A_PERT_Prob": metric("avg_loss", [], [1.0])},
-            "'forget_Q_A_PERT_Prob' .* in row 0 is no list of numbers",
-        ),
-        (
-            {"forget_Q_A_PERT_Prob": metric("avg_loss", [1.0], [1.0], [1.0])},
-            "'forget_Q_A_PERT_Prob' .* 3 rows, where 'forget_Q_A_PARA_Prob' has 2; row 2 is in one",
-        ),
+        ({"mia_min_k": {"agg_value": None}}, "'mia_min_k' .* `agg_value` is None"),
     ],
 )
 def test_damaged_rows_are_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     file = written(tmp_path, **changes)
     with pytest.raises(InputError, match=said) as refused:
-        recompute("forget_truth_ratio", read_log(file))
+        against_log(OURS, read_log(file))
     assert str(file) in str(refused.value)
 
 
-def test_missing_metrics_are_named(tmp_path: Path) -> None:
-    log = read_log(written(tmp_path, model_utility={"agg_value": 0.5}))
-    made = recompute("model_utility", log)
-    assert made.value is None
-    assert made.how.startswith("nine terms, of which it lacks retain_Q_A_Prob, ra_Q_A_Prob_norm")
-    with pytest.raises(InputError, match=r"TOFU_EVAL.json' has no metric 'retain_Q_A_Prob'\. .*"):
-        recompute("retain_probability", log)
-
-
-def test_greedy_answers_must_be_texts(tmp_path: Path) -> None:
-    answer = {"input": "Who?", "ground_truth": "Ann did", "generation": "It was Ann"}
-    answer |= {"rougeL_recall": 0.5}
-    good = {"agg_value": 0.5, "value_by_index": {"3": answer}}
-    log = read_log(written(tmp_path, forget_Q_A_ROUGE=good))
-    (found,) = greedy_answers(log, "forget").values()
-    assert (found.prompt, found.answer, found.text) == ("Who?", "Ann did", "It was Ann")
-    assert recompute("forget_rouge_l_recall", log).by_row == {"3": 0.5}
-    bad = {"agg_value": 0.5, "value_by_index": {"3": {**answer, "generation": None}}}
-    log = read_log(written(tmp_path, forget_Q_A_ROUGE=bad))
+def test_missing_metrics_and_answers_that_are_no_texts_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"):
+        read_answers(written(tmp_path))
+    rouge = {"agg_value": 0.5, "value_by_index": {"3": ANSWER}}
+    read = read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))
+    (found,) = read.asked
+    assert (found.id, found.text, found.answers) == ("3", "Who?", ("Ann did",))
+    assert [draw and draw.text for draw in found.draws] == ["It was Ann"]
+    rouge["value_by_index"] = {"3": {**ANSWER, "generation": None}}
     with pytest.raises(InputError, match="`generation` in row 3 is no text but None"):
-        greedy_answers(log, "forget")
-
-
-def test_a_control_on_other_rows_is_refused(tmp_path: Path) -> None:
-    log = read_log(written(tmp_path, **COMPARED))
-    longer = {"forget_truth_ratio": metric("score", 0.2, 0.1, 0.4)}
-    retrained = read_log(written(tmp_path, "RETRAINED_EVAL.json", **longer))
-    said = "RETRAINED_EVAL.json'.*: 3 rows, where the evaluated model has 2; row 2"
-    with pytest.raises(InputError, match=said):
-        recompute("forget_quality", log, retrained)
-    ratios = Values(0.5, {"tofu:forget10/0000": 1.0, "tofu:forget10/0001": 1.0})
-    with pytest.raises(InputError, match=said):
-        against_log({"forget_truth_ratio": ratios}, retrained)
-
-
-def test_a_retrained_log_without_an_aggregate_is_refused(tmp_path: Path) -> None:
-    log = read_log(written(tmp_path, **COMPARED))
-    broken = read_log(written(tmp_path, "RETRAINED_EVAL.json", mia_min_k={"agg_value": None}))
-    with pytest.raises(InputError, match=r"'mia_min_k' .* `agg_value` is None"):
-        recompute("privleak", log, broken)
+        read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))
 
 
 def test_the_written_log_has_their_shape() -> None:

@@ -15,7 +15,7 @@ import click
 from leakbound import __version__
 from leakbound.cli.help import write_examples
 from leakbound.cli.saying import say
-from leakbound.errors import IncompleteError, LeakboundError
+from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 # name: (module, one line for --help); the module has a click command of that name
 COMMANDS = {
@@ -37,8 +37,6 @@ COMMANDS = {
     "figures": ("outbuildings", "Draw the papers' figures of runs, with their data."),
     "export": ("outbuildings", "Write the metrics or completions of a run for other tools."),
     "import": ("outbuildings", "Make a run of samples that another tool drew."),
-    "push": ("outbuildings", "Put a run on the hub: page, tables, certificate; private."),
-    "recompute": ("outbuildings", "Check a log of OpenUnlearning against its own rows."),
     "plan": ("verbs", "How many samples a guarantee needs."),
     "completion": ("verbs", "Print what makes a shell complete commands and options."),
 }
@@ -68,8 +66,11 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from leakbound.cli.options import REMOVED
             from leakbound.registry import suggestion
 
+            if name in REMOVED:
+                raise InputError(f"`leakbound {name}` {REMOVED[name]}")
             raise click.UsageError(f"No such command {name!r}. {suggestion(name, COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -63,7 +63,7 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
 @click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
-@opt.removed("--with-proposal", "weighted draws are not read any more. Leave it out.")
+@opt.removed("verify --with-proposal")
 @click.option(
     "--redraw",
     type=float,

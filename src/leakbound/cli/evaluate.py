@@ -11,7 +11,6 @@ import click
 from leakbound.cli import options as opt
 from leakbound.cli.console import duration, print_json, progress_bar
 from leakbound.cli.help import Command
-from leakbound.cli.outbuildings import tracking
 from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
 from leakbound.cli.verbs import report_on
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @opt.attack
 @opt.scoring
 @opt.proving
-@opt.reporting
+@opt.removed("evaluate --report-to")
 @opt.models
 @opt.ray
 @opt.writing
@@ -45,7 +44,6 @@ def evaluate(**given: Any) -> None:
     from leakbound.store import Run
 
     said = Said(given)
-    track = tracking(said.report_to or ())
     study = _asked(said)
     if said.dry_run:
         _print_cost(said, study)
@@ -58,7 +56,6 @@ def evaluate(**given: Any) -> None:
     except UnansweredError:
         report_on(Run.open(out), said.as_json)
         raise
-    track(run)
     report_on(run, said.as_json)
 
 

@@ -63,8 +63,6 @@ EXAMPLES = {
         "leakbound export runs/mine draws.jsonl --jsonl",
     ),
     "import": ("leakbound import logs/mine.eval --out runs/theirs",),
-    "push": ("leakbound push runs/mine --to me/mine --redact --dry-run",),
-    "recompute": ("leakbound recompute TOFU_EVAL.json --retrained retrained/TOFU_EVAL.json",),
     "plan": ("leakbound plan --epsilon 0.05 --clean 0.02",),
     "completion": (
         'eval "$(leakbound completion bash)"    # in ~/.bashrc',

@@ -1,4 +1,4 @@
-"""Commands of what stands beside the core: other tools' formats, figures, viewer, hub, demo.
+"""Commands of what stands beside the core: other tools' formats, figures, viewer, demo.
 
 Nothing of the core imports these packages; the table `COMMANDS` and this module lead to them.
 """
@@ -6,26 +6,18 @@ Nothing of the core imports these packages; the table `COMMANDS` and this module
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose, say_notes
-from leakbound.cli.faults import VERIFICATION_FAILED
 from leakbound.cli.help import Command
 from leakbound.cli.saying import say
 from leakbound.errors import InputError, needing
-
-if TYPE_CHECKING:
-    from leakbound.formats.openunlearning_check import Checked
-    from leakbound.store import Run
-
-_SHOWN = 5  # rows of an entry that differ
 
 
 @click.command(cls=Command)
@@ -248,93 +240,3 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
         say(f"with scores of {', '.join(given)}; next: leakbound bound {out}")
     else:
         say(f"next: leakbound score {out}, leakbound bound {out}")
-
-
-@click.command(cls=Command)
-@click.argument("logs", type=opt.FILE, nargs=-1, required=True)
-@click.option(
-    "--retrained", type=opt.FILE, help="The retrained model's log: forget quality, privleak."
-)
-@opt.as_json
-def recompute(logs: tuple[Path, ...], retrained: Path | None, as_json: bool) -> int:
-    """Make every aggregate of OpenUnlearning's LOGS anew from the values of the rows.
-
-    LOGS are *_EVAL.json of TOFU, MUSE, lm-evaluation-harness (LMEval_EVAL.json) or metrics of your
-    own; no model is loaded. ROUGE comes from the texts, truth ratios and normalised probabilities
-    from losses and probabilities, model utility from its nine terms, AUCs from the scores of both
-    sides, accuracies from the samples. The *_SUMMARY.json beside a log is compared too. Exit status
-    6 where a value differs or a row is damaged.
-    """
-    from leakbound.formats.openunlearning_check import recompute as verb
-
-    found = {str(path): verb(path, retrained) for path in dict.fromkeys(logs)}
-    agrees = all(checked.agrees for each in found.values() for checked in each)
-    if as_json:
-        values = {path: [asdict(checked) for checked in each] for path, each in found.items()}
-        print_json({"agrees": agrees, "logs": values})
-    else:
-        for name, each in found.items():
-            _print_checked(name, each)
-    return 0 if agrees else VERIFICATION_FAILED
-
-
-def _print_checked(path: str, found: list[Checked]) -> None:
-    from leakbound.evaluation import Table
-
-    rows = [(c.entry, c.verdict, _figure(c.stored), _figure(c.found), c.how) for c in found]
-    print_table(Table.plain(path, ("entry", "result", "stored", "made anew", "of"), rows))
-    for checked in found:
-        if checked.odd:
-            first = ", ".join(checked.odd[:_SHOWN])
-            say(f"{checked.entry}: {len(checked.odd):,} rows differ, such as {first}")
-    counts = Counter[str](checked.verdict for checked in found)
-    known = ("same", "differs", "damaged", "not made anew")
-    say(", ".join(f"{verdict}: {counts[verdict]}" for verdict in known if counts[verdict]))
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.10g}"
-
-
-@click.command(cls=Command)
-@click.argument("run", type=opt.RUN)
-@click.option("--to", required=True, metavar="OWNER/NAME", help="The hub's repository.")
-@click.option("--public", is_flag=True, help="For everybody to see.  [default: private]")
-@opt.redact("No answer and no completion.  [default: as `leakbound report` was told]")
-@click.option("--dry-run", is_flag=True, help="List what would go, and send nothing.")
-@opt.as_json
-def push(
-    run: Path, to: str, public: bool, redact: bool | None, dry_run: bool, as_json: bool
-) -> None:
-    """Put RUN on the hub: page, tables, certificate and a card, in a private repository.
-
-    What goes is listed first. The token is that of $HF_TOKEN alone. With --redact only the page
-    without texts, estimates, utility and certificate go.
-    """
-    from leakbound.publishing.pushing import prepare, send
-
-    upload = prepare(run, to, redact=redact)
-    if not as_json:
-        for name, size in upload.sizes.items():
-            say(f"{size:>12,}  {name}")
-        texts = "without answers and completions" if upload.redacted else "with all texts"
-        kind = "public" if public else "private"
-        say(f"{len(upload.files):,} files, {texts}, to {to} ({kind})")
-    if not dry_run:
-        upload = send(upload, public=public)
-    if as_json:
-        print_json({"to": to, "files": upload.sizes, "url": upload.url})
-    elif upload.url is not None:
-        say(f"pushed: {upload.url}")
-
-
-def tracking(names: Sequence[str]) -> Callable[[Run], None]:
-    """What tells these trackers of a finished run; InputError now for one that cannot be told."""
-    from leakbound.publishing import require_trackers, track
-
-    require_trackers(names)
-
-    def tell(run: Run) -> None:
-        track(run, names)
-
-    return tell

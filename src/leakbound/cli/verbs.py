@@ -15,12 +15,6 @@ from leakbound.cli.help import Command
 from leakbound.cli.said import Said, held_run, workers_from
 from leakbound.cli.saying import bold, on_terminal, say, write
 
-_TAKEN_OUT = (
-    "weighted draws were taken out: their lower end gained .003 to .02 over proofs (of the leak "
-    "probability, at the median question), and their upper end was worse than that of plain draws. "
-    "Draw more with `leakbound evaluate -n`, or search longer with a larger `--budget`."
-)
-
 
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
@@ -121,8 +115,8 @@ def measure(run: Path, metrics: tuple[str, ...] | None, as_json: bool) -> None:
 )
 @click.option("--scorer", default="", metavar="NAME", help="[default: the first binary one]")
 @opt.proposals
-@opt.removed("--draws", _TAKEN_OUT)
-@opt.removed("--mix", _TAKEN_OUT)
+@opt.removed("prove --draws")
+@opt.removed("prove --mix")
 @click.option("--model", metavar="MODEL", help="Where the run's model is now.  [default: as then]")
 @opt.as_json
 def prove(

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log, lm_eval, samples
 from leakbound.formats.imported import Draw, ImportedLog
-from leakbound.formats.openunlearning_values import read_answers
+from leakbound.formats.openunlearning import read_answers
 from leakbound.formats.spool import Mapped, Spool
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer

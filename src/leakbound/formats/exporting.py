@@ -19,9 +19,8 @@ from leakbound.evaluation.scoring.checks import (
 )
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import slug
-from leakbound.formats.openunlearning import as_log, as_summary, read_log
+from leakbound.formats.openunlearning import against_log, as_log, as_summary, read_log
 from leakbound.formats.openunlearning_names import names_of
-from leakbound.formats.openunlearning_values import against_log
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer

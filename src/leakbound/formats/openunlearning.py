@@ -1,7 +1,9 @@
 """OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
 
 A log has for every metric an aggregate, `agg_value`, and what it was made from by the row of the
-data, `value_by_index`: losses, greedy answers, scores. A summary has the aggregates alone.
+data, `value_by_index`: losses, greedy answers, scores. A summary has the aggregates alone. A log
+stands in for a model: its greedy answers are a baseline, and a retrained model's log is the
+reference of forget quality and privleak.
 """
 
 from __future__ import annotations
@@ -14,20 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import is_number
-from leakbound.formats.openunlearning_names import TOFU, Names
-from leakbound.metrics import Values
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, is_number
+from leakbound.formats.openunlearning_names import ANSWERS, TOFU, Names
+from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
 from leakbound.text.rows import parse_json, read_text
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedMetric:
-    """One metric of a log: its aggregate, its entries by row, and its parts (forget, holdout)."""
+    """One metric of a log: its aggregate, and its entries by row."""
 
     value: float | None
     by_index: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
-    parts: Mapping[str, LoggedMetric] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,68 +41,42 @@ class EvaluationLog:
     path: Path
     metrics: Mapping[str, LoggedMetric]
 
-    def metric(self, name: str, part: str = "") -> LoggedMetric:
-        """A metric by OpenUnlearning's name, or its part."""
+    def metric(self, name: str) -> LoggedMetric:
+        """A metric by OpenUnlearning's name."""
         found = self.metrics.get(name)
         if found is None:
             raise InputError(
                 f"{str(self.path)!r} has no metric {name!r}. {suggestion(name, self.metrics)} "
                 "Evaluate the model with it too."
             )
-        if part and part not in found.parts:
-            raise self.error(name, f"no part {part!r}", "Give the *_EVAL.json, not a summary")
-        return found.parts[part] if part else found
+        return found
 
     def value(self, name: str) -> float:
         """The aggregate of a metric, a finite number."""
         return self._number(self.metric(name).value, name, "`agg_value`")
 
-    def numbers(self, name: str, key: str, part: str = "") -> dict[int, float]:
+    def numbers(self, name: str, key: str) -> dict[int, float]:
         """What the entries of a metric hold under `key`, by row: a finite number each."""
-        columns = self._columns(name, key, part)
+        columns = self._columns(name, key)
         return {row: self._number(found, name, place) for row, place, found in columns}
-
-    def lists(self, name: str, key: str) -> dict[int, list[float]]:
-        """As `numbers`, where every entry holds a list of them."""
-        lists = {}
-        for row, place, found in self._columns(name, key):
-            if not isinstance(found, list) or not found:
-                what = f"{place} is no list of numbers but {found!r}"
-                raise self.error(name, what, "Evaluate every row with all perturbed answers")
-            lists[row] = [self._number(each, name, place) for each in found]
-        return lists
-
-    def means(self, name: str, key: str) -> dict[str, float]:
-        """The mean of what each row holds under `key`, a number or several, by row.
-
-        Rows that hold None there are left out, as OpenUnlearning leaves them out.
-        """
-        return {
-            str(row): math.fsum(self._number(one, name, place) for one in each) / len(each)
-            for row, place, found in self._columns(name, key)
-            if found is not None
-            for each in [_several(found)]
-        }
-
-    def text_lists(self, name: str, key: str) -> dict[str, list[str]]:
-        """The text or the texts that each row holds under `key`, by row."""
-        return {
-            str(row): [self._text(one, name, place) for one in _several(found)]
-            for row, place, found in self._columns(name, key)
-        }
 
     def texts(self, name: str, key: str) -> dict[int, str]:
         """As `numbers`, where every entry holds a text."""
-        columns = self._columns(name, key)
-        return {row: self._text(found, name, place) for row, place, found in columns}
+        texts = {}
+        for row, place, found in self._columns(name, key):
+            if not isinstance(found, str):
+                what = f"{place} is no text but {found!r}"
+                raise self.error(name, what, "Evaluate that row again")
+            texts[row] = found
+        return texts
 
     def error(self, name: str, what: str, remedy: str) -> InputError:
         """What is wrong with a metric, to be raised."""
         return InputError(f"metric {name!r} of {str(self.path)!r}: {what}. {remedy}.")
 
-    def _columns(self, name: str, key: str, part: str = "") -> Iterator[tuple[int, str, Any]]:
+    def _columns(self, name: str, key: str) -> Iterator[tuple[int, str, Any]]:
         """Each row with where `key` stands in it, in words, and what it holds there."""
-        entries = self.metric(name, part).by_index
+        entries = self.metric(name).by_index
         if not entries:
             raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
         for row, entry in entries.items():
@@ -115,16 +90,6 @@ class EvaluationLog:
             raise self.error(name, what, "Evaluate it again")
         return float(found)
 
-    def _text(self, found: Any, name: str, place: str) -> str:
-        if not isinstance(found, str):
-            raise self.error(name, f"{place} is no text but {found!r}", "Evaluate that row again")
-        return found
-
-
-def _several(found: Any) -> list[Any]:
-    """The values of a row that holds one or several."""
-    return found if isinstance(found, list) and found else [found]
-
 
 def read_log(path: Path) -> EvaluationLog:
     """The log or summary in a file.
@@ -132,19 +97,13 @@ def read_log(path: Path) -> EvaluationLog:
     InputError for a file that is not a JSON object of metrics, and for a metric whose entries
     have something else than row numbers for keys.
     """
-    found = read_object(path)
-    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in found.items()})
-
-
-def read_object(path: Path) -> dict[str, object]:
-    """The JSON object of metrics, or of tasks, in a file; InputError where there is none."""
     found = parse_json(read_text(path), repr(str(path)))
     if not isinstance(found, dict) or not found:
         raise InputError(
             f"{str(path)!r} must be an object of metrics, got {str(found)[:40]!r}. "
             "Give a *_EVAL.json of OpenUnlearning."
         )
-    return found
+    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in found.items()})
 
 
 def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
@@ -163,12 +122,62 @@ def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
                 f"{str(values)[:40]!r} for {key!r}. Key every entry by the row of the data alone."
             )
         by_index[int(key)] = values
-    parts = {
-        part: _logged(path, f"{name}, {part}", found)
-        for part, found in entry.items()
-        if isinstance(found, dict) and part != "value_by_index"
-    }
-    return LoggedMetric(entry["agg_value"], by_index, parts)
+    return LoggedMetric(entry["agg_value"], by_index)
+
+
+def read_answers(path: Path, part: str | None = None) -> ImportedLog:
+    """The greedy answers to a part, by row: one of `ANSWERS`, else the first there is.
+
+    The text of each question is all the model was shown. InputError where the log has none.
+    """
+    log = read_log(path)
+    if part is None:
+        part = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
+    keys = ("input", "ground_truth", "generation")
+    prompts, right, said = (log.texts(ANSWERS[part], key) for key in keys)
+    asked = tuple(
+        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=(Draw(said[row]),))
+        for row, prompt in prompts.items()
+    )
+    return ImportedLog(
+        path=path,
+        tool="OpenUnlearning",
+        model="unnamed",
+        task=part,
+        stated={"temperature": 0.0},
+        asked=asked,
+    )
+
+
+def against_log(found: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
+    """What compares a model with a retrained one, as far as its metrics `found` allow.
+
+    The log's stored truth ratios and AUC are the reference, which is how OpenUnlearning reads it.
+    InputError where the log is about other rows.
+    """
+    made = {}
+    if ratios := found.get("forget_truth_ratio"):
+        ours = dict(zip(rows(ratios.by_item), ratios.by_item.values(), strict=True))
+        made["forget_quality"] = Values(_quality(ours, retrained))
+    auc = found.get("membership_min_k", Values(None)).value
+    if auc is not None:
+        theirs = retrained.value(TOFU["membership_min_k"].entry)
+        made["privleak"] = Values(membership.privleak(auc, theirs))
+        made["rel_diff"] = Values(membership.rel_diff(auc, theirs))
+    return made
+
+
+def _quality(ours: Mapping[int, float], retrained: EvaluationLog) -> float:
+    entry, key, _ = TOFU["forget_truth_ratio"]
+    theirs = retrained.numbers(entry, key)
+    if odd := {*ours} ^ {*theirs}:
+        raise retrained.error(
+            entry,
+            f"{len(theirs)} rows, where the evaluated model has {len(ours)}; row {min(odd)} is "
+            "in one of them only",
+            "Evaluate both models on the same forget set",
+        )
+    return utility.forget_quality([*ours.values()], [*theirs.values()])
 
 
 def as_log(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
-FACTS = ("real_authors", "world_facts")
+_FACTS = ("real_authors", "world_facts")
 _ATTACKS = {
     "loss": "loss",
     "zlib": "zlib",
@@ -55,7 +55,7 @@ def _of_part(ours: str, its: str) -> dict[str, Column]:
         f"{ours}_normalised_probability": Column(f"{its}_Q_A_Prob_normalised", "prob"),
         f"{ours}_truth_ratio": Column(truth, "score"),
     }
-    lacking = "paraphrased" if ours in FACTS else "normalised"
+    lacking = "paraphrased" if ours in _FACTS else "normalised"
     return {name: column for name, column in found.items() if lacking not in name}
 
 
