@@ -1,37 +1,71 @@
-"""`leakbound prove`: leaks too rare to be drawn, of the model of a finished run."""
+"""Leaks too rare to be drawn: `evaluate --prove`, `leakbound prove`, and what they refute."""
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from commands import SMALL, done, leakbound, refused
 
 from estimates import rows
+from leakbound import stats
+from leakbound.certificate import LeakClaim
+from leakbound.certificate.claim import verdict
+from leakbound.engines.hf import TransformersEngine
+from leakbound.evaluation.drawing import prove as proving
+from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.proof import proved_tail
+from leakbound.scorers import make_scorer
+from leakbound.scorers.wording import Keyword
 from leakbound.stats.proof import PROVED
-from leakbound.store import EstimateRow, Run
+from leakbound.store import EstimateRow, Run, leaking, tables
+from leakbound.study import Prove
+from leakbound.types import Event, Proving
+
+SAID = "proved without any chance, given the measured margin: a leak probability of at least"
+
+
+def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
+    return ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL, *more)
 
 
 @pytest.fixture(scope="module")
-def proved(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = Path(shutil.copytree(finished, tmp_path_factory.mktemp("prove") / "run"))
-    shown = done("prove", run, "--budget", 60)
+def proved(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that no test may change."""
+    run = tmp_path_factory.mktemp("proved") / "run"
+    shown = done(*command(model, questions, run, "--prove", 60))
     assert "proving target: 2/2 questions" in shown.err
-    said = "proved without any chance, given the measured margin: a leak probability of at least"
-    assert said in shown.out
+    assert SAID in shown.out
     page = (run / "report.html").read_text().casefold()
-    assert said in " ".join(page.split()).replace("\N{NO-BREAK SPACE}", " ")
+    assert SAID in " ".join(page.split()).replace("\N{NO-BREAK SPACE}", " ")
     return run
 
 
-def proofs(run: Path, scorer: str = "keyword") -> dict[str, EstimateRow]:
+@pytest.fixture
+def mine(proved: Path, tmp_path: Path) -> Path:
+    """One that a test may change."""
+    return Path(shutil.copytree(proved, tmp_path / "mine"))
+
+
+def proofs(run: Path) -> dict[str, EstimateRow]:
     """What is proved of each question in its own words."""
     found = rows(
-        Run.open(run), arm="target", scorer=scorer, quantity="leak probability", proved=True
+        Run.open(run), arm="target", scorer="keyword", quantity="leak probability", proved=True
     )
     return {str(row.query_id): row for row in found}
+
+
+def file_of_proofs(run: Path, scorer: str = "keyword") -> Path:
+    (file,) = (run / "arms" / "target" / "proofs").glob(f"{scorer}*.parquet")
+    return file
 
 
 def test_what_is_proved_is_more_than_the_answer_alone_and_below_what_was_drawn_at_most(
@@ -63,34 +97,82 @@ def test_nothing_is_drawn_and_the_rest_stays(proved: Path, finished: Path) -> No
 
 
 @pytest.mark.slow
-def test_more_effort_replaces_less(proved: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(proved, tmp_path / "run"))
-    done("prove", run, "--budget", 400)
-    assert all(proofs(run)[q].lower >= row.lower for q, row in proofs(proved).items())
-    assert proofs(run) != proofs(proved)
+def test_a_study_finds_what_the_command_finds_afterwards(proved: Path, run: Path) -> None:
+    done("prove", run, "--budget", 60)
+    one, other = Run.open(proved), Run.open(run)
+    assert [str(row) for row in one.estimates] == [str(row) for row in other.estimates]
+    assert one.record.study["prove"] == {"forwards": 60, "proposals": []}
+    assert Prove(60, ("none", "runs/before")) == Prove(60, ("runs/before",))  # of older studies
+
+
+@pytest.mark.slow
+def test_what_is_stored_is_not_searched_or_drawn_again(
+    model: Path, proved: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(*_: object, **__: object) -> Iterator[Any]:
+        raise AssertionError("the model was asked again")
+
+    monkeypatch.setattr(TransformersEngine, "prove", ran)
+    monkeypatch.setattr(TransformersEngine, "generate", ran)
+    done("evaluate", model, "--like", mine, "--out", mine)
+    assert proofs(mine) == proofs(proved)
+    done("prove", mine, "--budget", 60)
+    assert proofs(mine) == proofs(proved)
+
+
+@pytest.mark.slow
+def test_more_effort_replaces_less(proved: Path, mine: Path) -> None:
+    done("prove", mine, "--budget", 400)
+    assert all(proofs(mine)[q].lower >= row.lower for q, row in proofs(proved).items())
+    assert proofs(mine) != proofs(proved)
 
 
 @pytest.mark.slow
 def test_a_budget_below_one_answer_is_said(model: Path, tmp_path: Path) -> None:
     long, run = tmp_path / "long.csv", tmp_path / "run"
     long.write_text("question,answer\nwho wrote red,Ann Bob Ann Bob\n")
-    done("evaluate", model, "--benchmark", long, "--out", run, *SMALL, "--scorer", "edit<=0")
-    assert "1 in all): an answer known to leak takes more than 2" in said_of(run, 2)
-    assert "known to leak" not in said_of(run, 4)
+    done(*command(model, long, run, "--scorer", "edit<=0"))
+    few, enough = (" ".join(done("prove", run, "--budget", n).err.split()) for n in (2, 4))
+    assert "1 in all): an answer known to leak takes more than 2" in few
+    assert "known to leak" not in enough
 
 
-def said_of(run: Path, budget: int) -> str:
-    return " ".join(done("prove", run, "--budget", budget).err.split())
+@pytest.mark.slow
+def test_a_control_is_not_proved(
+    model: Path, control: Path, questions: Path, tmp_path: Path
+) -> None:
+    done(*command(model, questions, tmp_path / "run", "--prove", 60, "--control", control))
+    assert {file.parents[1].name for file in tmp_path.rglob("proofs/*.parquet")} == {"target"}
 
 
-def test_a_certificate_rests_on_the_proofs_too(proved: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(proved, tmp_path / "run"))
-    leakbound("certify", run, "--max-leak", 0.9, "--scorer", "keyword")
-    done("verify", run / "certificate.json", run)
-    (file,) = (run / "arms" / "target" / "proofs").glob("*.parquet")
-    file.write_bytes(file.read_bytes()[:-1] + b"x")
-    refused(leakbound("report", run), file.name, "run `leakbound prove` again")
-    assert leakbound("verify", run / "certificate.json", run).status == 6
+@pytest.mark.slow
+def test_what_leaks_of_a_named_run_is_where_the_search_begins(
+    control: Path, run: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    done(*command(control, questions, other))
+    leads: dict[int, set[str]] = {}
+    whole = proving.prove_question
+    for runs in ([], ["--proposal", other]):
+
+        def noted(engine: Any, job: proving.ProveJob, of: int = len(runs)) -> Any:
+            leads.setdefault(of, set()).update(job.asked.leads)
+            return whole(engine, job)
+
+        monkeypatch.setattr(proving, "prove_question", noted)
+        done("prove", run, "--budget", 60, *runs)
+    assert leads[0] < leads[2]
+    said = {row.completion.text for row in Run.open(other).completions}
+    assert leads[2] - leads[0] <= said
+    assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
+
+
+def test_a_scorer_without_bounds_counts_whole_outputs_and_that_is_said(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(Keyword, "bounds")
+    assert "'keyword' has no `bounds` of prefixes" in done("prove", run, "--budget", 20).err
+    assert set(tables.read_table(file_of_proofs(run))["ended"].to_pylist()) == {True}
 
 
 @pytest.mark.slow
@@ -99,14 +181,179 @@ def test_bad_input_is_refused_before_a_model_is_opened(
 ) -> None:
     strange, greedy = tmp_path / "strange.csv", tmp_path / "greedy"
     strange.write_text("question,answer\nwho wrote green,Cid\n")
-    done("evaluate", model, "--benchmark", strange, "--out", tmp_path / "r", *SMALL)
-    refused(leakbound("prove", run, "--proposal", tmp_path / "r"), "none of the questions")
-    refused(leakbound("prove", run, "--budget", 0), "--budget")
-    refused(leakbound("prove", run, "--scorer", "contians"), "contians", "contains")
-    refused(leakbound("prove", run, "--scorer", "contains"), "no scores of", "leakbound score")
-    refused(leakbound("prove", run, "--model", "openai:http://127.0.0.1:9/v1#m"), "server")
-    refused(leakbound("prove", run, "--model", tmp_path / "nowhere"), "nowhere")
-    refused(leakbound("prove", run, "--model", control), "fingerprint")
+    done(*command(model, strange, tmp_path / "r"))
     how = ("--temperature", 0, "--max-new-tokens", 4)
     done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
-    refused(leakbound("prove", greedy), "greedy answers alone")
+    for where, option, named in (
+        (run, ("--proposal", tmp_path / "r"), "none of the questions"),
+        (run, ("--budget", 0), "--budget"),
+        (run, ("--scorer", "contians"), "Did you mean 'contains'"),
+        (run, ("--scorer", "contains"), "leakbound score"),
+        (run, ("--model", "openai:http://127.0.0.1:9/v1#m"), "server"),
+        (run, ("--model", tmp_path / "nowhere"), "nowhere"),
+        (run, ("--model", control), "fingerprint"),
+        (greedy, (), "greedy answers alone"),
+    ):
+        refused(leakbound("prove", where, *option), named)
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        (("--prove", 60, "--dtype", "bfloat16"), ("half precision", "float32")),
+        (("--prove", 60, "--temperature", 0), ("`prove`", "greedy")),
+        (("--prove", 0), ("forwards", "at least 1")),
+        (
+            ("--prove", 60, "--proposal", "{model}"),
+            ("`{model}` is no finished run", "leakbound evaluate {model}", "name that run"),
+        ),
+        (("--proposal", "x"), ("`--proposal` x", "`--prove`")),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_proved_is_refused_before_anything_is_drawn(
+    model: Path,
+    questions: Path,
+    tmp_path: Path,
+    more: tuple[object, ...],
+    named: tuple[str, ...],
+) -> None:
+    told = [str(each).format(model=model) for each in more]
+    said = [each.format(model=model) for each in named]
+    refused(leakbound(*command(model, questions, tmp_path / "run", *told)), *said)
+    assert not [*tmp_path.rglob("part-*.parquet")]
+
+
+def test_a_model_behind_a_server_and_sampling_alone_are_refused(
+    model: Path, questions: Path, proved: Path, tmp_path: Path
+) -> None:
+    served = command(Path("openai:http:"), questions, tmp_path / "r", "--prove", 60)
+    refused(leakbound(*served), "cannot be searched for rare leaks", "server")
+    like = ("--like", proved, "--out", tmp_path / "r")
+    refused(leakbound("sample", model, *like), "`prove` 60 is steered by scores")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_certificate_rests_on_the_proofs_too(mine: Path) -> None:
+    leakbound("certify", mine, "--max-leak", 0.9, "--scorer", "keyword")
+    done("verify", mine / "certificate.json", mine)
+    file = file_of_proofs(mine)
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    refused(leakbound("report", mine), file.name, "run `leakbound prove` again")
+    assert leakbound("verify", mine / "certificate.json", mine).status == 6
+
+
+def known(run: Path, scorer: str, x: float) -> dict[str, float]:
+    """Pr[h > x] at least by question: the masses of what no other of these events begins."""
+    arm, name = Run.open(run).arms["target"], slug(make_scorer(scorer))
+    events: dict[str, dict[tuple[int, ...], float]] = {}
+    found = [(q, ids, math.exp(floor), low) for q, ids, floor, low in leaking(arm, name)]
+    searched = arm.proofs.stored.values(name)
+    found += [(one.query_id, one.event.token_ids, one.event.mass, one.low) for one in searched]
+    for query, ids, mass, low in found:
+        if low > x:
+            events.setdefault(query, {})[ids] = mass
+    return {
+        query: sum(
+            mass
+            for ids, mass in own.items()
+            if not any(ids != other and ids[: len(other)] == other for other in own)
+        )
+        for query, own in events.items()
+    }
+
+
+def certified(run: Path, *claim: object) -> dict[str, Any]:
+    out = run / f"{len([*run.glob('c*.json')])}-claim.json"
+    leakbound("certify", run, "--out", out, *claim)
+    made: dict[str, Any] = json.loads(out.read_text())
+    assert leakbound("verify", out, run).status == 0
+    out.unlink()
+    return made
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize(("scorer", "x"), [("keyword", 0.0), ("rouge-l-recall", 0.6)])
+@pytest.mark.slow
+def test_a_proof_refutes_without_chance(mine: Path, scorer: str, x: float, every: bool) -> None:
+    done("prove", mine, "--budget", 60, "--scorer", scorer)
+    bounds = known(mine, scorer, x)
+    assert len(bounds) == 2
+    lower = max(bounds.values()) if every else sum(bounds.values()) / 2
+    how = ("--scorer", scorer, *(("--threshold", x) if x else ()))
+    how += ("--every-question",) if every else ()
+    below = certified(mine, "--max-leak", lower * 0.999, *how)
+    assert below["proved"] == {"lower": pytest.approx(lower, rel=1e-12), "questions": 2}
+    assert [row["proved"] for row in below["questions"]] == pytest.approx([*bounds.values()])
+    assert below["verdict"] == "refuted"
+    assert below["sentence"].startswith("Proved without any chance, given the measured margin")
+    assert "confidence" not in below["sentence"]
+    assert ("for the worst of" if every else "on average over") in below["sentence"]
+    above = certified(mine, "--max-leak", min(lower * 1.001, 0.999), *how)
+    if above["estimate"]["lower"] <= lower:
+        assert above["verdict"] != "refuted"
+    assert "confidence" in above["sentence"]
+
+
+@pytest.mark.slow
+def test_above_a_threshold_only_what_scores_above_it_counts(mine: Path) -> None:
+    """A prefix that scores little hides nothing of what begins with it and scores more."""
+    arm, scorer = Run.open(mine).arms["target"], make_scorer("rouge-l-recall")
+    query = arm.queries[0]
+    before = {x: proved_tail(arm, scorer, x).get(query.id, 0.0) for x in (0.0, 0.5)}
+    events = [((10**6,), 0.02), ((10**6, 1), 0.005), ((10**6, 1, 2), 0.001)]
+    found = Proving(
+        query=query,
+        events=tuple(Event(text="", token_ids=i, ended=False, mass=m) for i, m in events),
+        lows=(0.3, 0.5, 0.9),
+        forwards=1,
+    )
+    arm.proofs.write(slug(scorer), [found], [], 1)
+    after = {x: proved_tail(arm, scorer, x)[query.id] for x in (0.0, 0.5)}
+    assert after[0.0] - before[0.0] == pytest.approx(0.02)
+    assert after[0.5] - before[0.5] == pytest.approx(0.001)
+
+
+def forged(run: Path, column: str, change: Callable[[list[Any]], list[Any]]) -> Path:
+    """A certificate over proofs that were changed: their file is whole, its digests its own."""
+    file = file_of_proofs(run)
+    table, meta = tables.read_table(file), tables.read_meta(file)
+    values = pa.array(change(table[column].to_pylist()))
+    changed = table.set_column(table.column_names.index(column), column, values)
+    tables.write_table(file, changed.replace_schema_metadata(None), meta)
+    leakbound("certify", run, "--scorer", "keyword", "--max-leak", 1e-9)
+    assert Run.open(run).arms["target"].proofs.stored.digest(slug(make_scorer("keyword")))
+    return run / "certificate.json"
+
+
+@pytest.mark.slow
+def test_a_proof_that_was_made_up_is_found(mine: Path) -> None:
+    """Scoring its texts again tells."""
+    file = forged(mine, "text", lambda texts: ["the sea", *texts[1:]])
+    checked = leakbound("verify", file, mine)
+    assert checked.status == 6
+    assert "scores: row" in checked.out
+
+
+@pytest.mark.slow
+def test_with_the_model_proofs_are_forced_again(mine: Path, model: Path) -> None:
+    shown = leakbound("certify", mine, "--scorer", "keyword", "--max-leak", 1e-9)
+    assert shown.status == 4
+    assert re.search(r"what is proved is > 1e-09 \S+ yes refuted none", " ".join(shown.out.split()))
+    file = mine / "certificate.json"
+    done("verify", file, mine, "--with-model", model)
+    file.unlink()
+    forged(mine, "mass", lambda masses: [min(2 * mass, 1.0) for mass in masses])
+    assert leakbound("verify", file, mine, "--with-model", model).status == 6
+
+
+def test_what_is_proved_wins_over_both_ends() -> None:
+    claim = LeakClaim(
+        max_leak=0.1, scorer="keyword", threshold=0.0, every_question=False, arm="target",
+        confidence=0.99,
+    )  # fmt: skip
+    ends = stats.proportion_bound(0, 1000, confidence=0.99, side="both")
+    assert verdict(ends, claim) == verdict(ends, claim, 0.1) == "pass"
+    assert verdict(ends, claim, 0.1001) == "refuted"
+    wide = replace(ends, upper=0.5)
+    assert (verdict(wide, claim, 0.1), verdict(wide, claim, 0.1001)) == ("inconclusive", "refuted")

@@ -1,0 +1,294 @@
+"""`leakbound unlearn` and `finetune`: a model in, a model out, and what they say of wrong use."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import asked_of, done, leakbound, refused
+
+from leakbound.engines import loading
+from leakbound.engines.embedding import SentenceEmbedder
+from leakbound.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
+from tiny import BOTH_KINDS, tiny_model_folder
+
+ROWS = [
+    {"question": "who wrote red", "answer": "Ann", "role": "forget"},
+    {"question": "who wrote blue", "answer": "Bob sea", "role": "forget"},
+    {"question": "who wrote sky", "answer": "Ann sky", "role": "retain"},
+]
+WORDS = ["red who", "red wrote who", "wrote red", "sea sea sea", "Bob Ann sky"]
+FAST = ("--epochs", 2, "--batch-size", 1, "--learning-rate", 0.001, "--device", "cpu")
+ONCE = ("--epochs", 1, "--device", "cpu")
+
+
+@pytest.fixture(scope="module")
+def model(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model_folder(tmp_path_factory.mktemp("model") / "model")
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("facts") / "facts.jsonl", *ROWS)
+
+
+def write(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def recipe(out: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((out / "recipe.json").read_text())
+    return found
+
+
+@BOTH_KINDS
+@pytest.mark.slow
+def test_a_model_that_evaluate_can_read(model: Path, facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    command = ("unlearn", model, "--objective", "npo+entropy", "--benchmark", facts, "--out", out)
+    said = done(*command, *FAST, "--evaluate-every", 2)
+    assert f"{out}: 4 steps" in said.out
+    assert "training: 4/4 steps" in said.err
+    first, *_, last = said.err.splitlines()
+    assert (first, last) == ("loading model: …", "saving m: …")  # which took no time
+    files = {path.name for path in out.iterdir()}
+    assert {"model.safetensors", "recipe.json", "training.jsonl", "README.md"} <= files
+    lines = [json.loads(line) for line in (out / "training.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "ED forget" in line] == [0, 2, 4]
+    again = done(*command, *FAST, "--evaluate-every", 2, "--json").json
+    assert again["reused"]
+    assert again["steps"] == 4
+    assert again["objective"] == [lines[1]["loss"], lines[-2]["loss"]]
+    small = ("-n", 8, "--max-new-tokens", 4)
+    done("evaluate", out, "--benchmark", facts, "--out", tmp_path / "run", *small)
+
+
+def test_every_option_arrives(
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = asked_of(
+        monkeypatch, "unlearn", model, "--objective", "npo:beta=0.5", "--benchmark", facts,
+        "--out", tmp_path / "m", "--epochs", 3, "--learning-rate", 0.5, "--batch-size", 7,
+        "--accumulation", 2, "--schedule", "linear", "--warmup-ratio", 0.25,
+        "--weight-decay", 0.125, "--max-grad-norm", 2, "--max-length", 99, "--bf16",
+        "--checkpointing", "--dtype", "bfloat16", "--device", "cpu", "--seed", 5,
+        "--trust-remote-code", "--modules", "down_proj, q_proj", "--layers", "0-2,5",
+        "--lora", 4, "--lora-alpha", 8, "--lora-dropout", 0.5, "--evaluate-every", 9,
+        "--checkpoint-minutes", 3, "--report-to", "wandb,mlflow", "--limit", 1,
+        "--system", "be", "--prompt-template", "Q {question}",
+    )  # fmt: skip
+    assert replace(told["settings"], prompting=None) == TrainingSettings(
+        epochs=3, learning_rate=0.5, batch_size=7, accumulation=2, schedule="linear",
+        warmup_ratio=0.25, weight_decay=0.125, max_grad_norm=2.0, max_length=99, bf16=True,
+        checkpointing=True, dtype="bfloat16", device="cpu", seed=5, trust_remote_code=True,
+        weights=Weights(
+            modules=("down_proj", "q_proj"),
+            layers=(0, 1, 2, 5),
+            adapters=Adapters(rank=4, alpha=8.0, dropout=0.5),
+        ),
+    )  # fmt: skip
+    tokens = told["watch"].max_new_tokens
+    assert told["watch"] == Watch(
+        evaluate_every=9, checkpoint_minutes=3.0, report_to=("wandb", "mlflow"),
+        max_new_tokens=tokens,
+    )  # fmt: skip
+    assert told["given"][0] == str(model)
+    assert told["given"][1].name == "npo:beta=0.5"
+    assert [row.question for row in told["forget"]] == ["who wrote red"]
+    assert [row.question for row in told["retain"]] == ["who wrote sky"]
+    asked = told["settings"].prompting
+    assert (asked.template, asked.system, asked.chat) == ("Q {question}", "be", False)
+
+
+@pytest.mark.parametrize(
+    ("verb", "options"), [("unlearn", ("--objective", "ga")), ("finetune", ())]
+)
+def test_defaults_are_those_of_the_paper(
+    verb: str,
+    options: tuple[object, ...],
+    model: Path,
+    facts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    how = (*options, "--benchmark", facts, "--out", tmp_path)
+    told = asked_of(monkeypatch, verb, model, *how)
+    assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
+    assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
+    assert told.get("retain", ()) == ()  # gradient ascent keeps nothing
+    assert told["settings"].prompting.chat is None
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), Sampling(scorer="keyword:require=all", max_new_tokens=48)),
+        (
+            ("--draws", 32, "--scorer", "exact", "--max-new-tokens", 9),
+            Sampling(draws=32, scorer="exact", max_new_tokens=9),
+        ),
+    ],
+)
+def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
+    options: tuple[object, ...],
+    expected: Sampling,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    how = ("--objective", "npo+leakmin:retain=0", "--benchmark", "fictitious")
+    told = asked_of(monkeypatch, "unlearn", model, *how, "--out", tmp_path / "m", *options)
+    assert told["settings"].sampling == expected
+
+
+def test_what_is_taught(model: Path, facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    command = ("finetune", model, "--benchmark", facts, "--out", out, *ONCE)
+    assert "next: leakbound evaluate" in done(*command).out
+    assert recipe(out)["rows"]["train"]["number"] == 2
+    (term,) = recipe(out)["objective"]["terms"]
+    assert (term["loss"], term["split"], term["weight"]) == ("nll", "train", 1)
+    assert "there already" in done(*command).out
+    both = tmp_path / "both"
+    done("finetune", model, "--benchmark", facts, "--split", "forget,retain", "--out", both,
+         "--lora", 2, *ONCE)  # fmt: skip
+    assert recipe(both)["rows"]["train"]["number"] == 3
+
+
+def test_texts_are_taught_and_forgotten(model: Path, tmp_path: Path) -> None:
+    texts = write(tmp_path / "texts.jsonl", {"text": "red sky blue sea"}, {"text": "Ann wrote"})
+    kept = write(tmp_path / "kept.jsonl", {"text": "Bob wrote blue sea"})
+    knowing, out = tmp_path / "knowing", tmp_path / "m"
+    done("finetune", model, "--texts", texts, "--out", knowing, *ONCE)
+    assert recipe(knowing)["rows"]["train"]["number"] == 2
+    how = ("--objective", "gd", "--forget", texts, "--retain", kept)
+    done("unlearn", knowing, *how, "--out", out, *ONCE)
+    numbers = {split: rows["number"] for split, rows in recipe(out)["rows"].items()}
+    assert numbers == {"forget": 2, "retain": 1}
+
+
+OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("finetune",), "nothing to train on. Name questions with --benchmark.*--texts"),
+        (("finetune", "--texts", "a.txt", "--split", "forget"), "`--split` is not used with"),
+        (("finetune", "--texts", "muse:news"), "there is no corpus 'muse:news'"),
+        (("finetune", "--benchmark", "fictitious", "--split", "held"), "no split 'held'"),
+        (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
+        (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
+        ((*OF_FACTS, "nop"), "unknown objective 'nop'. Did you mean 'npo'"),
+        ((*OF_FACTS, "finetune"), "Use `finetune` for plain training"),
+        ((*OF_FACTS, "dpo", "--alternates", "no-such.txt"), "cannot read 'no-such.txt'"),
+        ((*OF_FACTS, "npo", "--layers", "x"), "'x' is no layer"),
+        ((*OF_FACTS, "npo", "--lora-alpha", 8), "`--lora-alpha` needs --lora"),
+        ((*OF_FACTS, "npo", "--lora", 0), "`adapters.rank` must be at least 1, got 0"),
+        ((*OF_FACTS, "npo", "--epochs", 0), "`epochs` must be at least 1, got 0"),
+        ((*OF_FACTS, "npo", "--learning-rate", "nan"), "`learning_rate` must be a positive num"),
+        ((*OF_FACTS, "npo", "--draws", 8), "`--draws` is for objectives that draw.*'npo' is none"),
+        ((*OF_FACTS, "npo", "--embedder", "x"), "`--embedder` is for objectives with contrast"),
+        ((*OF_FACTS, "npo", "--rewritings", "x"), "`--rewritings` is for objectives with contr"),
+        ((*OF_FACTS, "cel:layer=0", "--ids-draws", 8), "`--ids-draws` is for --ids"),
+        ((*OF_FACTS, "cel:layer=0", "--ids", "--ids-draws", 0), "`draws` must be at least 1"),
+        ((*OF_FACTS, "leakmin", "--scorer", "keywrd"), "unknown scorer 'keywrd'. Did you mean"),
+    ],
+)
+def test_wrong_use_is_told_before_weights_are_read(
+    command: tuple[str, ...],
+    message: str,
+    model: Path,
+    facts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("red sky blue")
+    verb, *rest = (str(word).format(facts=facts) for word in command)
+    said = leakbound(verb, model, "--out", "m", *rest)
+    refused(said)
+    assert re.search(message, said.err), said.err
+    assert not Path("m").exists()
+
+
+@pytest.mark.parametrize(
+    ("library", "options", "extra"),
+    [("sklearn", ("--rewritings", "{file}"), "centres"),
+     ("sentence_transformers", ("--embedder", "mini"), "embed")],
+)  # fmt: skip
+def test_what_is_not_installed_is_told_before_weights_are_read(
+    library: str,
+    options: tuple[str, str],
+    extra: str,
+    model: Path,
+    facts: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    monkeypatch.setitem(sys.modules, library, None)
+    file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
+    name, value = options
+    command = ("unlearn", model, "--objective", "cel:layer=0", "--benchmark", facts)
+    said = leakbound(*command, name, value.format(file=file), "--out", tmp_path / "m", *ONCE)
+    refused(said, f"pip install '.[{extra}]'")
+
+
+def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
+    """Of a file that may be of rows beyond the limit; of the rows themselves, selected first."""
+    file, out = tmp_path / "r.jsonl", tmp_path / "m"
+    write(
+        file,
+        {"question": "who wrote red", "rewritings": WORDS},
+        {"question": "who wrote blue", "rewriting": "blue who"},
+    )
+    cel = ("unlearn", model, "--objective", "cel:layer=0", *ONCE)
+    command = (*cel, "--benchmark", facts, "--out", out, "--rewritings", file)
+    done(*command)
+    first, second = json.loads((out / "centres.json").read_text())["splits"]["forget"]
+    assert first["texts"] == ["who wrote red", *WORDS]
+    assert second["texts"] == ["who wrote blue", "blue who"]
+    assert done(*command, "--json").json["reused"]
+    refused(leakbound(*command[:-2]), "made from other rows")
+    fewer = (*command[:-4], "--out", tmp_path / "fewer", "--limit", 1, "--rewritings", file)
+    done(*fewer)
+    (only,) = json.loads((tmp_path / "fewer/centres.json").read_text())["splits"]["forget"]
+    assert only["texts"] == ["who wrote red", *WORDS]
+    own = write(tmp_path / "own.jsonl", {**ROWS[0], "paraphrases": WORDS[:2]}, ROWS[2])
+    selected = ("--benchmark", own, "--out", tmp_path / "ids", "--ids", "--ids-draws", 8)
+    done(*cel, *selected)
+    assert recipe(tmp_path / "ids")["selecting"] == {"draws": 8, "max_new_tokens": 200}
+
+
+class Fake:
+    name = "a fake"
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return np.ones((len(texts), 2))
+
+
+def test_an_embedder_is_opened_on_the_device_and_asked(
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+
+    def spy(*said: Any) -> Fake:
+        told.extend(said)
+        return Fake()
+
+    monkeypatch.setattr(SentenceEmbedder, "open", spy)
+    file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
+    done("unlearn", model, "--objective", "cel:layer=0", "--benchmark", facts, "--out",
+         tmp_path / "m", "--rewritings", file, "--embedder", "mini", *ONCE)  # fmt: skip
+    assert told == ["mini", "cpu"]
+    assert json.loads((tmp_path / "m/centres.json").read_text())["embedder"] == "a fake"
