@@ -117,42 +117,20 @@ def test_verify_names_what_differs(leaky: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--max-leak", 0], ["`max_leak`", "0.0", "such as 0.01"]),
-        (["--max-leak", 1], ["`max_leak`", "1.0"]),
-        (["--max-leak", -0.5], ["`max_leak`", "-0.5"]),
-        (["--max-leak", "nan"], ["`max_leak`", "nan"]),
         (["--max-leak", "1%"], ["--max-leak", "'1%'"]),
+        (["--max-leak", 0], ["`max_leak`", "0.0", "such as 0.01"]),
         ([], ["--max-leak", "Missing option"]),
-        (["--max-leak", 0.1, "--confidence", 1], ["`confidence`", "Use 0.99"]),
-        (["--max-leak", 0.1, "--threshold", 0.5], ["'keyword' is binary"]),
-        (["--max-leak", 0.1, "--scorer", "rouge-l-recall"], ["`threshold`", "rouge-l-recall>=0.5"]),
         (["--max-leak", 0.1, "--scorer", "contains"], ["'contains'", "`leakbound score` first"]),
         (["--max-leak", 0.1, "--scorer", "rogue-l-recall"], ["Did you mean 'rouge-l-recall'"]),
-        (["--max-leak", 0.1, "--arm", "greedy"], ["'greedy'", "known exactly"]),
         (["--max-leak", 0.1, "--arm", "control"], ["no arm 'control'", "target"]),
     ],
     ids=str,
 )
-def test_wrong_use(leaky: Path, arguments: list[object], named: list[str]) -> None:
-    result = leakbound("certify", leaky, *arguments)
-    assert (result.status, result.out) == (2, "")
-    for text in named:
-        assert text in result.err
+def test_wrong_use(leaky: Path, arguments: list[object], named: list[str], tmp_path: Path) -> None:
+    refused(leakbound("certify", leaky, *arguments), *named)
     assert not (leaky / CERTIFICATE).exists()
-
-
-def test_what_is_no_run_or_no_certificate(leaky: Path, tmp_path: Path) -> None:
-    for result, named in (
-        (leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory"),
-        (leakbound("verify", leaky / CERTIFICATE, leaky), "cannot be read"),
-        (leakbound("verify", leaky / "run.json", leaky), "is no certificate"),
-        (leakbound("verify", leaky / "prompts.parquet", leaky), "is not JSON"),
-    ):
-        assert (result.status, result.out) == (2, "")
-        assert named in result.err
-    done("certify", leaky, "--max-leak", 0.2)
-    result = leakbound("verify", leaky / CERTIFICATE, tmp_path / "none")
-    assert (result.status, "no run directory" in result.err) == (2, True)
+    refused(leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory")
+    refused(leakbound("verify", leaky / CERTIFICATE, leaky), "cannot be read")
 
 
 def test_an_incomplete_run(tmp_path: Path) -> None:
@@ -162,19 +140,6 @@ def test_an_incomplete_run(tmp_path: Path) -> None:
     assert (result.status, result.out) == (3, "")
     assert "'q1'" in result.err
     assert not (tmp_path / "run" / CERTIFICATE).exists()
-
-
-def test_the_model_itself_is_asked_again(run: Path, model: Path, control: Path) -> None:
-    claim = ("--max-leak", 0.9, "--scorer", "keyword")
-    assert leakbound("certify", run, *claim).status in (0, 5)
-    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", model, "--device", "cpu")
-    assert result.status == 0, result.out
-    assert "log-probabilities" in result.out
-    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", control, "--device", "cpu")
-    assert result.status == 6
-    assert "model: weights: the certificate says" in result.out
-    result = leakbound("verify", run / CERTIFICATE, run, "--with-model", run / "none")
-    assert (result.status, result.out) == (2, "")
 
 
 def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) -> None:

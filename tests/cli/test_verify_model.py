@@ -1,24 +1,53 @@
-"""`verify --with-model` on a real model: every output is compared, the cut ones too."""
+"""`verify --with-model` and `--redraw` on real models; and a model that changed between commands.
+
+The files that a reader overlooks decide as much as the weights: what ends an answer, and adapters.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from commands import SMALL, done, leakbound
+import torch
+from commands import SMALL, Result, done, leakbound, refused
 
-from leakbound.store import Run, tables
+from leakbound.engines import loading
+from leakbound.store import tables
 from leaky import rewrite
+
+ORDINARY = [2, 5, 8]  # the end token, and two words
+Rows = list[dict[str, Any]]
+
+
+def evaluated(model: Path, questions: Path, out: Path) -> Result:
+    return leakbound("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+
+
+def certify(run: Path) -> Path:
+    made = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
+    assert made.status in (0, 4, 5)
+    return run / "certificate.json"
+
+
+def verified(run: Path, model: Path, *options: object) -> Result:
+    return leakbound("verify", run / "certificate.json", run, "--with-model", model, *options)
+
+
+def checked(run: Path, model: Path, name: str, *options: object) -> tuple[int, dict[str, Any]]:
+    """The exit status of `verify`, and what it says of one check."""
+    told = verified(run, model, "--json", *options)
+    (check,) = [c for c in told.json["checks"] if c["name"] == name]
+    return told.status, check
 
 
 @pytest.fixture
 def certified(run: Path) -> Path:
-    assert leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword").status in (0, 4, 5)
+    certify(run)
     return run
 
 
@@ -27,71 +56,46 @@ def target(run: Path) -> Path:
     return part
 
 
-def test_outputs_that_the_length_limit_ended_are_compared(certified: Path, model: Path) -> None:
+def forge(run: Path, change: Callable[[Rows], object]) -> None:
+    """Write other completions, their scores and another certificate, all as whoever has the run."""
+    rewrite(target(run), change)  # type: ignore[arg-type]
+    done("score", run)
+    (run / "certificate.json").unlink()
+    certify(run)
+    assert leakbound("verify", run / "certificate.json", run).status == 0
+
+
+def test_every_output_is_compared_the_cut_ones_too(
+    certified: Path, model: Path, control: Path
+) -> None:
     rows = tables.read_table(target(certified)).to_pylist()
     cut = [row for row in rows if row["finish_reason"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
-    shown = done("verify", certified / "certificate.json", certified, "--with-model", model)
-    told = done(
-        "verify", certified / "certificate.json", certified, "--with-model", model, "--json"
-    )
-    (check,) = [c for c in told.json["checks"] if c["name"] == "log-probabilities"]
+    assert "verified: nothing differs." in verified(certified, model, "--device", "cpu").out
+    status, check = checked(certified, model, "log-probabilities")
     distinct = len({(row["query_id"], tuple(row["token_ids"])) for row in rows})
+    assert status == 0
     assert check["says"].startswith(f"{distinct:,} of {distinct:,} outputs have")
-    assert "verified: nothing differs." in shown.out
+    other = verified(certified, control)
+    assert other.status == 6
+    assert "model: weights: the certificate says" in other.out
+    refused(verified(certified, certified / "none"), "none")
 
 
 def test_a_forged_chance_of_one_is_found(certified: Path, model: Path) -> None:
-    """The forger also writes new scores and a new certificate: only the model tells."""
-    file = target(certified)
-    meta, table = tables.read_meta(file), tables.read_table(file)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    next(row for row in rows if row["finish_reason"] == "length")["logprob"] -= 0.5
-    del meta["digest"]
-    tables.write_table(file, pa.Table.from_pylist(rows, schema=table.schema), meta)
-    done("score", certified)
-    (certified / "certificate.json").unlink()
-    leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
-    assert leakbound("verify", certified / "certificate.json", certified).status == 0
-    found = leakbound("verify", certified / "certificate.json", certified, "--with-model", model)
+    """Only the model tells."""
+
+    def change(rows: Rows) -> None:
+        next(row for row in rows if row["finish_reason"] == "length")["logprob"] -= 0.5
+
+    forge(certified, change)
+    found = verified(certified, model)
     assert found.status == 6
     assert re.search(r"log-probabilities: question .+ the certificate says -", found.out)
 
 
-def test_rows_that_lack_what_the_engine_records_are_found(certified: Path, model: Path) -> None:
-    file = target(certified)
-    meta, table = tables.read_meta(file), tables.read_table(file)
-    rows = [{**row, "logprob": None, "logprob_floor": None} for row in table.to_pylist()]
-    del meta["digest"]
-    tables.write_table(file, pa.Table.from_pylist(rows, schema=table.schema), meta)
-    done("score", certified)
-    (certified / "certificate.json").unlink()
-    leakbound("certify", certified, "--max-leak", 0.5, "--scorer", "keyword")
-    found = leakbound("verify", certified / "certificate.json", certified, "--with-model", model)
-    assert found.status == 6
-    assert 'the certificate says "no tokens or no log-probability"' in found.out
-    assert json.loads((certified / "run.json").read_text())["arms"]
-    assert Run.open(certified).arms
-
-
-def checked(run: Path, model: Path, *options: object) -> tuple[int, dict[str, Any]]:
-    """The exit status of `verify --redraw`, and what it says of the draws."""
-    given = ("--with-model", model, "--json", *options)
-    told = leakbound("verify", run / "certificate.json", run, *given)
-    (check,) = [c for c in told.json["checks"] if c["name"] == "draws"]
-    return told.status, check
-
-
-def forge(run: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    """Write other completions, their scores and another certificate, all as whoever has the run."""
-    rewrite(target(run), change)
-    done("score", run)
-    (run / "certificate.json").unlink()
-    leakbound("certify", run, "--max-leak", 0.5, "--scorer", "keyword")
-
-
 def test_draws_are_those_of_their_keys(certified: Path, model: Path) -> None:
-    status, check = checked(certified, model, "--redraw", 1)
+    status, check = checked(certified, model, "draws", "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
     draws = sum(row["count"] for row in tables.read_table(target(certified)).to_pylist())
     assert check["says"].startswith("parts drawn again: 1 of 1, chosen by chance now; with the")
@@ -121,45 +125,35 @@ def test_so_are_those_of_every_way_of_drawing(
     run = tmp_path / "run"
     done("evaluate", model, *given, "--out", run, *options)
     leakbound("certify", run, "--max-leak", 0.9, "--arm", arm)
-    status, check = checked(run, control if arm == "control" else model, "--redraw", 1)
+    status, check = checked(run, control if arm == "control" else model, "draws", "--redraw", 1)
     assert (status, check["status"]) == (0, "ok")
 
 
-def test_draws_given_to_another_output_are_found(certified: Path, model: Path) -> None:
-    """Tokens, texts and log-probabilities are all the model's own; the counts are not."""
-
-    def change(rows: list[dict[str, Any]]) -> None:
-        first, second, *_ = [row for row in rows if row["query_id"] == rows[0]["query_id"]]
-        first["count"] += second["count"]
-        rows.remove(second)
-
-    forge(certified, change)
-    certificate = certified / "certificate.json"
-    assert leakbound("verify", certificate, certified, "--with-model", model).status == 0
-    status, check = checked(certified, model, "--redraw", 1)
-    assert (status, check["status"]) == (6, "differs")
-    (difference,) = check["differences"]
-    assert re.fullmatch("question '.+', part 0", difference["where"])
-    assert re.fullmatch("other draws after [0-9]+ tokens", difference["found"])
+def moved(rows: Rows) -> None:
+    """Draws given to another output."""
+    first, second, *_ = [row for row in rows if row["query_id"] == rows[0]["query_id"]]
+    first["count"] += second["count"]
+    rows.remove(second)
 
 
-def test_outputs_of_another_seed_are_found(
-    certified: Path, model: Path, questions: Path, tmp_path: Path
+@pytest.mark.parametrize(("share", "differences"), [(1, 1), (0.001, 2)], ids=["moved", "seed"])
+def test_draws_that_are_not_those_of_the_keys_are_found(
+    share: float, differences: int, certified: Path, model: Path, questions: Path, tmp_path: Path
 ) -> None:
-    """Drawn from the same model, and so with its log-probabilities: only the keys tell."""
-    other = tmp_path / "other"
-    done("evaluate", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
-    theirs = tables.read_table(target(other)).to_pylist()
-
-    def change(rows: list[dict[str, Any]]) -> None:
-        rows[:] = theirs
-
+    """Tokens, texts and log-probabilities are all the model's own; the counts, or the seed, not."""
+    change: Callable[[Rows], object] = moved
+    if differences > 1:
+        other = tmp_path / "other"
+        done("evaluate", model, "--benchmark", questions, "--out", other, *SMALL, "--seed", 1)
+        theirs = tables.read_table(target(other)).to_pylist()
+        change = lambda rows: rows.__setitem__(slice(None), theirs)  # noqa: E731
     forge(certified, change)
-    certificate = certified / "certificate.json"
-    assert leakbound("verify", certificate, certified, "--with-model", model).status == 0
-    status, check = checked(certified, model, "--redraw", 0.001)
-    assert (status, check["status"]) == (6, "differs")
-    assert len(check["differences"]) == 2
+    assert verified(certified, model).status == 0
+    status, check = checked(certified, model, "draws", "--redraw", share)
+    assert (status, check["status"], len(check["differences"])) == (6, "differs", differences)
+    for difference in check["differences"]:
+        assert re.fullmatch("question '.+', part 0", difference["where"])
+        assert re.fullmatch("other draws after [0-9]+ tokens", difference["found"])
 
 
 def test_what_cannot_be_drawn_again_is_unchecked(
@@ -170,28 +164,101 @@ def test_what_cannot_be_drawn_again_is_unchecked(
     done(*given, "--out", explored, "--explore", "auto", "--budget", 20, "--scorer", "keyword")
     done(*given, "--out", half, "-n", 16, "--dtype", "bfloat16", "--scorer", "keyword")
     for run, why in {explored: "from what an exploration left", half: "no exact mode"}.items():
-        leakbound("certify", run, "--max-leak", 0.5)
-        status, check = checked(run, model, "--redraw", 1)
+        certify(run)
+        status, check = checked(run, model, "draws", "--redraw", 1)
         assert (status, check["status"]) == (6, "unchecked")
         assert why in check["says"]
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (("--redraw", 0), "the share to draw again lies above 0 and is at most 1, got 0.0."),
-        (("--redraw", 1.5), "got 1.5."),
-        (("--redraw", "nan"), "got nan."),
-    ],
-)
-def test_shares_that_are_none(certified: Path, model: Path, options: Any, says: str) -> None:
-    given = ("verify", certified / "certificate.json", certified, "--with-model", model)
-    refused = leakbound(*given, *options)
-    assert refused.status == 2
-    assert says in refused.err
+def test_shares_that_are_none_and_a_model_that_is_missing(certified: Path, model: Path) -> None:
+    says = "the share to draw again lies above 0 and is at most 1, got "
+    for share, got in ((0, "0.0."), (1.5, "1.5."), ("nan", "nan.")):
+        refused(verified(certified, model, "--redraw", share), says + got)
+    alone = leakbound("verify", certified / "certificate.json", certified, "--redraw", 1)
+    refused(alone, "Add --with-model.")
 
 
-def test_to_draw_again_needs_the_model(certified: Path) -> None:
-    refused = leakbound("verify", certified / "certificate.json", certified, "--redraw", 1)
-    assert refused.status == 2
-    assert "Add --with-model." in refused.err
+@pytest.fixture
+def own(model: Path, tmp_path: Path) -> Path:
+    """A copy of the model that a test may change."""
+    return Path(shutil.copytree(model, tmp_path / "own"))
+
+
+@pytest.fixture
+def ends(own: Path) -> Path:
+    """The same model, and ordinary words in its list of end tokens."""
+    (own / "generation_config.json").write_text(json.dumps({"eos_token_id": ORDINARY}))
+    return own
+
+
+def torn(run: Path) -> Path:
+    """The run as a command leaves it that is killed before its last part."""
+    target(run).unlink()
+    return run
+
+
+@pytest.mark.slow
+def test_other_end_tokens_are_another_model(
+    ends: Path, model: Path, questions: Path, run: Path, tmp_path: Path
+) -> None:
+    """Were they not: a leaking model could say nothing any more, and every check would agree."""
+    theirs = tmp_path / "theirs"
+    assert evaluated(ends, questions, theirs).status == 0
+    certify(theirs)
+    assert verified(theirs, ends).status == 0
+    told = verified(theirs, model)
+    assert told.status == 6
+    assert "model: end_tokens" in told.out
+    refused(evaluated(ends, questions, torn(run)), "ends its answers at other tokens", "[2, 5, 8]")
+
+
+@pytest.mark.slow
+def test_ordinary_end_tokens_are_said_wherever_figures_stand(
+    ends: Path, questions: Path, tmp_path: Path
+) -> None:
+    run, plain = tmp_path / "run", tmp_path / "plain"
+    says = "end at ordinary tokens too, 'who' (5), 'blue' (8)"
+    assert says in evaluated(ends, questions, run).err
+    assert says in leakbound("bound", run).err
+    done("report", run)
+    assert "end at ordinary tokens too" in (run / "report.html").read_text()
+    sentence = json.loads(certify(run).read_text())["sentence"]
+    assert "ended by 2 ordinary tokens too, " in sentence
+    (ends / "generation_config.json").unlink()
+    assert evaluated(ends, questions, plain).status == 0
+    assert "ended by" not in json.loads(certify(plain).read_text())["sentence"]
+
+
+@pytest.mark.parametrize("config", [True, False])
+def test_adapters_are_refused_with_the_remedy(
+    own: Path, questions: Path, tmp_path: Path, config: bool
+) -> None:
+    (own / "adapter_config.json").write_text("{}")
+    if not config:
+        (own / "config.json").unlink()
+    result = evaluated(own, questions, tmp_path / "run")
+    refused(result, "PEFT adapter", "merge_and_unload", "into a folder of its own")
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
+    model: Path, questions: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a library's."""
+    assert verified(certified, model).status == 0
+    plain = loading._read
+
+    def read(*args: Any, **kwargs: Any) -> Any:
+        changed = plain(*args, **kwargs)
+        with torch.no_grad():
+            changed.lm_head.weight.mul_(1.5)
+        return changed
+
+    monkeypatch.setattr(loading, "_read", read)
+    assert checked(certified, model, "model")[1]["status"] == "ok"
+    status, probe = checked(certified, model, "probe")
+    assert (status, probe["status"]) == (6, "differs")
+    refused(
+        evaluated(model, questions, torn(certified)),
+        "of the same fingerprint that reads otherwise: after fixed question 0, token",
+    )

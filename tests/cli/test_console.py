@@ -1,0 +1,309 @@
+"""What a person sees: progress as lines or a live bar, tables of any width, bold where wanted."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done
+
+from leakbound.cli import console
+from leakbound.cli.console import print_table
+from leakbound.evaluation import Table, summary
+from leakbound.store import Run
+from leakbound.types import Headway, during
+from suites import slow_but
+
+ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
+WIDTHS = (20, 60, 80, 100, 200)
+Report = Callable[[int], str]
+
+
+class Clock:
+    """The time as a test has it, and what was said when."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.said: list[str] = []
+        self.at: list[float] = []
+
+    def say(self, text: str, err: bool) -> None:
+        self.said.append(text)
+        self.at.append(self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(console.time, "monotonic", lambda: made.now)
+    monkeypatch.setattr("leakbound.cli.saying.click.echo", made.say)
+    return made
+
+
+def test_progress_lines_have_rates(
+    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "_QUIET_SECONDS", 0)
+    out = tmp_path / "run"
+    lines = done("sample", untied, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
+    target = [line for line in lines if line.startswith("sampling target: ")]
+    assert target[0] == "sampling target: 0/32 draws"
+    assert any(re.match(r"sampling target: \d+/32 draws, .* tokens", line) for line in target[1:-1])
+    assert re.search(r", [\d.]+ % distinct, ", target[-1])
+    assert not any("distinct" in line for line in lines if "greedy" in line)  # one draw of each
+    some = next(line for line in target if not line.startswith("sampling target: 0/"))
+    assert "draws/s" in some
+    assert " tokens (" in some
+    assert sum("32/32 draws" in line for line in target) == 1
+    assert len(set(target)) == len(target)  # nothing twice
+
+
+def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
+    with console.progress_bar() as progress:
+        for second in range(3601):
+            clock.now = float(second)
+            progress(Headway("working", second, 3600, "steps"))
+        for _ in range(60):
+            clock.now += 1  # however long after
+            progress(Headway("working", 3600, 3600, "steps"))
+    pauses = [later - earlier for earlier, later in pairwise(clock.at)]
+    assert pauses[:5] == [5, 10, 20, 40, 60]
+    assert set(pauses[4:-1]) == {60}
+    assert len(clock.said) < 70
+    assert (clock.said[0], clock.at[-1]) == ("working: 0/3,600 steps", 3600)
+    assert all(" steps/s" in line for line in clock.said[1:])
+    assert all(" left, " in line for line in clock.said[1:-1])
+
+
+def test_what_is_over_at_once_has_one_line(clock: Clock) -> None:
+    with console.progress_bar() as progress:
+        for phase in ("first", "second", "third"):
+            for done_so_far in range(4):
+                progress(Headway(phase, done_so_far, 3, "steps"))
+    ends = (f"{phase}: 3/3 steps" for phase in ("first", "second", "third"))
+    assert clock.said == ["first: 0/3 steps", *ends]
+
+
+def test_a_step_that_nothing_measures_is_said_while_it_lasts(clock: Clock) -> None:
+    with console.progress_bar() as progress:
+        with during(progress, "loading one"):
+            assert clock.said == ["loading one: …"]
+        with during(progress, "loading another"):  # soon after the first
+            assert clock.said[1:] == ["loading another: …"]
+            clock.now = 70.0
+    assert clock.said[2:] == ["loading another: 1 min 10 s"]  # and not what took no time
+
+
+def test_durations_as_a_person_says_them() -> None:
+    said = [console.duration(s) for s in (0.4, 59, 61, 3599, 3600, 90_000)]
+    assert said == ["0 s", "59 s", "1 min 01 s", "59 min 59 s", "1 h 00 min", "25 h 00 min"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_a_live_bar(
+    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("commands.StandardError", Terminal)
+    out = tmp_path / "run"
+    err = done("sample", model, "--benchmark", questions, "--out", out, *SMALL).err
+    assert "sampling target" in err
+    assert "32/32 draws" in err
+
+
+@pytest.fixture(scope="module")
+def several(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of several arms: two decodings, a control, and rewritings."""
+    out = tmp_path_factory.mktemp("tables") / "run"
+    asked = out.with_name("asked.csv")
+    asked.write_text(ROWS)
+    done("evaluate", model, "--benchmark", asked, "--out", out, "--control", control,
+         "--inputs", "rules", "--queries", 2, "--temperature", "0.5,1",
+         *SMALL)  # fmt: skip
+    return out
+
+
+@pytest.fixture(scope="module")
+def report(several: Path) -> Report:
+    """What its `report` prints at a terminal of some width."""
+
+    @cache
+    def shown(width: int) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COLUMNS", str(width))
+            return done("report", several).out
+
+    return shown
+
+
+@pytest.mark.parametrize("width", slow_but((), WIDTHS))
+def test_every_cell_is_whole_and_no_line_wider_than_the_terminal(
+    several: Path, report: Report, width: int
+) -> None:
+    shown, tables = report(width), summary(Run.open(several))
+    assert "…" not in shown
+    assert "..." not in shown
+    for table in tables:
+        for cells in (table.columns[1:], *table.texts):
+            assert all(word in shown for cell in cells for word in _figures(cell)), (cells, width)
+    notes = {line.rstrip() for t in tables for line in f"{t.lead}\n{t.note}".splitlines()}
+    lines = [line.rstrip() for line in shown.splitlines() if width > WIDTHS[0]]
+    wide = [line for line in lines if len(line) > width and line not in notes]
+    assert [line for line in wide if not line.startswith("report: ")] == []
+
+
+@pytest.mark.slow
+def test_where_no_two_columns_fit_each_row_is_a_list(several: Path, report: Report) -> None:
+    (table, *_) = summary(Run.open(several))
+    narrow = report(27)
+    for row in table.texts:
+        place = narrow.index(f"\n{row[0]}\n")
+        for column, cell in zip(table.columns[1:], row[1:], strict=True):
+            words = r"\s+".join(map(re.escape, cell.split()))
+            line = re.compile(rf"^  {re.escape(column)}\s+{words}$", re.M)
+            assert line.search(narrow, place), (column, cell)
+    wide = report(200)
+    for row in table.texts:
+        assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
+
+
+@pytest.mark.slow
+def test_the_tables_of_a_run_with_control_fit_eighty_columns(
+    model: Path, control: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = tmp_path / "controlled"
+    how = ("--benchmark", questions, "--control", control, "--out", out)
+    shown = done("evaluate", model, *how, *SMALL).out
+    assert max(map(len, shown.replace(str(out), "").splitlines())) <= 80
+    for table in summary(Run.open(out)):
+        headings = {word for column in table.columns for word in column.split()}
+        rules = [i for i, line in enumerate(shown.splitlines()) if set(line) == {"─"}]
+        above = [" ".join(shown.splitlines()[i - 3 : i]).split() for i in rules]
+        assert any(headings <= set(words) for words in above), table.title
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_follows_below_and_sentences_break_where_a_terminal_ends(
+    several: Path, report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (table, *_) = summary(Run.open(several))
+    shown = report(60).replace(str(several), "")
+    first = shown.partition(table.title)[2].partition("\n\n\n")[0]
+    for name in (row[0] for row in table.texts):
+        assert len(re.findall(rf"^{re.escape(name)} ", first, re.M)) >= 2  # in both blocks
+    assert max(map(len, shown.splitlines())) <= 60
+    assert all(word in shown for word in table.note.split())
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert table.note.splitlines()[0] in done("report", several).out.splitlines()  # in a pipe
+
+
+def _figures(cell: str) -> list[str]:
+    """An interval's ends stay together; of other words each must be there."""
+    found = re.findall(r"\[[^\]]*\]", cell)
+    return found + re.sub(r"\[[^\]]*\]", " ", cell).split()
+
+
+def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = "0.123 [0.100, 0.200]"
+    rows = [
+        ("target T=0.5", "T=0.5, top-p=0.9", "0.125", ends, "a long list, of, short words, here"),
+        ("control", "T=1", "–", "−0.100 [−0.100, 0.200]", ""),
+    ]
+    columns = ("arm", "decoding", "greedy", "mean", "asked")
+    forms = set()
+    for width in range(40, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines: list[str] = []
+        print_table(Table.plain("a title", columns, rows), echo=lines.append)
+        shown = "\n".join(lines)
+        assert all(len(line) <= width for line in shown.splitlines()), width
+        for row in rows:
+            assert row[0] in shown, width
+            for cell in row[1:]:
+                assert all(figure in shown for figure in _figures(cell)), (cell, width)
+        forms.add(shown.count("─\n"))
+    assert forms >= {1, 2}  # side by side; and in two blocks
+
+
+STYLES = re.compile(r"\x1b\[[0-9;]+m")
+STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+LEAKBOUND = (sys.executable, "-m", "leakbound")
+
+
+def at_a_terminal(width: int, *arguments: object, **more: str) -> str:
+    """All that a terminal of this width is sent."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    command = [*LEAKBOUND, *map(str, arguments)]
+    environment = {**HERE, "TERM": "xterm-256color", **more}
+    with subprocess.Popen(
+        command, stdin=follower, stdout=follower, stderr=follower, env=environment
+    ) as process:
+        os.close(follower)
+        sent = b""
+        while part := _read(leader):
+            sent += part
+        assert process.wait() == 0, sent.decode()
+    os.close(leader)
+    return sent.decode()
+
+
+def _read(leader: int) -> bytes:
+    try:
+        return os.read(leader, 1 << 16)
+    except OSError:  # Linux: nobody writes any more
+        return b""
+
+
+def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
+    """What is sent to standard output and standard error that are no terminals."""
+    command = [*LEAKBOUND, *map(str, arguments)]
+    ended = subprocess.run(command, env=HERE | more, capture_output=True, text=True, check=True)
+    return ended.stdout, ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_live_bar_and_tables_as_wide_as_the_terminal(
+    width: int, model: Path, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    sent = at_a_terminal(width, "evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    assert "\x1b[2K" in sent  # lines are written over
+    read = STEERING.sub("", sent).replace("\r", "\n").replace(str(out), "")
+    assert max(map(len, read.splitlines())) <= width
+    assert any(set(line) == {"─"} for line in read.splitlines() if line)  # rules
+    assert "32/32 draws" in read
+    assert "4/4 arms × scorers" in read
+    assert "% distinct" in read or width < 80
+
+
+@pytest.mark.slow
+def test_bold_where_it_is_wanted_and_in_a_pipe_where_that_is_asked_for(run: Path) -> None:
+    assert STYLES.search(at_a_terminal(80, "report", run))
+    for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert not STYLES.search(at_a_terminal(80, "report", run, **more))
+    out, err = in_a_pipe("bound", run, "--confidence", 0.98)
+    assert "\x1b" not in out + err
+    assert "bounding: " in err
+    forced, _ = in_a_pipe("report", run, FORCE_COLOR="1")
+    assert STYLES.search(forced)
+    assert STYLES.sub("", forced) == in_a_pipe("report", run)[0]
+    assert "\x1b" not in in_a_pipe("report", run, FORCE_COLOR="1", NO_COLOR="1")[0]
