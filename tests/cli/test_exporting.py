@@ -41,8 +41,8 @@ def measured(run: Path) -> Path:
     return run
 
 
-def test_a_log_and_its_summary(measured: Path, tmp_path: Path) -> None:
-    out = tmp_path / "new" / "TOFU_EVAL.json"
+def test_a_log_its_summary_and_a_retrained_log(measured: Path, tmp_path: Path) -> None:
+    out, retrained = tmp_path / "new" / "TOFU_EVAL.json", tmp_path / "RETAIN_EVAL.json"
     summary = out.with_name("TOFU_SUMMARY.json")
     found = done("export", "--openunlearning", measured, out, "--json").json
     assert found == {"runs": [str(measured)], "written": [str(out), str(summary)]}
@@ -52,40 +52,41 @@ def test_a_log_and_its_summary(measured: Path, tmp_path: Path) -> None:
     assert [*log["mia_min_k"]["holdout"]["value_by_index"]] == ["1"]
     assert log["forget_quality"] == {"agg_value": None}
     assert json.loads(summary.read_text()) == {"forget_truth_ratio": 0.5, "mia_min_k": 0.75}
-
-
-def test_a_retrained_log_gives_forget_quality_and_privleak(measured: Path, tmp_path: Path) -> None:
-    retrained, out = tmp_path / "RETAIN_EVAL.json", tmp_path / "TOFU_EVAL.json"
     retrained.write_text(json.dumps(RETRAINED))
     done("export", measured, out, "--openunlearning", "--retrained", retrained)
     log = json.loads(out.read_text())
     expected = stats.ks_2samp([0.5, 2.0], [0.1, 0.2]).pvalue
     assert log["forget_quality"] == {"agg_value": expected}
     assert log["privleak"]["agg_value"] == pytest.approx(-50.0)
-
-
-def test_another_arm(measured: Path, tmp_path: Path) -> None:
-    out = tmp_path / "RETAIN_EVAL.json"
     done("export", measured, out, "--openunlearning", "--arm", "control")
     assert json.loads(out.read_text()) == {"forget_Q_A_Prob": {"agg_value": 0.25}}
 
 
-def test_bad_input(measured: Path, tmp_path: Path) -> None:
-    out = tmp_path / "TOFU_EVAL.json"
-    asked = ("export", measured, out)
-    refused(leakbound(*asked), "--openunlearning or --jsonl")
-    refused(
-        leakbound(*asked, "--jsonl", "--retrained", out), "`--retrained` is for --openunlearning"
-    )
-    refused(leakbound("export", measured, tmp_path / "x.json", "--openunlearning"), "_EVAL.json")
-    refused(leakbound(*asked, "--openunlearning", "--arm", "targt"), "'targt'", "'target'")
-    lines = ("export", measured, tmp_path / "x.jsonl", "--jsonl")
-    refused(leakbound(*lines, "--arm", "targt"), "no arm 'targt'")
-    csv = leakbound("export", measured, tmp_path / "x.csv", "--jsonl")
-    refused(csv, "got OUT 'x.csv'", f"Write {tmp_path / 'x.jsonl'}")
-    missing = tmp_path / "RETAIN_EVAL.json"
-    refused(leakbound(*asked, "--openunlearning", "--retrained", missing), "RETAIN_EVAL.json")
-    assert not out.exists()
+@pytest.mark.parametrize(
+    ("runs", "out", "options", "named"),
+    [
+        (1, "TOFU_EVAL.json", (), ("--openunlearning or --jsonl",)),
+        (1, "x.jsonl", ("--jsonl", "--retrained", "x"), ("`--retrained` is for --openunlearning",)),
+        (1, "x.json", ("--openunlearning",), ("_EVAL.json",)),
+        (1, "x_EVAL.json", ("--openunlearning", "--arm", "targt"), ("'targt'", "'target'")),
+        (1, "x.jsonl", ("--jsonl", "--arm", "targt"), ("no arm 'targt'",)),
+        (1, "x.csv", ("--jsonl",), ("got OUT 'x.csv'", "x.jsonl")),
+        (1, "x_EVAL.json", ("--openunlearning", "--retrained", "R_EVAL.json"), ("R_EVAL.json",)),
+        (2, "x_EVAL.json", ("--openunlearning",), ("parts of MUSE",)),
+        (2, "x.jsonl", ("--jsonl",), ("one run, got 2",)),
+    ],
+    ids=str,
+)
+def test_bad_input(
+    runs: int,
+    out: str,
+    options: tuple[str, ...],
+    named: tuple[str, ...],
+    measured: Path,
+    tmp_path: Path,
+) -> None:
+    refused(leakbound("export", *[measured] * runs, tmp_path / out, *options), *named)
+    assert not (tmp_path / out).exists()
 
 
 def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
@@ -98,15 +99,20 @@ def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
         refused(leakbound(*asked), f"utility.json` {wrong}", "measure again")
 
 
-def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
-    model: Path, tmp_path: Path
-) -> None:
-    data, run = tmp_path / "data", tmp_path / "run"
-    (data / "news").mkdir(parents=True)
+def muse_of(folder: Path) -> Path:
+    """The questions of MUSE News, three to forget and to retain, below a folder."""
+    (folder / "news").mkdir(parents=True)
     for split in ("forget", "retain"):
         for name, number in ((f"{split}_qa", 3), (f"{split}_qa_icl", 10)):
             rows = [{"question": f"{name} {i}", "answer": f"Ann {i}"} for i in range(number)]
-            (data / "news" / f"{name}.json").write_text(json.dumps(rows))
+            (folder / "news" / f"{name}.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
+    model: Path, tmp_path: Path
+) -> None:
+    data, run = muse_of(tmp_path / "data"), tmp_path / "run"
     muse = ("--benchmark", "muse:news", "--data", data)
     names = "forget_rouge_l_f1,retain_rouge_l_f1,forget_probability"
     how = ("-n", 4, "--max-new-tokens", 2, "--metrics", names)
@@ -137,13 +143,9 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
 def test_the_parts_of_muse_make_one_log(
     model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    data = tmp_path / "data" / "news"
+    data = muse_of(tmp_path / "data") / "news"
     for part in ("verbmem", "privleak"):
-        (data / part).mkdir(parents=True)
-    for split in ("forget", "retain"):
-        for name, number in ((f"{split}_qa", 3), (f"{split}_qa_icl", 10)):
-            rows = [{"question": f"{name} {i}", "answer": f"Ann {i}"} for i in range(number)]
-            (data / f"{name}.json").write_text(json.dumps(rows))
+        (data / part).mkdir()
     passages = [{"prompt": f"who wrote {word}", "gt": f"sky sea {word}"} for word in ("red", "Ann")]
     (data / "verbmem" / "forget.json").write_text(json.dumps(passages))
     for split in ("forget", "retain", "holdout"):
@@ -184,19 +186,10 @@ def test_the_parts_of_muse_make_one_log(
     refused(leakbound(*asked, again, log, "--openunlearning"), "'muse:news-knowmem'", "again")
     alien = evaluate("verbmem", tmp_path / "alien", other)
     refused(leakbound(*asked, alien, log, "--openunlearning"), "another model", "alien")
-    refused(leakbound(*asked, tmp_path / "s.jsonl", "--jsonl"), "one run, got 2")
     assert json.loads(log.read_text()) == entries
 
 
-def test_runs_of_other_benchmarks_make_no_log_together(measured: Path, tmp_path: Path) -> None:
-    out = tmp_path / "TOFU_EVAL.json"
-    refused(leakbound("export", measured, measured, out, "--openunlearning"), "parts of MUSE")
-    assert not out.exists()
-
-
 HOW = ("-n", 256, "--max-new-tokens", 2)  # so short that texts are drawn several times
-
-
 TWO_PASS = ("--adaptive-temperature", 0.5, "--adaptive-mode", "two_pass")
 
 
@@ -260,6 +253,12 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
         ("a", None, 1),
         ("b", right, 3),
     ]
+    again = tmp_path / "again"
+    done("import", out, "--out", again)
+    done("bound", again)
+    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (imported, again))
+    assert theirs == ours
+    assert {row.missing for row in ours if row.query_id == "a"} == {1}  # which never came
     shutil.rmtree(imported / "arms" / "target" / "scores")
     refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
 
@@ -287,44 +286,37 @@ def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_p
     ]
 
 
-def test_redacted_draws_that_never_came_stay_missing(imported: Path, tmp_path: Path) -> None:
-    out, again = tmp_path / "scores.jsonl", tmp_path / "again"
-    done("score", imported, "--scorer", "contains")
-    done("bound", imported)
-    done("export", imported, out, "--jsonl", "--redact")
-    done("import", out, "--out", again)
-    done("bound", again)
-    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (imported, again))
-    assert theirs == ours
-    assert {row.missing for row in ours if row.query_id == "a"} == {1}
-
-
-@pytest.mark.slow
-def test_scores_of_rewritings_are_not_exported_without_their_questions(
-    model: Path, questions: Path, tmp_path: Path
-) -> None:
-    run, out = tmp_path / "run", tmp_path / "scores.jsonl"
-    how = ("--inputs", "rules", "--queries", 2, "-n", 8, "--max-new-tokens", 2)
-    done("evaluate", model, "--benchmark", questions, "--out", run, *how)
-    asked = ("export", run, out, "--jsonl", "--redact", "--arm", "target inputs")
-    refused(leakbound(*asked), "which question each of its queries asks")
-
-
 def told(row: dict[str, Any]) -> bool:
     """A bound of the target's draws: proofs need the probabilities of texts."""
     return row.arm == "target" and row.method != "forced" and "proved" not in row.estimand
 
 
 @pytest.mark.slow
-def test_samples_that_are_no_fixed_number_of_draws_stay(
-    model: Path, questions: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("how", "options", "named"),
+    [
+        (("-n", 64, "--until", "p<=0.6"), (), ("'p<=0.6' was decided", "without --until")),
+        (("--explore", "exact", "--budget", 8), (), ("holds masses",)),
+        (
+            ("-n", 8, "--inputs", "rules", "--queries", 2),
+            ("--redact", "--arm", "target inputs"),
+            ("which question each of its queries asks",),
+        ),
+    ],
+    ids=["until", "explored", "rewritten"],
+)
+def test_draws_that_could_not_be_bounded_again_stay(
+    how: tuple[object, ...],
+    options: tuple[object, ...],
+    named: tuple[str, ...],
+    model: Path,
+    questions: Path,
+    tmp_path: Path,
 ) -> None:
-    stopped, masses, out = tmp_path / "stopped", tmp_path / "masses", tmp_path / "samples.jsonl"
-    how = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 2)
-    done(*how, "--out", stopped, "-n", 64, "--until", "p<=0.6")
-    refused(leakbound("export", stopped, out, "--jsonl"), "'p<=0.6' was decided", "without --until")
-    done(*how, "--out", masses, "--explore", "exact", "--budget", 8)
-    refused(leakbound("export", masses, out, "--jsonl"), "holds masses")
+    run, out = tmp_path / "run", tmp_path / "samples.jsonl"
+    short = ("--benchmark", questions, "--out", run, "--max-new-tokens", 2)
+    done("evaluate", model, *short, *how)
+    refused(leakbound("export", run, out, "--jsonl", *options), *named)
     assert not out.exists()
 
 

@@ -13,14 +13,16 @@ from typing import get_args
 
 import click
 import pytest
-from commands import done, leakbound
+from commands import SMALL, done, leakbound, refused
 
+from leakbound import evaluate
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
-from leakbound.cli.options import OneOf
+from leakbound.cli.options import REMOVED, OneOf
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
+from leakbound.errors import InputError
 from leakbound.formats.catalogue import FORMATS
 from leakbound.inputs.ids import Criterion
 from leakbound.stats import Design
@@ -41,11 +43,15 @@ def examples(text: str) -> list[str]:
     return [line.strip() for line in joined.splitlines()]
 
 
+def command_of(name: str) -> click.Command:
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    return command
+
+
 def parsed(arguments: list[str]) -> click.Context:
     """What the command line makes of these arguments; nothing is run."""
-    command = group.get_command(click.Context(group), arguments[0])
-    assert command is not None
-    return command.make_context(arguments[0], arguments[1:])
+    return command_of(arguments[0]).make_context(arguments[0], arguments[1:])
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -103,23 +109,12 @@ def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
     assert headings[0] == "Examples"
     assert headings[-1] == "Output"
     assert len(headings) == len(set(headings)) > 5
-    command = group.get_command(click.Context(group), name)
-    assert command is not None
-    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    options = [p for p in command_of(name).params if isinstance(p, click.Option) and not p.hidden]
     for option in options:
         assert listed(text).count(option.opts[0]) == 1
     output = text.partition("Output:\n")[2]
     assert re.findall(r"^  (\S+)", output, re.M)[-3:] == ["--json", "-h,", "--help-all"]
     assert len(re.findall(r"^  -", output, re.M)) <= 5  # nothing has fallen in there
-
-
-def test_few_options_need_no_headings() -> None:
-    for name in COMMANDS:
-        text = done(name, "--help").out
-        command = group.get_command(click.Context(group), name)
-        assert command is not None
-        if sum(isinstance(p, click.Option) for p in command.params) < MOST:
-            assert "Options:" in text
 
 
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
@@ -152,14 +147,18 @@ def test_help_lists_every_command_and_loads_nothing_heavy() -> None:
     listed = [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines()[1:]]
     assert listed == list(COMMANDS)
     assert "Exit status: 0 done" in result.stdout
-    assert loaded_by(["--help"], ["--version"], ["evaluate", "--help"], ["plan", "-h"]) == set()
-
-
-def test_every_command_has_help_of_its_own() -> None:
     for name in COMMANDS:
         text = done(name, "--help").out
         assert text.startswith("Usage:")
         assert "--json" in text or "--help-all" in text or name == "completion"
+        command = command_of(name)
+        if sum(isinstance(p, click.Option) for p in command.params) < MOST:
+            assert "Options:" in text  # few need no headings
+        devices = (option.get_default(click.Context(group)) for option in command.params
+                   if option.name == "device")  # fmt: skip
+        assert not {*devices} & {"cpu", "cuda"}
+    helps = (["--help"], ["--version"], ["evaluate", "--help"], ["unlearn", "-h"], ["plan", "-h"])
+    assert loaded_by(*helps) == set()
 
 
 def test_commands_that_run_no_model_load_no_torch(run: Path) -> None:
@@ -194,6 +193,20 @@ def completed(*words: str) -> list[str]:
     return told.stdout.splitlines()
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_asks_leakbound(shell: str) -> None:
+    """Bash takes it. `env` is a function there, as no program need be called leakbound."""
+    script = done("completion", shell).out
+    assert f"_LEAKBOUND_COMPLETE={shell}_complete" in script
+    assert leakbound("completion", "tcsh").status == 2
+    if shell == "bash":
+        asks = f'env() {{ command env "${{@:1:3}}" {shlex.join([sys.executable, "-c", ASKS])}; }}\n'
+        asked = "COMP_WORDS=(leakbound pl); COMP_CWORD=1; _leakbound_completion leakbound\n"
+        script = asks + script + asked + 'echo "${COMPREPLY[@]}"'
+        ran = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
+        assert (ran.stdout, ran.stderr) == ("plan\n", "")
+
+
 def test_a_shell_is_told_commands_options_choices_and_paths() -> None:
     assert completed("ev") == ["plain,evaluate"]
     assert completed("evaluate", "--benchm") == ["plain,--benchmark"]
@@ -202,45 +215,11 @@ def test_a_shell_is_told_commands_options_choices_and_paths() -> None:
     assert completed("report", "") == ["dir,"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_asks_leakbound(shell: str) -> None:
-    assert f"_LEAKBOUND_COMPLETE={shell}_complete" in done("completion", shell).out
-
-
-def test_bash_takes_the_script_and_offers_what_leakbound_says() -> None:
-    """`env` is a function here, as no program in the path need be called leakbound."""
-    asks = f'env() {{ command env "${{@:1:3}}" {shlex.join([sys.executable, "-c", ASKS])}; }}\n'
-    asked = "COMP_WORDS=(leakbound pl); COMP_CWORD=1; _leakbound_completion leakbound\n"
-    script = asks + done("completion", "bash").out + asked + 'echo "${COMPREPLY[@]}"'
-    ran = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
-    assert (ran.stdout, ran.stderr) == ("plan\n", "")
-
-
-def test_another_shell_is_refused() -> None:
-    assert leakbound("completion", "tcsh").status == 2
-
-
-def test_completing_loads_nothing_heavy() -> None:
-    code = "import sys; from leakbound.cli import evaluate, unlearn; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert loaded.returncode == 0, loaded.stderr
-    assert not {*HEAVY} & {*loaded.stdout.split()}
-
-
 def test_python_takes_the_gpu_that_the_command_line_takes() -> None:
     found = [settings().device for settings in (ModelSettings, TrainingSettings, OpenModels)]
     loaders = (load_model, Checkpoint.open, *CLASSIFIERS.values())
     found += [signature(load).parameters["device"].default for load in loaders]
     assert set(found) == {"auto"}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_command_says_otherwise(name: str) -> None:
-    context = click.Context(group)
-    command = group.get_command(context, name)
-    assert command is not None
-    options = (option for option in command.params if option.name == "device")
-    assert not {option.get_default(context) for option in options} & {"cpu", "cuda"}
 
 
 @pytest.mark.parametrize(
@@ -258,8 +237,98 @@ def test_no_command_says_otherwise(name: str) -> None:
 def test_names_of_a_family_are_those_of_its_own_table(
     command: str, option: str, family: tuple[str, ...]
 ) -> None:
-    found = group.get_command(click.Context(group), command)
-    assert found is not None
-    (param,) = (param for param in found.params if param.name == option)
+    (param,) = (param for param in command_of(command).params if param.name == option)
     names = param.type.choice if isinstance(param.type, OneOf) else param.type
     assert set(names.choices) == set(family)
+
+
+def test_what_is_misspelt_is_named_beside_what_there_is(
+    run: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command, an option, a model, a run and a folder on the way; nothing where none is near."""
+    verb = "No such command 'evalute'. Did you mean 'evaluate'? There is: "
+    assert verb in leakbound("evalute", "model").err
+    assert "'--benchmark'" in leakbound("evaluate", model, "--benchmrak", "fictitious").err
+    asked = ("--benchmark", "fictitious", "--limit", 1, "--out", tmp_path / "new")
+    wrong = leakbound("evaluate", model.with_name("modle"), *asked)
+    assert f"Did you mean `{model}`?" in wrong.err
+    many = leakbound("evaluate", model, *asked, "--metrics", "forget_fluancy").err
+    assert "among them: forget_fluency" in many
+    assert len(many) < 300  # of very many names the near ones alone
+    meant = f"Did you mean `{run}`?"
+    refused(leakbound("report", run.with_name("rnu")), meant, "is no run directory")
+    on_the_way = tmp_path.with_name(f"{tmp_path.name}x") / "run"
+    assert f"Did you mean `{tmp_path}`?" in leakbound("report", on_the_way).err
+    assert "Did you mean" not in leakbound("report", tmp_path / "quite-another-name").err
+    monkeypatch.chdir(run.parent)
+    refused(leakbound("report", "rnu"), "Did you mean `run`?")
+
+
+@pytest.mark.parametrize("option", ["--benchmark", "--study", "--calibration"])
+def test_a_file(
+    option: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"--benchmark": str(questions), option: str(questions.with_name("mien.csv"))}
+    words = [word for pair in asked.items() for word in pair]
+    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
+    refused(result, f"Did you mean `{questions}`?")
+    monkeypatch.chdir(questions.parent)
+    asked_by = ("--benchmark", questions.stem, "--out", "run")  # without its ending
+    refused(leakbound("evaluate", model, *asked_by), f"Did you mean the file '{questions.name}'?")
+
+
+@pytest.mark.parametrize(
+    ("option", "said", "meant"),
+    [
+        ("--benchmark", "fictitous", "fictitious"),
+        ("--benchmark", "tofu:forget1", "forget10"),
+        ("--scorer", "contans", "contains"),
+        ("--profile", "sholten", "scholten"),
+        ("--engine", "vlm", "vllm"),
+        ("--inputs", "rule", "rules"),
+        ("--metrics", "forget_fluancy", "forget_fluency"),
+    ],
+)
+def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path) -> None:
+    asked = {"--benchmark": "fictitious", option: said}
+    words = [word for pair in asked.items() for word in pair]
+    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
+    refused(result, f"Did you mean {meant!r}?")
+    assert "loading" not in result.err
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_an_engine_is_said_once(model: Path, questions: Path) -> None:
+    how = ("--benchmark", questions, "--dry-run", *SMALL)
+    both = ("evaluate", f"vllm:{model}", "--engine", "transformers")
+    refused(leakbound(*both, *how), f"`vllm:{model}` names its engine", "`--engine transformers`")
+    misspelt = leakbound("evaluate", model, "--engine", "vlm", *how)
+    refused(misspelt, "'vlm'", "Did you mean 'vllm'?")
+    assert "2 questions" in done("evaluate", model, "--engine", "transformers", *how).out
+
+
+@pytest.mark.parametrize("said", REMOVED)
+def test_what_was_taken_out_says_what_serves_instead(said: str, tmp_path: Path) -> None:
+    verb, *option = said.split()
+    told = leakbound(verb, *option, "x", tmp_path)
+    name = f"`{option[0]}` x: " if option else f"`leakbound {verb}` "
+    refused(told, f"leakbound: {name}{REMOVED[said]}")
+    if option:
+        assert option[0] not in done(verb, "--help").out
+        return
+    refused(leakbound(verb, "--help"), REMOVED[said])
+    assert f"  {verb}" not in done("--help").out
+
+
+@pytest.mark.parametrize("command", ["evaluate", "sample"])
+@pytest.mark.parametrize(
+    "how", [("M", "--engine", "auto", "--dry-run"), ("auto:M",), ("M", "--control", "auto:M")]
+)
+def test_an_engine_that_is_left_open_is_refused_and_told_what_became_of_it(
+    command: str, how: tuple[str, ...], model: Path, questions: Path, tmp_path: Path
+) -> None:
+    named = [word.replace("M", str(model)) for word in how]
+    done = leakbound(command, *named, "--benchmark", questions, *SMALL, "--out", tmp_path / "run")
+    refused(done, f"`auto:{model}`", "`--engine auto`", "taken out", "--engine vllm", "engines.md")
+    with pytest.raises(InputError, match="`--engine auto`, which tried"):
+        evaluate(f"auto:{model}", str(questions), out=tmp_path / "run", scorers=["keyword"])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -146,47 +145,35 @@ def test_a_training_meets_it_as_it_saves(
     assert (out / "model.safetensors").exists()
 
 
-@pytest.fixture
-def handlers() -> Iterator[None]:
-    """What a test sets them to is undone."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
 SIGNALLED = """
 import os, signal, sys
 from leakbound import cli
 
 number = signal.Signals[sys.argv[1]]
-signal.signal(number, signal.SIG_DFL)
-cli.group = lambda **_: (os.kill(os.getpid(), number), print("it went on"))
+handler = getattr(signal, sys.argv[2])
+signal.signal(number, handler)
+cli.group = lambda **_: (os.kill(os.getpid(), number), print("it went on"))[1]
 try:
     cli.main()
 finally:
-    print(signal.getsignal(number) is signal.SIG_DFL)
+    print(signal.getsignal(number) is handler)
 """
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_to_end_is_a_message(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "handler"),
+    [("SIGTERM", "SIG_DFL"), ("SIGHUP", "SIG_DFL"), ("SIGHUP", "SIG_IGN")],
+    ids=["ends", "hangs up", "under nohup"],
+)
+def test_a_signal_to_end_is_a_message_unless_it_is_ignored(name: str, handler: str) -> None:
     """In a process of its own, which a signal that is not heeded ends."""
-    command = [sys.executable, "-c", SIGNALLED, name]
+    command = [sys.executable, "-c", SIGNALLED, name, handler]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if handler == "SIG_IGN":
+        assert (ended.returncode, ended.stdout) == (0, "it went on\nTrue\n")
+        return
     assert (ended.returncode, ended.stdout) == (3, "True\n")
     assert "stopped. Run the same command again" in ended.stderr
-
-
-def test_a_hangup_that_is_ignored_stays_ignored(
-    handlers: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As under nohup."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(cli, "group", lambda **_: os.kill(os.getpid(), signal.SIGHUP))
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
 
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
@@ -219,13 +206,8 @@ def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -
         "report": run / "report.html",
     }
     for name in list(places)[list(places).index(what) :]:
-        places[name].unlink()
-    if what == "scores":
-        places[what] = fill(next(iter((finished / "arms/target/scores").iterdir())))
-        partial_of(places[what]).unlink()
-        for file in (run / "arms" / "target" / "scores").iterdir():
-            file.unlink()
-        places[what] = run / "arms" / "target" / "scores" / places[what].name
+        for old in places[name].parent.iterdir() if name == "scores" else [places[name]]:
+            old.unlink()
     file = fill(places[what])
     command = ("evaluate", model, "--like", run, "--out", run)
     result = leakbound(*command)

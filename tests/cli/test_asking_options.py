@@ -1,0 +1,207 @@
+"""`--profile`, a judge with `--calibration`, and benchmarks with settings of their own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from commands import SMALL, done, leakbound, refused
+
+from leakbound.store import Run
+from leakbound.study import FixedN
+from misbehaving import Answer, Body, chat_server, fails, says
+
+FEW = ("-n", 8, "--device", "cpu")
+LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
+NOWHERE = "judge:model=openai:http://127.0.0.1:1/v1#m"
+OWN = """question,answer,keywords,split,source
+who wrote red,Ann,"[""Ann, Bob"", ""Ann""]",forget,a
+who wrote blue,Bob,Bob;Ann,retain,b
+who wrote red,Ann,Ann,forget,c
+"""
+
+
+def test_of_a_file_of_ones_own_what_is_odd_is_said_first(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows to forget alone are asked; its metrics are measured again from anywhere."""
+    (tmp_path / "mine.csv").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    how = ("--benchmark", "mine.csv", *SMALL)
+    said = done("evaluate", model, *how, "--out", "run", "--metrics", "forget_probability").err
+    assert said.startswith("note: ignored columns: source; columns that count: id, question")
+    assert "note: the same question in rows 1, 3" in said
+    run = Run.open(tmp_path / "run")
+    assert [prompt.id for prompt in run.prompts] == ["mine/0001", "mine/0003"]
+    assert run.prompts[0].keywords == ("Ann, Bob", "Ann")
+    shown = done("sample", model, *how, "--dry-run")
+    assert "note: ignored columns: source" in shown.err
+    assert "2 questions" in shown.out
+    monkeypatch.chdir("/")
+    assert "forget_probability" in done("measure", tmp_path / "run", "--json").out
+
+
+@pytest.fixture(scope="module")
+def scholten(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("profile") / "run"
+    done("evaluate", model, "--benchmark", questions, "--out", out, "--profile", "scholten",
+         "--max-tokens", 12, *FEW)  # fmt: skip
+    return out
+
+
+def test_a_profile_fills_in_what_was_not_said(scholten: Path, model: Path) -> None:
+    run = Run.open(scholten)
+    decoding = run.arms["target"].decoding
+    assert (decoding.top_p, decoding.top_k, decoding.max_new_tokens) == (1.0, 0, 128)
+    assert decoding.max_tokens == 12
+    study = run.study
+    assert (study.profile, study.sampling) == ("scholten", FixedN(8))
+    assert study.scorers == ("rouge-l-f1",)
+    note = "profile scholten, but (its own in brackets): n 8 (1024), max_tokens 12 (128)"
+    assert note in run.record.notes
+    assert {prompt.answer for prompt in run.prompts} == {"Answer: Ann", "Answer: Bob"}
+    prompting = run.arms["target"].spec.fingerprint["prompting"]
+    assert prompting["template"] == "Question: {question}\n"
+    assert [prompting[key] for key in ("chat", "family", "compat")] == [False, "base", None]
+    assert run.record.benchmark.profile == "scholten"
+    shown = done("report", scholten)
+    assert "note: profile scholten: its entropy is averaged over all positions" in shown.err
+    same = done("sample", model, "--like", scholten, "--profile", "scholten", "--out", scholten,
+                "--device", "cpu", "--json")  # fmt: skip
+    assert same.json["target"]["draws"] == 16
+
+
+def test_a_profile_that_cannot_be_had_is_refused(
+    scholten: Path, model: Path, questions: Path, tmp_path: Path
+) -> None:
+    asked = ("--benchmark", questions, "--profile")
+    for how, named in (
+        ((*asked, "scholen"), ("unknown profile 'scholen'", "'scholten'")),
+        ((*asked, "leak-k"), ("gold paraphrases", "has none")),
+        (("--like", scholten, "--profile", "tofu-legacy"),
+         ("has profile 'scholten'", "--profile tofu-legacy", "Leave one of them out")),
+        ((*asked, "scholten", "--max-tokens", 4), ("prompt tokens, which leaves none of the 4",)),
+    ):  # fmt: skip
+        refused(leakbound("sample", model, *how, "--out", tmp_path / "r"), *named)
+
+
+def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "jbb_goals_official.csv").write_text("goal\nwho wrote red\n")
+    asked = ("sample", model, "--benchmark", "jbb", "--data", tmp_path, *FEW)
+    out = ("--out", tmp_path / "r")
+    refused(leakbound(*asked, *out), "no chat template", "instruct", "--prompt-template")
+    assert not (tmp_path / "r" / "run.json").exists()
+    done(*asked, *out, "--prompt-template", "{question}", "--max-new-tokens", 2)
+
+
+def test_a_benchmark_brings_its_stop_strings_and_examples(model: Path, tmp_path: Path) -> None:
+    """And a profile repeats its faults by name."""
+    for name, question in {"forget_qa": "who wrote red", "forget_qa_icl": "who wrote sea"}.items():
+        file = tmp_path / "news" / f"{name}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps([{"question": f"{question}?", "answer": "Ann"}]))
+    out = tmp_path / "r"
+    done("sample", model, "--benchmark", "muse:news", "--data", tmp_path, "--out", out,
+         "--inputs", "rules", "--queries", 3, "--profile", "openunlearning", *FEW)  # fmt: skip
+    run = Run.open(out)
+    assert run.arms["target"].decoding.stop == ("\n\n", "\nQuestion", "Question:")
+    assert run.arms["target"].spec.fingerprint["prompting"]["compat"] == "openunlearning"
+    assert run.arms["greedy"].decoding.max_new_tokens == 32
+    assert len(run.queries) > 1
+    assert {query.examples for query in run.queries} == {(("who wrote sea?", "Ann"),)}
+
+
+@pytest.fixture(autouse=True)
+def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    file = tmp_path / "labelled.csv"
+    file.write_text(LABELLED)
+    return file
+
+
+def verdict(body: Body, _: int) -> Answer:
+    return says(json.dumps({"leak": len(body["messages"][1]["content"]) % 3 == 0}))
+
+
+def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None:
+    with chat_server(verdict) as served:
+        scorer = ("--scorer", f"judge:model=openai:{served.url}#m")
+        done("score", run, *scorer, "--calibration", labelled)
+        asked = len(served.asked)
+        assert asked > 4
+        done("score", run, *scorer, "--calibration", labelled)
+        assert len(served.asked) == asked
+    found = done("bound", run, *scorer)
+    assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
+
+
+def test_evaluating_with_a_judge_goes_all_the_way(
+    model: Path, questions: Path, labelled: Path, tmp_path: Path
+) -> None:
+    how = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "out", *SMALL)
+    with chat_server(verdict) as served:
+        name = f"judge:model=openai:{served.url}#m"
+        found = done(*how, "--scorer", name, "--calibration", labelled, "--json")
+    estimands = {row["estimand"] for row in found.json["estimates"]}
+    assert "corrected leak probability" in estimands
+    settings = json.loads((tmp_path / "out" / "run.json").read_text())["study"]
+    assert settings["calibration"] == str(labelled.resolve())
+    assert settings["scorers"] == [name]
+
+
+def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
+    model: Path, questions: Path, labelled: Path, tmp_path: Path
+) -> None:
+    how = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "out", *SMALL)
+    both = ("--scorer", "keyword", "--scorer", "rouge-l-recall>=0.9")
+    refused(leakbound(*how, *both, "--calibration", labelled), "one scorer", "keyword")
+    refused(leakbound(*how, "--calibration", labelled), "row 1", "question")
+    missing = leakbound(*how, "--scorer", NOWHERE, "--calibration", tmp_path / "none.csv")
+    refused(missing, "none.csv", "Check the path")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
+    refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
+    refused(leakbound("bound", run, "--scorer", NOWHERE), "leakbound score")
+
+
+@pytest.mark.slow
+def test_a_busy_judge_leaves_the_run_incomplete_and_is_asked_again(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    busy = [True]
+
+    def rule(body: Body, before: int) -> Answer:
+        odd = len(body["messages"][1]["content"]) % 2
+        return fails(429, Retry_After="3600") if busy[0] and odd else verdict(body, before)
+
+    def estimates(folder: str) -> list[object]:
+        out = tmp_path / folder
+        how = ("--benchmark", questions, "--out", out, *SMALL, "--json")
+        result = leakbound("evaluate", model, *how, "--scorer", name)
+        if busy[0]:
+            refused(result, "429", "same command again", status=3)
+            refused(leakbound("bound", out, "--scorer", name), "leakbound score")
+            return []
+        assert result.status == 0, result.err
+        return [dict(row, arm="") for row in result.json["estimates"]]
+
+    with chat_server(rule) as served:
+        name = f"judge:model=openai:{served.url}#m"
+        assert estimates("out") == []
+        failed = {text for text in served.texts if len(text) % 2}
+        assert failed
+        busy[0] = False
+        gone_on = estimates("out")
+        times = Counter(served.texts)
+        assert {text for text in times if times[text] > 1} == failed  # no other is asked again
+        assert gone_on == estimates("at once")
+    assert all(row["missing"] == 0 for row in gone_on)  # type: ignore[index]

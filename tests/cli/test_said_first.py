@@ -1,0 +1,327 @@
+"""What a person reads first: excess, confidence and verdict; whose answers, and safely shown."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import pytest
+from commands import SMALL, Result, done, leakbound, refused
+
+from leakbound.errors import InputError
+from leakbound.evaluation.views.table import interval
+from leakbound.reporting import write_report
+from leakbound.reporting.details import unpacked
+from leakbound.store import Run
+from leakbound.text.shown import visible
+from leaky import SECRET
+from suites import slow_but
+
+ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
+LEVELS = [("0.999", "99.9 %"), ("0.9999", "99.99 %"), ("0.5", "50 %")]
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    file = tmp_path / "asked.csv"
+    file.write_text(ROWS)
+    return file
+
+
+def test_the_excess_over_the_control_comes_first(
+    model: Path, control: Path, asked: Path, tmp_path: Path
+) -> None:
+    shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
+                 "--control", control, *SMALL).out  # fmt: skip
+    (mean, worst) = (
+        interval(row)
+        for row in Run.open(tmp_path / "run").estimates
+        if row.query_id is None and row.estimand.startswith("excess")
+    )
+    first, second, *_ = shown.splitlines()
+    assert first == "model: NOT SHOWN TO SCORE ABOVE THE CONTROL"
+    assert second == f"{worst} mean score at the worst question, beyond the control"
+    assert f"target, beyond the control {mean} on average, {worst} at the worst question" in shown
+    again = done("report", tmp_path / "run").out
+    assert again.splitlines()[:2] == [first, second]
+
+
+def test_without_a_control_that_is_what_comes_first(
+    model: Path, asked: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shown = done("evaluate", model, "--benchmark", asked, "--out", run, *SMALL).out
+    assert shown.startswith("model: NO VERDICT (no control: chance is not subtracted)\n")
+    assert "\nNo control: a model that never saw the data may score as much" in shown
+    first = (run / "report.html").read_text(encoding="utf-8").partition("<nav")[0]
+    assert "no control: chance is not subtracted" in first
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", [("--design", "fixed"), ("--ids", "--ids-draws", 4)])
+def test_the_mean_is_in_table_and_page_for_a_fixed_design(
+    model: Path,
+    asked: Path,
+    tmp_path: Path,
+    design: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # a row a line, whatever the terminal
+    out = tmp_path / "run"
+    shown = done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
+                 "--queries", 3, *design, *SMALL).out  # fmt: skip
+    (mean,) = (
+        row
+        for row in Run.open(out).estimates
+        if row.query_id is None
+        and row.arm == "target inputs"
+        and row.estimand in ("leak probability", "mean leakage")
+        and row.target.startswith("the mean over these questions")
+    )
+    rows = shown.partition("by protocol, ")[2].splitlines()
+    assert "–" not in next(line for line in rows if interval(mean) in line)
+    page = (out / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert interval(mean) in page.partition('id="asked"')[2]
+
+
+def percents(text: str) -> set[str]:
+    """Every number that stands before a percent sign."""
+    plain = html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")
+    return {f"{number} %" for number in re.findall(r"([\d.]+) ?%", plain)}
+
+
+@pytest.fixture(scope="module")
+def full(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a grid of decodings, a control and rewritings."""
+    out = tmp_path_factory.mktemp("words") / "run"
+    asked = out.with_name("asked.csv")
+    asked.write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
+    done("evaluate", model, "--benchmark", asked, "--out", out, "--control", control,
+         "--inputs", "rules", "--queries", 2, "--temperature", "0.5,1", "--top-p", "0.9,1",
+         "--scorer", "contains", *SMALL)  # fmt: skip
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("confidence", "words"), slow_but(LEVELS[:1], LEVELS))
+def test_the_confidence_that_was_asked_for_is_named_wherever_one_is(
+    full: Path, confidence: str, words: str, tmp_path: Path
+) -> None:
+    """Two digits would round it to certainty."""
+    shown = done("bound", full, "--confidence", confidence, "--limit", 0.5)
+    assert percents(shown.out) == {words}
+    assert shown.out.count(words) >= 4  # the table, the protocols, the grid, the clean questions
+    page = (full / "report.html").read_text(encoding="utf-8")
+    prose = re.sub(r"<style.*?</style>|<table.*?</table>", "", page, flags=re.S)
+    assert percents(prose) == {words}
+    planned = done("plan", "--epsilon", 0.05, "--clean", 0.02, "--confidence", confidence)
+    assert (percents(planned.out), planned.out.count(words)) == ({words}, 2)
+    if float(confidence) > 0.5:
+        arm = next(name for name in Run.open(full).arms if name.startswith("target"))
+        how = ("--confidence", confidence, "--arm", arm, "--out", tmp_path / "c.json")
+        assert percents(leakbound("certify", full, "--max-leak", 0.99, *how).out) == {words}
+        sentence = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["sentence"]
+        assert percents(sentence) == {words}
+
+
+def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:
+    shown = done("show", leaky).out
+    assert shown.strip() == str(Run.open(leaky).verdict)
+    assert " OF 768 DRAWS LEAK (no control: chance is not subtracted)" in shown
+    assert "and 0 of 3 greedy answers" not in shown.splitlines()[0]
+    (found,) = done("show", leaky, "--json").json["verdicts"]
+    assert (found["kind"], found["example"]) == ("uncontrolled", None)
+    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
+    assert done("bound", leaky, "--json").json["verdicts"][0]["headline"] == found["headline"]
+    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
+    assert SECRET in told["example"]["leak"]
+
+
+def test_answers_are_printed_where_a_person_reads_or_asks(
+    leaky: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = f"): “{SECRET} wrote it”"
+    assert said not in done("show", leaky).out
+    assert said in done("show", leaky, "--texts").out
+    monkeypatch.setattr("leakbound.cli.verbs.on_terminal", lambda: True)
+    assert said in done("show", leaky).out
+    assert said not in done("show", leaky, "--no-texts").out
+    done("report", leaky, "--redact")
+    for form in (("--texts",), ("--texts", "--json"), ()):
+        shown = done("show", leaky, *form)
+        assert SECRET not in shown.out + shown.err
+    assert "answers are withheld" in done("show", leaky, "--texts").out
+    assert SECRET not in repr(Run.open(leaky))
+
+
+def test_a_run_and_its_estimates_show_themselves_in_few_lines(leaky: Path) -> None:
+    run = Run.open(leaky)
+    lines = repr(run).splitlines()
+    assert lines[0] == f"run {leaky}: 3 questions of leaky"
+    assert "\n".join(lines[2:]) == str(run.verdict)
+    assert len(lines) <= 10
+    rows = repr(run.estimates).splitlines()
+    assert rows[0] == f"{len(run.estimates):,} estimates"
+    assert len(rows) == 10
+    assert rows[-1].startswith(f"and {len(run.estimates) - 8:,} more")
+    for shown in (run._repr_html_(), run.estimates._repr_html_(), run.verdict._repr_html_()):
+        assert shown.startswith("<div>")
+        assert len(shown) < 4_000
+        assert SECRET not in shown
+    worst = run.estimates.where(scope="worst question")
+    assert repr(worst).count("\n") == len(worst)
+    (leaky / "estimates.parquet").unlink()
+    assert "no verdict: " in repr(Run.open(leaky))
+    refused(leakbound("show", leaky), "has no estimates", "leakbound bound")
+    refused(leakbound("show", leaky / "nope"), "nope", "is no run directory")
+
+
+def holds_texts(file: Path) -> bool:
+    """Whether a page does, or what its questions open to."""
+    page = file.read_text()
+    return any(secret in page + json.dumps(unpacked(page)) for secret in ("Ann", "Bob"))
+
+
+@pytest.mark.slow
+def test_no_later_command_writes_the_texts(run: Path, model: Path, tmp_path: Path) -> None:
+    (run / "report.html").unlink()
+    page = run / "report-redacted.html"
+    assert f"report: {page}" in done("report", run, "--redact").out
+    later: list[list[object]] = [
+        ["bound", run],
+        ["bound", run, "--confidence", 0.9],
+        ["score", run],
+        ["bound", run],
+        ["evaluate", model, "--like", run, "--out", run],
+        ["report", run, "--out", tmp_path / "page.html"],
+        ["report", run, "--json"],
+    ]
+    for command in later:
+        result = done(*command)
+        assert "report.html" not in result.out
+        assert not (run / "report.html").exists(), command
+        assert not holds_texts(page), command
+    write_report({"a": Run.open(run)}, tmp_path / "python.html")
+    assert not holds_texts(tmp_path / "page.html")
+    assert not holds_texts(tmp_path / "python.html")
+
+
+def test_nor_an_export_nor_a_page_about_several(run: Path, finished: Path, tmp_path: Path) -> None:
+    done("report", run, "--redact")
+    file, page = tmp_path / "draws.jsonl", tmp_path / "both.html"
+    said = done("export", run, file, "--jsonl")
+    assert f"`{run}` is redacted: scores in place of texts" in said.err
+    row = json.loads(file.read_text().splitlines()[0])
+    assert "scores" in row
+    assert not {"question", "answer", "completion"} & row.keys()
+    done("export", run, file, "--jsonl", "--no-redact")  # said of this file alone
+    assert '"completion"' in file.read_text()
+    done("export", run, file, "--jsonl")
+    assert '"completion"' not in file.read_text()
+    done("report", run, finished, "--out", page)
+    assert not holds_texts(page)
+    assert not Run.open(finished).redacted
+
+
+def test_redaction_is_lifted_by_saying_so(run: Path) -> None:
+    older = f"`{run / 'report.html'}` was written before and holds the texts"
+    assert older in done("report", run, "--redact").err
+    assert older in done("bound", run).err  # and wherever a page is written again
+    assert Run.open(run).redacted
+    (run / "report.html").unlink()
+    done("report", run, "--no-redact")
+    assert holds_texts(run / "report.html")
+    assert not Run.open(run).redacted
+    done("bound", run)
+    assert holds_texts(run / "report.html")
+    (run / "estimates.parquet").unlink()  # a run that cannot be shown is not changed
+    before = (run / "run.json").read_bytes()
+    assert leakbound("report", run, "--redact").status == 2
+    assert (run / "run.json").read_bytes() == before
+
+
+def test_what_cannot_be_kept_with_a_run_is_said(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(path: Path) -> None:
+        raise InputError(f"cannot write into `{path}`.")
+
+    monkeypatch.setattr("leakbound.store.lock.make_folder", read_only)
+    page = tmp_path / "page.html"
+    said = done("report", run, "--redact", "--out", page)
+    assert "not kept for later commands: cannot write" in said.err
+    assert not holds_texts(page)
+
+
+CLIPBOARD, TURNED, EIGHT_BIT = "\x1b]52;c;ZXZpbA==\x07", "\u202egnp\u202c", "\x9b2J"
+EVIL = f"{CLIPBOARD}{TURNED}{EIGHT_BIT}\r\u2066"
+STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def unsteered(result: Result) -> str:
+    said = result.out + result.err
+    assert not STEERS.search(said), repr(said)
+    return said
+
+
+def repeated(value: object) -> str:
+    """All texts within a JSON value, one after the other."""
+    if isinstance(value, dict):
+        return "".join(f"{key}{repeated(each)}" for key, each in value.items())
+    return "".join(map(repeated, value)) if isinstance(value, list) else str(value)
+
+
+def test_names_and_texts_of_others_steer_nothing(tmp_path: Path) -> None:
+    """Of a log in which whatever can be named is: neither terminal nor page nor JSON file."""
+    file, run = tmp_path / "theirs.jsonl", tmp_path / "run"
+    rows = [
+        {"id": f"q{i}{EVIL}", "question": f"who {EVIL}{i}", "answer": f"Ann {EVIL}"}
+        | {"completion": f"Ann {EVIL}{j}", "model": f"m{EVIL}", f"set{EVIL}": EVIL}
+        | {"temperature": 1, "seed": f"7{EVIL}", "scores": {f"s{EVIL}": j / 9}}
+        for i in range(2)
+        for j in range(4)
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert "\\u001b]52" in unsteered(done("import", file, "--out", run))
+    unsteered(done("score", run, "--scorer", "contains"))
+    assert "\\u001b]52" in unsteered(done("bound", run))
+    bounded = done("bound", run, "--json")
+    assert "\\u001b]52" in unsteered(bounded)
+    assert any(EVIL in row["query_id"] for row in bounded.json["estimates"])
+    said = leakbound("certify", run, "--max-leak", 0.5, "--scorer", "contains", "--every-question")
+    assert "\\u001b]52" in unsteered(said)
+    unsteered(leakbound("verify", run / "certificate.json", run))
+    unsteered(done("report", run))
+    page = (run / "report.html").read_text()
+    assert "\\u001b]52" in page
+    assert not STEERS.search(page)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "base-uri &#39;none&#39;; form-action &#39;none&#39;" in policy[1]
+    done("export", run, "--jsonl", tmp_path / "out.jsonl")
+    files = {one.name: one.read_text() for one in tmp_path.rglob("*.json*") if one != file}
+    assert {"run.json", "certificate.json", "out.jsonl"} <= set(files)
+    for name, text in files.items():
+        assert not STEERS.search(text), name
+        if name.endswith(".json") and "\\u001b]52" in text:
+            assert EVIL in repeated(json.loads(text)), name
+    assert "\\u001b]52" in files["certificate.json"]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{"question": "who", "completion": "x", "count": EVIL, "stop": EVIL},
+     {"scores": {}, "count": 1, EVIL: 1}],
+)  # fmt: skip
+def test_nor_does_an_error(row: dict[str, object], tmp_path: Path) -> None:
+    file = tmp_path / "theirs.jsonl"
+    file.write_text(json.dumps({"id": EVIL, **row}))
+    unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
+
+
+def test_lines_tabs_and_other_scripts_are_left() -> None:
+    text = "é\tשלום\nمرحبا 😀 한국"
+    assert visible(text) == text
+    assert json.loads(visible('"a\x7f\u202e"')) == "a\x7f\u202e"
