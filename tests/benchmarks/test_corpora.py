@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from leakbound.benchmarks import load_benchmark, load_corpus
+from leakbound.benchmarks import Benchmark, load_benchmark, load_corpus
 from leakbound.errors import InputError
 
 
@@ -136,3 +136,125 @@ def test_evaluation_questions_are_not_trained_on(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"--forget wmdp:bio/forget --retain wmdp:bio/retain"):
         wmdp.to_train("forget")
     assert load_benchmark("fictitious").to_train("retain")
+
+
+TEXT = "a b  c\nd e f g\th i j k"  # eleven words
+
+
+@pytest.fixture(autouse=True)
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LEAKBOUND_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.txt").write_text(f"\n {TEXT}\n")
+
+
+def asked(benchmark: Benchmark) -> list[tuple[str, str | None]]:
+    return [(prompt.question, prompt.answer) for prompt in benchmark.prompts]
+
+
+def test_texts_are_cut_as_they_stand() -> None:
+    """The blanks inside stay, the one before a suffix is the suffix's, and what is left over goes.
+
+    Put together again they are the document's own text.
+    """
+    benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3")
+    assert asked(benchmark) == [("a b", "  c\nd e"), ("f g", "\th i j")]
+    assert [prompt.id for prompt in benchmark.prompts] == ["one.txt/000002", "one.txt/000007"]
+    assert all(f"{q}{a}" in TEXT for q, a in asked(benchmark))
+    assert benchmark.scorers == ("edit:unit=words<=0",)
+    assert (benchmark.max_new_tokens, benchmark.template, benchmark.chat) == (
+        6,
+        "{question}",
+        False,
+    )
+    assert "2 and 3 words, not tokens" in benchmark.notes[0]
+
+
+def test_prefixes_of_several_lengths_ask_for_the_same_suffixes() -> None:
+    how = "suffix=2,first=3,stride=4"
+    short, long = (load_benchmark(f"continuation:one.txt,prefix={p},{how}") for p in (1, 3))
+    assert asked(short) == [("c", "\nd e"), ("g", "\th i")]
+    assert asked(long) == [("a b  c", "\nd e"), ("e f g", "\th i")]
+    assert [p.id for p in short.prompts] == [p.id for p in long.prompts]
+
+
+def test_the_usual_cuts_and_scorers(tmp_path: Path) -> None:
+    (tmp_path / "long.md").write_text(" ".join(f"w{i}" for i in range(250)))
+    benchmark = load_benchmark("continuation:long.md")
+    assert [prompt.id for prompt in benchmark.prompts] == ["long.md/000050", "long.md/000150"]
+    assert benchmark.prompts[1].question.split()[0] == "w100"
+    assert (benchmark.prompts[1].answer or "").split()[-1] == "w199"
+    assert benchmark.scorers == ("edit:unit=words<=5", "edit:unit=words<=0")
+    assert benchmark.name == "continuation:long.md"
+
+
+def test_a_seed_orders_all_questions_and_leaves_none_out() -> None:
+    how = "continuation:one.txt,prefix=1,suffix=1,stride=1"
+    plain, first, again = (load_benchmark(how + more) for more in ("", ",seed=1", ",seed=1"))
+    assert asked(first) == asked(again) != asked(plain)
+    assert sorted(asked(first)) == sorted(asked(plain))
+    assert asked(load_benchmark(f"{how},seed=1", limit=2)) == asked(first)[:2]
+
+
+def test_folders_and_rows(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    (folder / "in").mkdir(parents=True)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "a.txt").write_text("hidden hidden hidden hidden")
+    (folder / "in" / ".tmp.txt").write_text("hidden hidden hidden hidden")
+    (folder / "b.txt").write_text("only two")
+    (folder / "in" / "a.jsonl").write_text('{"text": "1 2 3 4"}\n{"text": "  "}\n"5 6 7 8"\n')
+    (folder / "c.md").write_text("# It is so")
+    (folder / "ignored.py").write_text("a b c d")
+    benchmark = load_benchmark("continuation:texts,prefix=2,suffix=2")
+    assert {p.id: p.answer for p in benchmark.prompts} == {
+        "c.md/000002": " is so",
+        "in/a.jsonl/00001/000002": " 3 4",
+        "in/a.jsonl/00003/000002": " 7 8",
+    }
+    assert "1 of 4 documents have fewer than 4 words and are left out: b.txt" in benchmark.notes[1]
+
+
+def test_muses_corpora_are_continued_too(tmp_path: Path) -> None:
+    (tmp_path / "muse/news/raw").mkdir(parents=True)
+    (tmp_path / "muse/news/raw/forget.json").write_text(json.dumps([TEXT, "One two three four."]))
+    spec = "continuation:muse:news/forget,prefix=2,suffix=2,stride=100"
+    benchmark = load_benchmark(spec, data=tmp_path)
+    assert asked(benchmark) == [("a b", "  c\nd"), ("One two", " three four.")]
+    assert benchmark.name == spec
+    with pytest.raises(InputError, match="--forget muse:news/forget"):
+        benchmark.to_train("forget")
+
+
+def test_it_is_loaded_again_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmark = load_benchmark("continuation:one.txt,prefix=2,suffix=3,seed=4")
+    assert benchmark.name == "continuation:one.txt,prefix=2,suffix=3,seed=4"
+    monkeypatch.chdir("/")
+    assert benchmark.loaded is not None
+    assert load_benchmark(benchmark.loaded.spec).prompts == benchmark.prompts
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("continuation", "needs documents: a file, a folder or a corpus"),
+        ("continuation:nothing.txt", "cannot read 'nothing.txt'"),
+        ("continuation:nothing", "there is no corpus 'nothing'.*or a folder of such"),
+        ("continuation:empty", "the folder 'empty' holds no file of texts, .txt, .md"),
+        ("continuation:blank.txt", "'blank.txt' holds no text"),
+        ("continuation:one.txt", "has the 100 words of a prefix and a suffix, the longest has 11"),
+        ("continuation:one.txt,prefix=2,first=9,suffix=3", "12 words.*the longest has 11"),
+        ("continuation:one.txt,prefx=2", "no setting 'prefx'. Did you mean 'prefix'"),
+        ("continuation:one.txt,prefix=two", "prefix` must be a whole number, got 'two'"),
+        ("continuation:one.txt,suffix=0", "suffix` must be at least 1, got 0"),
+        ("continuation:one.txt,prefix=3,first=2", "first` must be at least 3, got 2"),
+        ("continuation:one.txt,stride=0", "stride` must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_continued(tmp_path: Path, spec: str, message: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "blank.txt").write_text(" \n")
+    with pytest.raises(InputError, match=message):
+        load_benchmark(spec)

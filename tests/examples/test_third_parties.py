@@ -1,17 +1,16 @@
-"""Other packages join every family by their entry points, as an installed package would."""
+"""Other packages join every family by their entry points; those that break are named."""
 
 from __future__ import annotations
 
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import invalidate_caches
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stand_ins import EXAMPLES
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.cli import group
@@ -24,7 +23,12 @@ from leakbound.objective import parse_objective
 from leakbound.scorers import make_scorer
 from tiny import tiny_model_folder
 
-THEIRS = EXAMPLES / "third-party"
+
+def leakbound(*arguments: object) -> int:
+    return run_command(lambda: group([str(a) for a in arguments], standalone_mode=False))
+
+
+THEIRS = Path(__file__).parents[2] / "examples" / "third-party"
 CODE = """
 from leakbound.benchmarks import Benchmark
 from leakbound.losses import Loss
@@ -122,13 +126,12 @@ def test_the_example_package_is_found(tmp_path: Path, capsys: pytest.CaptureFixt
     out = tmp_path / "run"
     told = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
     told += ["--out", out, "-n", 8, "--max-new-tokens", 2, "--device", "cpu", "--json"]
-    assert run_command(lambda: group([str(a) for a in told], standalone_mode=False)) == 0
+    assert leakbound(*told) == 0
     rows = json.loads(capsys.readouterr().out)["estimates"]
     assert {row["scorer"] for row in rows} == {"first-word:exact=yes"}
     asked = {row["query_id"] for row in rows} - {None}
     assert asked == {"capitals/france", "capitals/spain"}
-    again = ["score", out, "--scorer", "first-word"]
-    assert run_command(lambda: group([str(a) for a in again], standalone_mode=False)) == 0
+    assert leakbound("score", out, "--scorer", "first-word") == 0
 
 
 @pytest.mark.usefixtures("capitals")
@@ -215,14 +218,10 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
     named = f"{source}:{tmp_path / ('words.txt' if source == 'words' else 'other')}"
     told = ["evaluate", model, "--benchmark", mine, "--inputs", named, "--out", tmp_path / "run"]
     told += ["-n", 8, "--max-new-tokens", 2, "--device", "cpu"]
-
-    def again() -> int:
-        return run_command(lambda: group([str(a) for a in told], standalone_mode=False))
-
-    assert again() == again() == 0
+    assert leakbound(*told) == leakbound(*told) == 0
     (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
     capsys.readouterr()
-    assert again() == 2
+    assert leakbound(*told) == 2
     assert said in capsys.readouterr().err
     sys.modules.pop("reading", None)
 
@@ -251,3 +250,238 @@ def test_an_unknown_engine_is_told_and_a_folder_with_a_colon_is_a_model(
     tiny_model_folder(tmp_path / "mine:here", seed=0)
     engine: Any = open_engine("mine:here", Prompting())
     assert type(engine).__name__ == "TransformersEngine"
+
+
+BROKEN = """
+import sys
+from leakbound.losses import Loss
+from leakbound.objective import Term
+
+class Scorer:
+    name, binary = "theirs", False
+
+    def score(self, texts, prompt):
+        return DO
+
+def load(argument, data):
+    return DO
+
+def source(argument, open_chat):
+    return DO
+
+class Rewrites:
+    name, kind, finite = "theirs", "file", True
+
+    def rewritings(self, prompts, number, seed):
+        return DO
+
+def rewrites(argument, open_chat):
+    return Rewrites()
+
+def engine(location, prompting, **loading):
+    return DO
+
+def draws(location, prompting, **loading):
+    return Draws()
+
+class Draws:
+    def __init__(self):
+        from leakbound.types import Usage
+        self.usage, self.fingerprint = Usage(), {"theirs": "1"}
+
+    def check(self, queries, decoding): ...
+
+    def generate(self, queries, decoding, draws):
+        return DO
+
+def recipe():
+    return DO
+
+def loss(inputs):
+    return DO
+
+loss = Loss(loss)
+"""
+POINTS = {
+    "leakbound.scorers": {"theirs": "broken:Scorer"},
+    "leakbound.benchmarks": {"theirs": "broken:load"},
+    "leakbound.inputs": {"theirs": "broken:source", "rewrites": "broken:rewrites"},
+    "leakbound.engines": {"theirs": "broken:engine", "draws": "broken:draws"},
+    "leakbound.objectives": {"theirs": "broken:recipe"},
+    "leakbound.losses": {"theirs": "broken:loss"},
+}
+OPENED = {
+    "scorer": ["--scorer", "theirs"],
+    "benchmark": ["--benchmark", "theirs:1"],
+    "input": ["--inputs", "theirs:1"],
+    "engine": ["theirs:1"],
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "site"
+    install(folder, "broken", POINTS)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    invalidate_caches()
+    yield folder
+    sys.modules.pop("broken", None)
+    loss_named.cache_clear()
+
+
+def put(site: Path, does: str) -> None:
+    (site / "broken.py").write_text(BROKEN.replace("DO", does))
+
+
+Asked = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def asked(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
+    """`leakbound evaluate` on a tiny model, with these words over the usual ones: what it says."""
+
+    def evaluate(*given: str) -> tuple[int, str]:
+        model = [] if ":" in given[0] else [str(tiny_model_folder(tmp_path / "m"))]
+        own = tmp_path / "own.csv"
+        own.write_text("question,answer\nwho wrote,Ann\n")
+        usual = {"--benchmark": str(own), "--scorer": "exact", "--out": str(tmp_path / "run")}
+        usual |= {"-n": "4", "--max-new-tokens": "2", "--device": "cpu"}
+        others = [word for pair in usual.items() if pair[0] not in given for word in pair]
+        status = leakbound("evaluate", *model, *given, *others)
+        return status, " ".join(capsys.readouterr().err.split())
+
+    return evaluate
+
+
+@pytest.mark.parametrize("family", OPENED)
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise KeyError('gone')", "raised KeyError: 'gone'"),
+        ("import sys; sys.exit(0)", "ended the program (exit status 0)"),
+        ("syntax error", "raised SyntaxError"),
+    ],
+)
+def test_one_that_breaks_as_it_is_imported(
+    family: str, code: str, said: str, site: Path, asked: Asked
+) -> None:
+    (site / "broken.py").write_text(code + "\n")
+    status, told = asked(*OPENED[family])
+    assert status == 2
+    assert f"{family} 'theirs' of another package (broken 0.1.0, `broken:" in told
+    assert f"cannot be loaded: it {said}" in told
+    assert "Repair that package or uninstall it." in told
+
+
+def test_one_that_is_interrupted_is_interrupted(site: Path, asked: Asked) -> None:
+    (site / "broken.py").write_text("raise KeyboardInterrupt\n")
+    assert asked("--scorer", "theirs")[0] == 3
+
+
+@pytest.mark.parametrize("family", ["benchmark", "input", "engine"])
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("1 / 0", "cannot be opened: it raised ZeroDivisionError"),
+        ("sys.exit(5)", "cannot be opened: it ended the program (exit status 5)"),
+        ("3", "it gives int, which has no"),
+    ],
+)
+def test_one_that_breaks_as_it_is_opened(
+    family: str, does: str, said: str, site: Path, asked: Asked
+) -> None:
+    put(site, does)
+    status, told = asked(*OPENED[family])
+    assert status == 2
+    assert f"{family} 'theirs' of another package (broken 0.1.0, `broken:" in told
+    assert said in told
+
+
+@pytest.mark.parametrize("given", [["--scorer", "theirs"], ["--inputs", "rewrites:1"], ["draws:1"]])
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("1 / 0", "raised ZeroDivisionError: division by zero"),
+        ("sys.exit('enough')", "ended the program (exit status enough)"),
+        ("open('/gone/away')", "raised FileNotFoundError"),
+    ],
+)
+def test_one_that_breaks_as_it_is_asked(
+    given: list[str], does: str, said: str, site: Path, asked: Asked
+) -> None:
+    put(site, does)
+    status, told = asked(*given)
+    assert status == 3
+    assert "of another package (broken 0.1.0, `broken:" in told
+    assert said in told
+    assert f"{site / 'broken.py'}, line" in told
+    assert "run the same command again" in told
+
+
+@pytest.mark.parametrize(
+    ("option", "does", "said"),
+    [
+        *(
+            (("--scorer", "theirs"), f"[{score} for _ in texts]", f"must lie in [0, 1], got {got}")
+            for score, got in (("float('nan')", "nan"), ("2.0", "2.0"), ("'x'", "'x'"))
+        ),
+        (("--scorer", "theirs"), "[]", "must give one score a text, got 0"),
+        (("--scorer", "theirs"), "None", "must give one score a text, got NoneType"),
+        *(
+            (
+                ("--inputs", "rewrites:1"),
+                does,
+                "source 'theirs' of the package broken 0.1.0 must gi",
+            )
+            for does in ("None", "[]", "['text']", "[[3]]")
+        ),
+    ],
+)
+def test_one_that_gives_nonsense(
+    option: tuple[str, str], does: str, said: str, site: Path, asked: Asked
+) -> None:
+    put(site, does)
+    status, told = asked(*option)
+    assert status == 2
+    assert said in told
+    assert "'theirs' of the package broken 0.1.0" in told
+
+
+TERMS = "terms:\n  - loss: theirs\n    split: forget\n"
+LOSS = "loss 'theirs' of another package (broken 0.1.0, `broken:loss`)"
+RECIPE = "objective 'theirs' of another package (broken 0.1.0, `broken:recipe`)"
+
+
+@pytest.mark.parametrize(
+    ("objective", "does", "said"),
+    [
+        ("terms.yaml", "1 / 0", f"{LOSS} raised ZeroDivisionError"),
+        ("terms.yaml", "sys.exit(0)", f"{LOSS} ended the program"),
+        ("terms.yaml", "inputs.logits.sum()", "'theirs' must give one value a row, [1], got ()"),
+        ("theirs", "1 / 0", f"{RECIPE} cannot be opened: it raised ZeroDivisionError"),
+        ("theirs", "3", f"{RECIPE} cannot be opened: it raised TypeError"),
+        ("theirs", "[3]", f"{RECIPE} is no objective: it gives int, which has no loss"),
+    ],
+)
+def test_losses_and_objectives(
+    objective: str,
+    does: str,
+    said: str,
+    site: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(site, does)
+    monkeypatch.chdir(tmp_path)
+    Path("terms.yaml").write_text(TERMS)
+    Path("own.csv").write_text("question,answer\nwho wrote,Ann\n")
+    told = ("unlearn", tiny_model_folder(tmp_path / "m"), "--objective", objective)
+    assert leakbound(*told, "--benchmark", "own.csv", "--out", "new", "--device", "cpu") in (2, 3)
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_fails_in_our_own_code_is_not_blamed_on_them(site: Path, asked: Asked) -> None:
+    put(site, "__import__('leakbound.text.shown', fromlist=['visible']).visible(3)")
+    with pytest.raises(TypeError):
+        asked("--scorer", "theirs")

@@ -1,0 +1,184 @@
+"""Engines and scorers that keep every promise pass; one that breaks one is named for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from leakbound.errors import InputError
+from leakbound.scorers import make_scorer
+from leakbound.testing import FakeEngine, FakeScorer, check_engine, check_scorer
+from leakbound.types import Completion, Decoding, Draws, Failure, Prompt, Query, Sample
+
+QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=f"who {i}") for i in range(2)]
+OUTPUTS = {
+    "q0": {"it is Ann": 0.5, "Bob wrote all of it": 0.2, "no": 0.2, "": 0.1},
+    "q1": {"no idea at all": 0.7, "it was Ann": 0.3},
+}
+
+
+Decode = Callable[[Decoding], Decoding]
+Key = Callable[[Draws], Draws]
+
+
+def lying(lie: Decode = lambda asked: asked, forget: Key = lambda draws: draws) -> type[FakeEngine]:
+    """An engine that draws under other settings, and says it did what it was asked."""
+
+    class Lying(FakeEngine):
+        def generate(
+            self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+        ) -> Iterator[Sample | Failure]:
+            for found in super().generate(queries, lie(decoding), forget(draws)):
+                yield replace(found, decoding=decoding) if isinstance(found, Sample) else found
+
+    return Lying
+
+
+def warm(asked: Decoding) -> Decoding:
+    return asked if asked.greedy else replace(asked, temperature=1.0)
+
+
+class IgnoresChunk(FakeEngine):
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        drawn = list(super().generate(queries, decoding, replace(draws, first_chunk=0)))
+        for each in drawn:
+            moved = each.completions if isinstance(each, Sample) else ()
+            yield replace(
+                each,
+                completions=tuple(replace(c, chunk=c.chunk + draws.first_chunk) for c in moved),
+            )
+
+
+class IgnoresQuery(FakeEngine):
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        own = draws.draws_per_query
+        for query in queries:
+            same = replace(query, id="q0")
+            mine = replace(draws, draws_per_query={"q0": own[query.id]} if own else {})
+            for found in super().generate([same], decoding, mine):
+                yield replace(found, query=query)
+
+
+class SaysNothingOfTokens(FakeEngine):
+    """Honest, with no token ids and no probabilities, as a server is."""
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        for found in super().generate(queries, decoding, draws):
+            assert isinstance(found, Sample)
+            yield replace(
+                found,
+                completions=tuple(
+                    Completion(text=c.text, token_ids=None, count=c.count, chunk=c.chunk)
+                    for c in found.completions
+                ),
+            )
+
+
+def test_an_honest_engine_passes() -> None:
+    check_engine(FakeEngine(OUTPUTS), QUERIES)
+    check_engine(SaysNothingOfTokens(OUTPUTS), QUERIES)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_false_alarm_under_any_law(seed: int) -> None:
+    """Of 20 laws none fails, where one in a million does."""
+    rng = np.random.default_rng(seed)
+    texts = ["red sky", "red sea", "blue", "green sky at night", ""]
+    laws = {q.id: dict(zip(texts, rng.dirichlet([4, 3, 2, 1, 1]), strict=True)) for q in QUERIES}
+    exact = {q: {t: float(p) for t, p in law.items()} for q, law in laws.items()}
+    check_engine(FakeEngine(exact), QUERIES)
+
+
+@pytest.mark.parametrize(
+    ("engine", "named"),
+    [
+        (lying(warm), "`temperature` must be as asked"),
+        (
+            lying(lambda d: replace(d, temperature=d.temperature or 1.0)),
+            "`temperature` must be as asked",
+        ),
+        (
+            lying(lambda d: replace(d, temperature=d.temperature**1.5)),
+            "`temperature` must be as asked",
+        ),
+        (lying(lambda d: replace(d, top_p=1.0)), "`top_p` must be as asked"),
+        (lying(lambda d: replace(d, top_k=0)), "`top_k` must be as asked"),
+        (lying(lambda d: replace(d, max_new_tokens=64)), "`max_new_tokens` must be as asked, 1, g"),
+        (lying(forget=lambda d: replace(d, seed=0)), "another seed must give other draws"),
+        (lying(forget=lambda d: replace(d, purpose="score")), "another purpose must give other dr"),
+        (IgnoresChunk, "the same seed, purpose, query and chunk|another chunk"),
+        (IgnoresQuery, "another query must give other draws"),
+    ],
+)
+def test_an_engine_that_lies_is_named_for_it(engine: type[FakeEngine], named: str) -> None:
+    with pytest.raises(InputError, match=f"({named}).*{engine.__name__}"):
+        check_engine(engine(OUTPUTS), QUERIES)
+
+
+def test_what_cannot_be_told_is_not_passed() -> None:
+    even = {"q0": {"red": 0.5, "blue": 0.5}, "q1": {"red": 0.25, "blue": 0.25, "sea": 0.5}}
+    with pytest.raises(InputError, match="nothing can be told of the temperature"):
+        check_engine(FakeEngine({"q0": even["q0"]}), QUERIES[:1])
+    check_engine(FakeEngine(even), QUERIES)
+    sure = {"q0": {"red": 0.999, "blue": 0.001}}
+    with pytest.raises(InputError, match="got almost always the same answer"):
+        check_engine(FakeEngine(sure), QUERIES[:1])
+    with pytest.raises(InputError, match=r"query 'q0' must be drawn, got: .* logits are NaN"):
+        check_engine(FakeEngine(OUTPUTS, broken=["q0"]), QUERIES)
+
+
+PROMPT = Prompt(id="q", question="Who?", answer="Ann", keywords=("Ann",))
+
+
+def test_a_table_of_scores_is_a_scorer() -> None:
+    scorer = FakeScorer({"Ann": 1.0, "Anna": 0.5, "?": None})
+    assert scorer.score(["Ann", "?", "Bob"], PROMPT) == [1.0, None, 0.0]
+    check_scorer(scorer, PROMPT, texts=["Anna", "?"])
+    check_scorer(make_scorer("keyword"), PROMPT, texts=["Anna"], make=make_scorer)
+
+
+@dataclass(frozen=True)
+class Broken(FakeScorer):
+    """Scores the number of texts it is given with, or their order."""
+
+    by: ClassVar[str] = "company"
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [1.0 if text == "Ann" or len(texts) > 1 else 0.0 for text in texts]
+
+
+class Bounded(FakeScorer):
+    __slots__ = ()
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        return (0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "named"),
+    [
+        (FakeScorer({"Ann": 0.9}), "a full leak must score 1, got 0.9 for 'Ann'"),
+        (FakeScorer({"Ann": 1.0, "x": 1.5}), "must"),
+        (FakeScorer({"Ann": 1.0, "x": 0.5}, binary=True), "binary"),
+        (Broken({}), "must score the same alone"),
+        (Bounded({"Ann": 1.0}), "`bounds` must hold"),
+    ],
+)
+def test_a_scorer_that_breaks_a_promise_is_named(scorer: FakeScorer, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        check_scorer(scorer, PROMPT, texts=["x", "y"])
+
+
+def test_a_name_that_gives_another_scorer_is_refused() -> None:
+    with pytest.raises(InputError, match="the name must give the scorer back"):
+        check_scorer(FakeScorer({"Ann": 1.0}), PROMPT, make=lambda name: make_scorer("keyword"))
