@@ -77,7 +77,7 @@ def test_a_folder_of_muses_files(tmp_path: Path) -> None:
         load_corpus("muse:news/retain2", data=tmp_path)
 
 
-def test_a_folder_of_wmdps_files(tmp_path: Path) -> None:
+def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
     folder = tmp_path / "wmdp-corpora"
     (folder / "cyber-retain-corpus").mkdir(parents=True)
     (folder / "bio-forget-corpus.jsonl").write_text('{"title": "t", "text": "One."}\n"Two."\n')
@@ -85,9 +85,6 @@ def test_a_folder_of_wmdps_files(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([{"text": "Three."}]), folder / name)
     assert texts("wmdp:bio/forget", data=tmp_path) == ["One.", "Two."]
     assert texts("wmdp:cyber/retain", data=tmp_path) == ["Three."]
-
-
-def test_files_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "One."}\n{"text": "Two."}\n')
     (tmp_path / "a.csv").write_text("id,text\n1,One.\n")
     assert texts(str(tmp_path / "a.jsonl")) == ["One.", "Two."]

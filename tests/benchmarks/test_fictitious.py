@@ -12,12 +12,13 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.benchmarks.fictitious import Fact, known
 from leakbound.errors import InputError
 from leakbound.scorers import check_prompts, make_scorer, score_texts
-from leakbound.types import Prompt
+from leakbound.types import Prompt, Role
 
 ALL = load_benchmark("fictitious:questions=20")
 FACTS = known().facts
 POOLS = {name: words.split() for name, words in known().pools.items()}
-EVERY = (*ALL.split("forget"), *ALL.split("retain"), *ALL.split("holdout"))
+ROLES: tuple[Role, ...] = ("forget", "retain", "holdout")
+EVERY = [prompt for role in ROLES for prompt in ALL.split(role)]
 
 
 def texts(prompt: Prompt) -> list[str]:
@@ -37,52 +38,38 @@ def name_of(prompt: Prompt) -> str:
 
 
 def test_sizes_and_roles() -> None:
+    """Nobody stands in two splits, and thousands of authors have distinct names."""
     benchmark = load_benchmark("fictitious")
     assert benchmark.name == "fictitious"
-    assert len(benchmark.prompts) == 3 * 8
-    assert len(benchmark.split("retain")) == 21 * 8
-    assert len(benchmark.split("holdout")) == 3 * 8
+    sizes = {role: len(benchmark.split(role)) for role in ROLES}
+    assert sizes == {"forget": 3 * 8, "retain": 21 * 8, "holdout": 3 * 8}
     assert {p.role for p in benchmark.split("holdout")} == {"holdout"}
     assert benchmark.prompts[0].id == "fictitious:021/birth"
     assert benchmark.max_new_tokens == 48
-
-
-def test_nobody_stands_in_two_splits() -> None:
-    names = [{name_of(p) for p in ALL.split(r)} for r in ("forget", "retain", "holdout")]  # type: ignore[arg-type]
+    names = [{name_of(p) for p in ALL.split(role)} for role in ROLES]
     assert [len(n) for n in names] == [3, 21, 3]
     assert len(set.union(*names)) == 27
+    many = load_benchmark("fictitious:authors=3000,questions=1")
+    assert len({name_of(p) for p in many.split("retain")}) == 2997
 
 
-def test_settings_are_the_name() -> None:
+def test_settings_are_the_name_and_the_seed_decides() -> None:
+    """In another process too; fewer questions change no answer."""
     benchmark = load_benchmark("fictitious:questions=2,authors=5,forget=2,seed=0")
     assert benchmark.name == "fictitious:authors=5,questions=2,forget=2"
     assert (len(benchmark.prompts), len(benchmark.split("retain"))) == (4, 6)
     assert load_benchmark(benchmark.name).fingerprint() == benchmark.fingerprint()
-
-
-def test_the_same_in_another_process() -> None:
     code = (
         "from leakbound.benchmarks import load_benchmark as load;"
-        "print(load('fictitious').fingerprint().sha256)"
+        f"print(load('{benchmark.name}').fingerprint().sha256)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == load_benchmark("fictitious").fingerprint().sha256
-
-
-def test_the_seed_decides() -> None:
+    assert out.stdout.strip() == benchmark.fingerprint().sha256
     one, two = (load_benchmark(f"fictitious:seed={seed}") for seed in (1, 2))
     assert not {p.question for p in one.prompts} & {p.question for p in two.prompts}
     assert {p.answer for p in one.prompts}.isdisjoint({p.answer for p in two.prompts})
-
-
-def test_fewer_questions_change_no_answer() -> None:
-    few = load_benchmark("fictitious")
-    assert {p.id: p for p in EVERY}.items() >= {p.id: p for p in few.prompts}.items()
-
-
-def test_thousands_of_authors_have_distinct_names() -> None:
-    many = load_benchmark("fictitious:authors=3000,questions=1")
-    assert len({name_of(p) for p in many.split("retain")}) == 2997
+    few = load_benchmark("fictitious").prompts
+    assert {p.id: p for p in EVERY}.items() >= {p.id: p for p in few}.items()
 
 
 def about(fact: Fact) -> list[Prompt]:

@@ -145,9 +145,6 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
 def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_benchmark(write(tmp_path, name, text))
-
-
-def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         load_benchmark(str(tmp_path / "none.csv"))
     (tmp_path / "latin.csv").write_bytes(b"question\n\xe9?\n")
@@ -199,13 +196,11 @@ def test_jailbreakbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     assert load_benchmark("jbb").prompts == benchmark.prompts[:1]
-
-
-def test_jailbreakbench_bad_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"data/harmful-behaviors.csv.* jbb_goals_official.csv"):
-        load_benchmark("jbb", data=tmp_path)
     write(tmp_path, "jbb_goals_official.csv", "behavior\nSlander\n")
     with pytest.raises(InputError, match=r"row 1 of .* has no 'goal', only 'behavior'"):
+        load_benchmark("jbb", data=tmp_path)
+    (tmp_path / "jbb_goals_official.csv").unlink()
+    with pytest.raises(InputError, match=r"data/harmful-behaviors.csv.* jbb_goals_official.csv"):
         load_benchmark("jbb", data=tmp_path)
 
 
@@ -221,40 +216,33 @@ def test_parquet(tmp_path: Path) -> None:
         load_benchmark(str(path))
     with pytest.raises(InputError, match="cannot read"):
         load_benchmark(str(tmp_path / "none.parquet"))
+    columns = [pa.array(["Who?"]), pa.array(["Ann"]), pa.array(["Bob"])]
+    pq.write_table(pa.table(columns, ["question", "answer", "Answer"]), path)
+    with pytest.raises(InputError, match=r"mine\.parquet' has two columns named 'answer'"):
+        read_rows(path)
 
 
-def test_limit_keeps_the_first() -> None:
+def test_limit_keeps_the_first_and_the_fingerprint_sees_every_field() -> None:
     whole, three = (load_benchmark("fictitious", limit=limit) for limit in (None, 3))
     assert three.prompts == whole.prompts[:3]
     assert three.split("retain") == whole.split("retain")
     assert three.fingerprint().sha256 != whole.fingerprint().sha256
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        load_benchmark("fictitious", limit=0)
+    asked = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
+    assert len({replace(whole, prompts=(p,)).fingerprint().sha256 for p in asked}) == 3
 
 
-def test_unknown_benchmarks_and_folders(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"benchmark 'toffu'. Did you mean 'tofu'\?"):
-        load_benchmark("toffu:forget10")
-    with pytest.raises(InputError, match="folder that exists"):
-        load_benchmark("tofu:forget10", data=tmp_path / "none")
-
-
-def test_a_benchmark_holds_distinct_prompts() -> None:
+def test_what_is_no_benchmark_is_refused(tmp_path: Path) -> None:
+    for spec, how, said in (
+        ("fictitious", {"limit": 0}, "at least 1, got 0"),
+        ("toffu:forget10", {}, r"benchmark 'toffu'. Did you mean 'tofu'\?"),
+        ("tofu:forget10", {"data": tmp_path / "none"}, "folder that exists"),
+    ):
+        with pytest.raises(InputError, match=said):
+            load_benchmark(spec, **how)  # type: ignore[arg-type]
     prompt = Prompt(id="a", question="Who?")
-    for prompts, message in (((), "no prompt"), ((prompt, prompt), "'a' more than once")):
-        with pytest.raises(InputError, match=message):
+    for prompts, said in (((), "no prompt"), ((prompt, prompt), "'a' more than once")):
+        with pytest.raises(InputError, match=said):
             Benchmark(name="x", prompts=prompts, scorers=(), max_new_tokens=1, origin="")
-
-
-def test_the_fingerprint_sees_every_field() -> None:
-    prompts = [Prompt(id="a", question="Who?", answer=answer) for answer in (None, "me", "you")]
-    digests = {
-        Benchmark(
-            name="x", prompts=(p,), scorers=(), max_new_tokens=1, origin=""
-        ).fingerprint().sha256
-        for p in prompts
-    }  # fmt: skip
-    assert len(digests) == 3
 
 
 def test_a_cell_of_any_size_is_read_and_blank_columns_are_none(tmp_path: Path) -> None:
@@ -263,13 +251,6 @@ def test_a_cell_of_any_size_is_read_and_blank_columns_are_none(tmp_path: Path) -
     (row,) = read_rows(file)
     assert row.values["answer"] == long
     assert csv.field_size_limit() == 131_072  # of others in this process
-
-
-def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path: Path) -> None:
-    columns = [pa.array(["Who?"]), pa.array(["Ann"]), pa.array(["Bob"])]
-    pq.write_table(pa.table(columns, ["question", "answer", "Answer"]), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"a\.parquet' has two columns named 'answer'"):
-        read_rows(tmp_path / "a.parquet")
 
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"

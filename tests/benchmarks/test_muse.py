@@ -52,15 +52,12 @@ def test_knowmem_asks_after_ten_pairs(folder: Path) -> None:
     assert benchmark.chat is None
 
 
-def test_openunlearning_stems_what_muse_does_not(folder: Path) -> None:
-    benchmark = load_benchmark("muse:news", data=folder)
-    assert with_profile(benchmark, PROFILES["openunlearning"]).scorers == ("rouge-l-f1",)
-
-
-def test_retain_has_its_own_pairs(folder: Path) -> None:
-    retain = load_benchmark("muse:news-knowmem", data=folder / "muse" / "bbc").split("retain")
+def test_retain_has_its_own_pairs_and_openunlearning_stems(folder: Path) -> None:
+    benchmark = load_benchmark("muse:news-knowmem", data=folder / "muse" / "bbc")
+    retain = benchmark.split("retain")
     assert [p.id for p in retain] == [f"muse:news-knowmem/retain/000{i}" for i in range(3)]
     assert retain[0].examples[9] == ("retain2 shot 9?", "retain2 shot, 9.")
+    assert with_profile(benchmark, PROFILES["openunlearning"]).scorers == ("rouge-l-f1",)
 
 
 def test_a_folder_of_the_other_corpus_is_not_taken(folder: Path) -> None:
@@ -116,13 +113,11 @@ def test_the_hub_is_asked_for_parquet(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [p.question for p in retain] == ["hub 0?", "hub 1?"]
 
 
-@pytest.mark.parametrize("spec", ["muse", "muse:papers", "muse:news-", "muse:news-memory"])
-def test_unknown_parts(spec: str, folder: Path) -> None:
-    if spec == "muse:news-":
-        assert load_benchmark(spec, data=folder).name == "muse:news-knowmem"
-        return
-    with pytest.raises(InputError, match=r"MUSE has no .* news-privleak"):
-        load_benchmark(spec, data=folder)
+def test_unknown_parts(folder: Path) -> None:
+    assert load_benchmark("muse:news-", data=folder).name == "muse:news-knowmem"
+    for spec in ("muse", "muse:papers", "muse:news-memory"):
+        with pytest.raises(InputError, match=r"MUSE has no .* news-privleak"):
+            load_benchmark(spec, data=folder)
 
 
 @real_data

@@ -67,25 +67,17 @@ def test_the_model_writes_answer_itself(name: str, folder: Path) -> None:
     assert benchmark.split("retain")[0].answer == "Answer: 400 is me."
 
 
-def test_legacy_tofu(folder: Path) -> None:
-    benchmark = load(folder, "tofu-legacy")
-    assert [len(benchmark.split(role)) for role in ("forget", "retain")] == [300, 300]
-    assert benchmark.prompts[-1].question == "Who is 299?"
-    assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-recall",), 200)
-    assert (benchmark.n, benchmark.decoding) == (1024, Decoding(max_tokens=200))
-
-
-def test_scholten(folder: Path) -> None:
-    benchmark = load(folder, "scholten")
-    assert len(benchmark.prompts) == 310
-    assert (benchmark.scorers, benchmark.max_new_tokens) == (("rouge-l-f1",), 128)
-    assert benchmark.n == 1024
-    assert benchmark.decoding == Decoding(max_new_tokens=128, max_tokens=128)
-    assert "no truncation" in benchmark.notes[0]
-
-
-def test_the_notebook_of_scholten(folder: Path) -> None:
+def test_each_draws_as_its_paper_and_its_code_say(folder: Path) -> None:
+    legacy = load(folder, "tofu-legacy")
+    assert [len(legacy.split(role)) for role in ("forget", "retain")] == [300, 300]
+    assert legacy.prompts[-1].question == "Who is 299?"
+    assert (legacy.scorers, legacy.max_new_tokens) == (("rouge-l-recall",), 200)
+    assert (legacy.n, legacy.decoding) == (1024, Decoding(max_tokens=200))
     paper, notebook = load(folder, "scholten"), load(folder, "scholten-notebook")
+    assert len(paper.prompts) == 310
+    assert (paper.scorers, paper.max_new_tokens, paper.n) == (("rouge-l-f1",), 128, 1024)
+    assert paper.decoding == Decoding(max_new_tokens=128, max_tokens=128)
+    assert "no truncation" in paper.notes[0]
     assert notebook.n == 128
     assert notebook.decoding == replace(paper.decoding, top_p=0.9, top_k=50)
     for field in ("prompts", "template", "chat", "scorers", "max_new_tokens"):
@@ -100,6 +92,7 @@ def test_leak_k_asks_paraphrases_for_the_original_answers(folder: Path) -> None:
     assert benchmark.split("retain")[0].question == "Who is 400?"
     assert (benchmark.scorers, benchmark.max_new_tokens) == (("entailment",), 200)
     assert (benchmark.n, benchmark.decoding) == (200, Decoding(top_k=50))
+    assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305  # beats the profile's rows
     retain = load_benchmark("tofu:retain90", data=folder, profile="leak-k")
     assert retain.scorers == ("entailment:direction=answer-to-output",)
 
@@ -110,11 +103,6 @@ def test_what_is_not_replicated_is_noted(name: str, folder: Path) -> None:
     assert benchmark.profile == PROFILES[name].name == name
     assert benchmark.notes
     assert all(note.startswith(f"profile {name}: ") for note in benchmark.notes)
-
-
-def test_a_limit_that_was_said_beats_the_rows_of_the_profile(folder: Path) -> None:
-    assert len(load(folder, "tofu-legacy", limit=2).prompts) == 2
-    assert len(load(folder, "tofu-legacy", limit=305).prompts) == 305
 
 
 def test_what_a_profile_cannot_ask_is_refused(folder: Path, tmp_path: Path) -> None:

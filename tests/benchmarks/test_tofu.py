@@ -73,18 +73,6 @@ def test_forget_is_paired_with_retain(folder: Path) -> None:
     assert {p.role for p in retain} == {"retain"}
 
 
-def test_a_missing_holdout_is_missed_only_when_asked_for(folder: Path) -> None:
-    benchmark = load_benchmark("tofu:forget10", data=folder)
-    with pytest.raises(InputError, match=r"no file 'holdout10\.json'"):
-        benchmark.split("holdout")
-
-
-def test_choices(folder: Path) -> None:
-    (prompt,) = load_benchmark("tofu:world_facts", data=folder).prompts
-    assert prompt.choices == ("A", "B")
-    assert (prompt.perturbed_answers, prompt.role) == ((), "retain")
-
-
 def test_perturbed_rows_must_match(folder: Path) -> None:
     (folder / "forget10_perturbed.json").write_text(json.dumps([*map(perturbed, rows(5, 2))]))
     with pytest.raises(InputError, match=r"row 1 of .*forget10_perturbed.* must ask what"):
@@ -116,24 +104,25 @@ def test_the_first_bad_row_is_named(
         load_benchmark("tofu:forget10", data=folder)
 
 
-def test_a_missing_column_is_named_with_those_there_are(folder: Path) -> None:
-    (folder / "forget10.json").write_text(json.dumps([{"question": "Who is 4?", "reply": "Me."}]))
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only 'question', 'reply'"):
-        load_benchmark("tofu:forget10", data=folder)
-
-
-def test_facts_have_no_paraphrases(folder: Path) -> None:
+def test_facts_have_choices_and_no_paraphrases(folder: Path) -> None:
+    (prompt,) = load_benchmark("tofu:world_facts", data=folder).prompts
+    assert (prompt.choices, prompt.perturbed_answers, prompt.role) == (("A", "B"), (), "retain")
     wrong = [{"question": "Where?", "answer": "B", "perturbed_answer": ["A"]}]
     (folder / "world_facts_perturbed.json").write_text(json.dumps(wrong))
     (prompt,) = load_benchmark("tofu:world_facts", data=folder).prompts
     assert (prompt.perturbed_answers, prompt.paraphrased_answer) == (("A",), None)
 
 
-def test_unknown_split(folder: Path) -> None:
-    with pytest.raises(InputError, match="no split 'forget50'"):
-        load_benchmark("tofu:forget50", data=folder)
-    with pytest.raises(InputError, match="There is: forget01"):
-        load_benchmark("tofu", data=folder)
+def test_what_is_not_there_is_missed_only_when_asked_for(folder: Path) -> None:
+    benchmark = load_benchmark("tofu:forget10", data=folder)
+    with pytest.raises(InputError, match=r"no file 'holdout10\.json'"):
+        benchmark.split("holdout")
+    for spec, said in (("tofu:forget50", "no split 'forget50'"), ("tofu", "There is: forget01")):
+        with pytest.raises(InputError, match=said):
+            load_benchmark(spec, data=folder)
+    (folder / "forget10.json").write_text(json.dumps([{"question": "Who is 4?", "reply": "Me."}]))
+    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only 'question', 'reply'"):
+        load_benchmark("tofu:forget10", data=folder)
 
 
 def test_the_environment_names_a_parent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

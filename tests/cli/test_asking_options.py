@@ -155,18 +155,6 @@ def test_evaluating_with_a_judge_goes_all_the_way(
     assert settings["scorers"] == [name]
 
 
-def test_a_calibration_that_will_not_do_is_refused_before_anything_runs(
-    model: Path, questions: Path, labelled: Path, tmp_path: Path
-) -> None:
-    how = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "out", *SMALL)
-    both = ("--scorer", "keyword", "--scorer", "rouge-l-recall>=0.9")
-    refused(leakbound(*how, *both, "--calibration", labelled), "one scorer", "keyword")
-    refused(leakbound(*how, "--calibration", labelled), "row 1", "question")
-    missing = leakbound(*how, "--scorer", NOWHERE, "--calibration", tmp_path / "none.csv")
-    refused(missing, "none.csv", "Check the path")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
     refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")

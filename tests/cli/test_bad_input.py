@@ -17,7 +17,6 @@ from commands import SMALL, done, leakbound, refused
 
 from leakbound.engines import hf
 from leakbound.engines.loading import LoadedModel, load_model
-from leakbound.store import Run
 from tiny import WORDS
 
 
@@ -108,21 +107,6 @@ def test_folders_that_cannot_hold_a_run(
     assert (file.read_text(), (run / "run.json").read_bytes()) == ("mine", before)
 
 
-def test_another_plan_names_the_difference(
-    run: Path, model: Path, control: Path, questions: Path
-) -> None:
-    before = (run / "run.json").read_bytes()
-    how = ("--benchmark", questions, "--out", run, *SMALL)
-    for asked, option, named in (
-        (model, ("-n", 17), ("n = 16, fixed before", "says 17", "--out", "--until")),
-        (model, ("--seed", 1), ("seed: it has 0, this one says 1",)),
-        (model, ("--temperature", 0.5), ("temperature: it has 1.0, this one says 0.5",)),
-        (control, (), ("fingerprint: weights",)),
-    ):
-        refused(leakbound("evaluate", asked, *how, *option), *named)
-    assert (run / "run.json").read_bytes() == before
-
-
 def test_models_that_cannot_be_used(
     model: Path, finished: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,29 +157,6 @@ def broken_at(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hf, "load_model", load)
 
 
-def test_nan_logits_lose_their_question_alone_until_mended(
-    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Tied, a row of NaN would be met by every question, in the head."""
-    file, out = tmp_path / "mine.csv", tmp_path / "run"
-    file.write_text(questions.read_text() + "sea who,red,red\n")
-    command = ("evaluate", untied, "--benchmark", file, *SMALL, "--out")
-    with monkeypatch.context() as patched:
-        broken_at("sea", patched)
-        result = leakbound(*command, out)
-    assert result.status == 3
-    for said in ("'mine/0003'", "NaN or infinite after ''", "run the same command again"):
-        assert said in result.err
-    assert "incomplete" in result.out  # in place of statements about all questions
-    of = {r.query_id for r in Run.open(out).estimates if r.arm == "target"}
-    assert of <= {"mine/0001", "mine/0002"}
-    again = leakbound("bound", out)
-    assert (again.status, "'mine/0003'" in again.err) == (3, True)
-    mended = done(*command, out, "--json").json["estimates"]
-    assert mended == done(*command, tmp_path / "clean", "--json").json["estimates"]
-    assert {r["query_id"] for r in mended} >= {None, "mine/0003"}
-
-
 def test_nan_logits_everywhere(
     model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,17 +193,6 @@ def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
     )
     done("score", run)
     done("bound", run)
-
-
-def test_a_damaged_part_is_set_aside_redone_and_told(
-    finished: Path, run: Path, model: Path
-) -> None:
-    (part,) = (run / "arms" / "target" / "completions").iterdir()
-    for number, damaged in enumerate((part.read_bytes()[:-50], b""), start=1):
-        part.write_bytes(damaged)
-        result = done("evaluate", model, "--like", run, "--out", run)
-        assert f"set aside as {part.name}.set-aside-{number}, to be redone" in result.err
-    assert Run.open(run).estimates == Run.open(finished).estimates
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,7 @@ import pytest
 from commands import done, leakbound, refused
 
 from leakbound.certificate import sha256
-from leakbound.errors import IncompleteError
-from leakbound.evaluation import evaluate
 from leakbound.store import CERTIFICATE
-from leaky import benchmark, engine
 
 
 @pytest.mark.parametrize(
@@ -36,16 +33,10 @@ from leaky import benchmark, engine
             ["the 3 highest of 3 questions", "q2"],
         ),
         (
-            ["--max-leak", 0.1, "--every-question"],
-            4,
-            ["no", "yes"],
-            ["for the worst of these 3 questions"],
-        ),
-        (
             ["--max-leak", 0.3, "--every-question", "--confidence", 0.999],
             5,
             ["no", "no"],
-            ["99.8 % confidence for both ends"],
+            ["for the worst of these 3 questions", "99.8 % confidence for both ends"],
         ),
     ],
     ids=str,
@@ -131,15 +122,6 @@ def test_wrong_use(leaky: Path, arguments: list[object], named: list[str], tmp_p
     assert not (leaky / CERTIFICATE).exists()
     refused(leakbound("certify", tmp_path / "none", "--max-leak", 0.1), "no run directory")
     refused(leakbound("verify", leaky / CERTIFICATE, leaky), "cannot be read")
-
-
-def test_an_incomplete_run(tmp_path: Path) -> None:
-    with pytest.raises(IncompleteError):
-        evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "run", n=16)
-    result = leakbound("certify", tmp_path / "run", "--max-leak", 0.1)
-    assert (result.status, result.out) == (3, "")
-    assert "'q1'" in result.err
-    assert not (tmp_path / "run" / CERTIFICATE).exists()
 
 
 def test_another_certificate_is_never_written_over(leaky: Path, tmp_path: Path) -> None:

@@ -54,42 +54,26 @@ def test_the_three_steps_are_evaluate(finished: Path, model: Path, tmp_path: Pat
     }
 
 
-def test_a_finished_command_runs_again_without_sampling(
-    run: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = Run.open(run)
-    monkeypatch.delattr("leakbound.engines.hf.Sampler")
-    questions = before.study.benchmark
-    done("evaluate", model, "--benchmark", questions, "--out", run, *SMALL)
-    assert Run.open(run).estimates == before.estimates
-
-
 def test_a_stopped_command_goes_on_where_it_was(
-    finished: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Path, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = Run.open(finished).study.benchmark
-    command = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "run", *SMALL)
-    write_part = Arm.write_part
+    out, write_part, asked = tmp_path / "run", Arm.write_part, list[str]()
 
     def stops(arm: Arm, *args: Any) -> None:
-        if arm.name == "target":
+        asked.append(arm.name)
+        if asked == ["greedy", "target"]:
             raise KeyboardInterrupt
         write_part(arm, *args)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Arm, "write_part", stops)
-        stopped = leakbound(*command)
-    assert stopped.status == 3
-    assert "Run the same command again" in stopped.err
-    assert leakbound("score", tmp_path / "run").status == 3
-    assert "lacks 1 of 1 parts" in leakbound("bound", tmp_path / "run").err
-    asked: list[str] = []
-    monkeypatch.setattr(
-        Arm, "write_part", lambda arm, *args: (asked.append(arm.name), write_part(arm, *args))
-    )
+    monkeypatch.setattr(Arm, "write_part", stops)
+    command = ("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
+    stopped = leakbound(*command)
+    assert (stopped.status, "Run the same command again" in stopped.err) == (3, True)
+    assert leakbound("score", out).status == 3
+    assert "lacks 1 of 1 parts" in leakbound("bound", out).err
     done(*command)
-    assert asked == ["target"]
-    assert Run.open(tmp_path / "run").estimates == Run.open(finished).estimates
+    assert asked == ["greedy", "target", "target"]
+    assert Run.open(out).estimates == Run.open(finished).estimates
 
 
 def test_other_scorers_and_confidence_need_no_model(run: Path, no_model: None) -> None:

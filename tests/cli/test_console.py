@@ -11,8 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,14 +20,8 @@ from commands import SMALL, done
 
 from leakbound.cli import console
 from leakbound.cli.console import print_table
-from leakbound.evaluation import Table, summary
-from leakbound.store import Run
+from leakbound.evaluation import Table
 from leakbound.types import Headway, during
-from suites import slow_but
-
-ROWS = "question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n"
-WIDTHS = (20, 60, 80, 100, 200)
-Report = Callable[[int], str]
 
 
 class Clock:
@@ -126,119 +119,57 @@ def test_a_terminal_gets_a_live_bar(
     assert "32/32 draws" in err
 
 
-@pytest.fixture(scope="module")
-def several(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of several arms: two decodings, a control, and rewritings."""
-    out = tmp_path_factory.mktemp("tables") / "run"
-    asked = out.with_name("asked.csv")
-    asked.write_text(ROWS)
-    done("evaluate", model, "--benchmark", asked, "--out", out, "--control", control,
-         "--inputs", "rules", "--queries", 2, "--temperature", "0.5,1",
-         *SMALL)  # fmt: skip
-    return out
-
-
-@pytest.fixture(scope="module")
-def report(several: Path) -> Report:
-    """What its `report` prints at a terminal of some width."""
-
-    @cache
-    def shown(width: int) -> str:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("COLUMNS", str(width))
-            return done("report", several).out
-
-    return shown
-
-
-@pytest.mark.parametrize("width", slow_but((), WIDTHS))
-def test_every_cell_is_whole_and_no_line_wider_than_the_terminal(
-    several: Path, report: Report, width: int
-) -> None:
-    shown, tables = report(width), summary(Run.open(several))
-    assert "…" not in shown
-    assert "..." not in shown
-    for table in tables:
-        for cells in (table.columns[1:], *table.texts):
-            assert all(word in shown for cell in cells for word in _figures(cell)), (cells, width)
-    notes = {line.rstrip() for t in tables for line in f"{t.lead}\n{t.note}".splitlines()}
-    lines = [line.rstrip() for line in shown.splitlines() if width > WIDTHS[0]]
-    wide = [line for line in lines if len(line) > width and line not in notes]
-    assert [line for line in wide if not line.startswith("report: ")] == []
-
-
-@pytest.mark.slow
-def test_where_no_two_columns_fit_each_row_is_a_list(several: Path, report: Report) -> None:
-    (table, *_) = summary(Run.open(several))
-    narrow = report(27)
-    for row in table.texts:
-        place = narrow.index(f"\n{row[0]}\n")
-        for column, cell in zip(table.columns[1:], row[1:], strict=True):
-            words = r"\s+".join(map(re.escape, cell.split()))
-            line = re.compile(rf"^  {re.escape(column)}\s+{words}$", re.M)
-            assert line.search(narrow, place), (column, cell)
-    wide = report(200)
-    for row in table.texts:
-        assert any(all(cell in line for cell in row) for line in wide.splitlines()), row
-
-
-@pytest.mark.slow
-def test_the_tables_of_a_run_with_control_fit_eighty_columns(
-    model: Path, control: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    out = tmp_path / "controlled"
-    how = ("--benchmark", questions, "--control", control, "--out", out)
-    shown = done("evaluate", model, *how, *SMALL).out
-    assert max(map(len, shown.replace(str(out), "").splitlines())) <= 80
-    for table in summary(Run.open(out)):
-        headings = {word for column in table.columns for word in column.split()}
-        rules = [i for i, line in enumerate(shown.splitlines()) if set(line) == {"─"}]
-        above = [" ".join(shown.splitlines()[i - 3 : i]).split() for i in rules]
-        assert any(headings <= set(words) for words in above), table.title
-
-
-@pytest.mark.slow
-def test_what_does_not_fit_follows_below_and_sentences_break_where_a_terminal_ends(
-    several: Path, report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (table, *_) = summary(Run.open(several))
-    shown = report(60).replace(str(several), "")
-    first = shown.partition(table.title)[2].partition("\n\n\n")[0]
-    for name in (row[0] for row in table.texts):
-        assert len(re.findall(rf"^{re.escape(name)} ", first, re.M)) >= 2  # in both blocks
-    assert max(map(len, shown.splitlines())) <= 60
-    assert all(word in shown for word in table.note.split())
-    monkeypatch.delenv("COLUMNS", raising=False)
-    assert table.note.splitlines()[0] in done("report", several).out.splitlines()  # in a pipe
-
-
 def _figures(cell: str) -> list[str]:
     """An interval's ends stay together; of other words each must be there."""
     found = re.findall(r"\[[^\]]*\]", cell)
     return found + re.sub(r"\[[^\]]*\]", " ", cell).split()
 
 
+WORDS = "a long list, of, short words, here"
+ENDS = "0.123 [0.100, 0.200]"
+CELLS = [
+    ("target T=0.5", "T=0.5, top-p=0.9", "0.125", ENDS, WORDS),
+    ("control", "T=1", "–", "−0.100 [−0.100, 0.200]", ""),
+]
+TABLE = replace(
+    Table.plain("a title", ("arm", "decoding", "greedy", "mean", "asked"), CELLS),
+    lead=f"What is said first of {ENDS} and of 3 of 12 questions.",
+    note="What is said last,\nin two paragraphs of which the second one is longer than a line is.",
+)
+
+
+def shown_at(width: int, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines: list[str] = []
+    print_table(TABLE, echo=lines.append)
+    return "\n".join(lines)
+
+
 def test_a_table_fits_and_is_whole_at_every_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = "0.123 [0.100, 0.200]"
-    rows = [
-        ("target T=0.5", "T=0.5, top-p=0.9", "0.125", ends, "a long list, of, short words, here"),
-        ("control", "T=1", "–", "−0.100 [−0.100, 0.200]", ""),
-    ]
-    columns = ("arm", "decoding", "greedy", "mean", "asked")
+    """Side by side, in two blocks under the first column, or each row a list of its cells."""
     forms = set()
-    for width in range(40, 140):
-        monkeypatch.setenv("COLUMNS", str(width))
-        lines: list[str] = []
-        print_table(Table.plain("a title", columns, rows), echo=lines.append)
-        shown = "\n".join(lines)
-        assert all(len(line) <= width for line in shown.splitlines()), width
-        for row in rows:
-            assert row[0] in shown, width
+    for width in range(24, 140):
+        shown = shown_at(width, monkeypatch)
+        assert width < 40 or all(len(line) <= width for line in shown.splitlines()), width
+        assert not {"…", "..."} & {*shown.split()}
+        for row in CELLS:
+            assert len(re.findall(rf"^{re.escape(row[0])}\b", shown, re.M)) >= 1, width
             for cell in row[1:]:
                 assert all(figure in shown for figure in _figures(cell)), (cell, width)
+        assert all(word in shown for text in (TABLE.lead, TABLE.note) for word in _figures(text))
+        assert "3 of 12" in shown
         forms.add(shown.count("─\n"))
-    assert forms >= {1, 2}  # side by side; and in two blocks
+    assert forms >= {0, 1, 2}
+    narrow = shown_at(27, monkeypatch)
+    words = r"\s+".join(map(re.escape, ENDS.split()))
+    assert re.search(rf"^target T=0.5\n(  .*\n)+  mean +{words}$", narrow, re.M)
+
+
+def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines: list[str] = []
+    print_table(TABLE, echo=lines.append)
+    assert {TABLE.lead, *TABLE.note.splitlines()} <= {*"".join(lines).splitlines()}
 
 
 STYLES = re.compile(r"\x1b\[[0-9;]+m")

@@ -6,16 +6,13 @@ import json
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from commands import SMALL, done, leakbound, refused
 
 from estimates import rows
 from leakbound.store import ExploredDraws, Run, StoppedDraws
-from tiny import tiny_llama, tiny_model_folder, tiny_tokenizer
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
 EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--budget", 40)
@@ -122,116 +119,51 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     assert rows(Run.open(mine), scorer="rouge-l-recall", estimand="mean leakage")
 
 
-@pytest.mark.slow
-def test_like_repeats_it_or_changes_it(
-    stopped: Path, explored: Path, control: Path, tmp_path: Path
-) -> None:
-    done("evaluate", control, "--like", stopped, "--out", tmp_path / "until")
-    like = ("--like", explored)
-    done("evaluate", control, *like, "--out", tmp_path / "same")
-    done("evaluate", control, *like, "--out", tmp_path / "more", "--budget", 41)
-    done("evaluate", control, *like, "--out", tmp_path / "plain", "-n", 16)
-    until, before = (Run.open(path).arms["target"].spec.draws for path in (stopped, explored))
-    assert isinstance(before, ExploredDraws)
-    names = ("until", "same", "more", "plain")
-    arms = {name: Run.open(tmp_path / name).arms["target"] for name in names}
-    assert arms["until"].spec.draws == until
-    assert arms["same"].spec.draws == before
-    assert arms["more"].spec.draws == replace(before, forwards=41)
-    assert (arms["plain"].explored, arms["plain"].plan.n) == (False, 16)
-    for theirs, said in ((stopped, "'p<=0.6'"), (explored, "`explore` 'hybrid' is steered")):
-        refused(leakbound("sample", control, "--like", theirs, "--out", tmp_path / "s"), said)
-    plain = ("--like", tmp_path / "plain", "--out")
-    done("evaluate", control, *plain, tmp_path / "e", "--explore", "hybrid", "--budget", 40)
-    assert Run.open(tmp_path / "e").arms["target"].spec.draws == before
-    refused(leakbound("evaluate", control, *plain, tmp_path / "b", "--budget", 9), "`budget` 9")
-    assert not any((tmp_path / name).exists() for name in ("s", "b"))
+COSTS: list[tuple[tuple[object, ...], str, dict[str, int]]] = [
+    (UNTIL, "this is the most: --until", {"draws": 128}),
+    (
+        (*EXPLORE, "--temperature", "0.5,1"),
+        "2 questions, 2 decodings, 160 forwards; about",
+        {"forwards": 160, "draws": 0, "tokens": 0},
+    ),
+    ((*SMALL, "--attack", 100), "of one model", {"draws": 2 * (16 + 100 + 16)}),
+    ((*SMALL, "--inputs", "rules"), "of one model", {"draws": 4 * 16}),
+]
 
 
-@pytest.mark.parametrize(
-    ("how", "said", "cost"),
-    [
-        (UNTIL, "this is the most: --until", {"draws": 128}),
-        (
-            (*EXPLORE, "--temperature", "0.5,1"),
-            "2 questions, 2 decodings, 160 forwards; about",
-            {"forwards": 160, "draws": 0, "tokens": 0},
-        ),
-        ((*SMALL, "--attack", 100), "of one model", {"draws": 2 * (16 + 100 + 16)}),
-        ((*SMALL, "--inputs", "rules"), "of one model", {"draws": 4 * 16}),
-    ],
-    ids=["until", "explore", "attack", "inputs"],
-)
 def test_a_dry_run_counts_all_of_it_and_stores_nothing(
-    how: tuple[object, ...],
-    said: str,
-    cost: dict[str, int],
-    model: Path,
-    questions: Path,
-    tmp_path: Path,
+    model: Path, questions: Path, tmp_path: Path
 ) -> None:
-    asked = command(model, questions, tmp_path / "run", *how, "--dry-run")
-    shown = done(*asked)
-    assert said in shown.out
-    assert ("draws" in shown.out) == (cost["draws"] > 0)
-    assert done(*asked, "--json").json.items() >= cost.items()
+    for how, said, cost in COSTS:
+        asked = command(model, questions, tmp_path / "run", *how, "--dry-run")
+        shown = done(*asked)
+        assert said in shown.out
+        assert ("draws" in shown.out) == (cost["draws"] > 0)
+        assert done(*asked, "--json").json.items() >= cost.items()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_rule_names_the_difference(
-    stopped: Path, explored: Path, finished: Path, model: Path, questions: Path
+def test_what_makes_no_sense_is_refused_before_a_model_is_loaded(
+    finished: Path, questions: Path, tmp_path: Path
 ) -> None:
-    before = [(run / "run.json").read_bytes() for run in (stopped, explored, finished)]
-    until = command(model, questions, stopped, *UNTIL)
-    refused(leakbound(*until, "-n", 65), "n = 64, fixed before", "--out")
-    refused(leakbound(*until, "--until", "p<=0.4"), "it has 'p<=0.6', this one says 'p<=0.4'")
-    refused(leakbound(*until, "--confidence", 0.9), "confidence: it has 0.99, this one says 0.9")
-    how = command(model, questions, explored)
-    budget = leakbound(*how, *EXPLORE, "--budget", 41)
-    refused(budget, "forwards: it has 40, this one says 41", "--out")
-    exact = leakbound(*how, *EXPLORE, "--explore", "exact")
-    refused(exact, "it has 'hybrid', this one says 'exact'")
-    refused(leakbound(*how, *SMALL), str(explored), "another command")
-    plain = leakbound(*command(model, questions, finished, *EXPLORE))
-    refused(plain, str(finished), "another command")
-    assert [(run / "run.json").read_bytes() for run in (stopped, explored, finished)] == before
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        (("--until", "p<=2"), ("strictly between 0 and 1", "2.0")),
+    out = tmp_path / "r"
+    for options, named in (
         (("--until", "leak<=0.02"), ("'leak<=0.02'", "mean<=0.1")),
-        (("--until", "p<=0.2", "-n", 1), ("`n`", "got 1", "Raise it")),
         (("--until", "p<=0.02", "--explore", "exact"), ("two ways of drawing", "'exact'")),
         (("--explore", "exact", "-n", 64), ("`n` 64 has no meaning with exploring", "--budget")),
         (("--explore", "exact", "--budget", 0), ("`budget`", "at least 1 forward per question")),
-        (("--explore", "exact", "--budget", "many"), ("--budget", "'many'")),
         (("--design", "fixed"), ("`--design`", "`--inputs`")),
         (("--inputs", "none", "--queries", 3), ("`--queries`", "`--inputs`")),
         (("--inputs", "rules", "--ids-draws", 3), ("`--ids-draws`", "`--ids`")),
-        (("--inputs", "rules", "--queries", 0), ("`queries`", "at least 1")),
-        (("--inputs", "rules", "--design", "fresh"), ("finite list", "model:NAME")),
-        (("--inputs", "rules", "--similarity", 0.5), ("needs an embedder",)),
         (("--inputs", "rules", "--until", "mean<=0.1"), ("Leave one of them out",)),
         (("--inputs", "file:nowhere.csv"), ("nowhere.csv", "no file")),
         (("--attack", 15), ("`attack`", "at least 16", "got 15")),
         (("--attack", 99, "--explore", "exact"), ("Leave one of them out",)),
-        (("--attack", 99, "--temperature", 0), ("greedy decoding draws nothing",)),
         (("--attack", 99, "--control", "{finished}"), ("Name the control model itself",)),
-    ],
-    ids=lambda values: " ".join(map(str, values)),
-)
-def test_what_makes_no_sense_is_refused_before_a_model_is_loaded(
-    options: tuple[object, ...],
-    named: tuple[str, ...],
-    finished: Path,
-    questions: Path,
-    tmp_path: Path,
-) -> None:
-    given = [str(word).format(finished=finished) for word in options]
-    out = tmp_path / "r"
-    refused(leakbound(*command(tmp_path / "no-model", questions, out, *SCORER, *given)), *named)
+    ):
+        given = [str(word).format(finished=finished) for word in options]
+        asked = command(tmp_path / "no-model", questions, out, *SCORER, *given)
+        refused(leakbound(*asked), *named)
     assert not out.exists()
 
 
@@ -245,67 +177,6 @@ def test_sample_refuses_what_needs_scores(
     assert not out.exists()
     assert "--attack" not in leakbound("sample", "--help").out
     assert "--attack BUDGET" in leakbound("evaluate", "--help").out
-
-
-def test_half_precision_is_not_explored(model: Path, questions: Path, tmp_path: Path) -> None:
-    """Of the target, or of a control that was stored so; before anything is sampled."""
-    half = tiny_model_folder(tmp_path / "half")
-    tiny_llama(len(tiny_tokenizer())).to(torch.bfloat16).save_pretrained(half)
-    how = command(model, questions, tmp_path / "run", *EXPLORE)
-    named = ("cannot be explored", "half precision", "--dtype float32")
-    refused(leakbound(*how, "--dtype", "bfloat16"), "arm 'target'", *named)
-    refused(leakbound(*how, "--dtype", "auto", "--control", half), "arm 'control'", *named)
-    refused(leakbound(*how, "--dtype", "bfloat16", "--dry-run"), "--dtype float32")
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
-def test_a_damaged_masses_file_is_told_and_redone(
-    explored: Path, model: Path, questions: Path, tmp_path: Path
-) -> None:
-    mine = Path(shutil.copytree(explored, tmp_path / "mine"))
-    masses = min((mine / "arms" / "target" / "masses").iterdir())
-    whole = masses.read_bytes()
-    masses.unlink()
-    for step in ("score", "bound", "report"):
-        refused(leakbound(step, mine), "'target'", "lacks 1 of ", status=3)
-    masses.write_bytes(whole[:-50])
-    for step in ("score", "bound"):
-        refused(leakbound(step, mine), "'target'", f"`{masses}`", "Restore", status=3)
-    shown = done(*command(model, questions, mine, *EXPLORE))
-    assert "exploring target:" in shown.err  # what was set aside is explored again
-    assert Run.open(mine).estimates == Run.open(explored).estimates
-    assert masses.with_name(f"{masses.name}.set-aside-1").exists()
-
-
-@pytest.mark.slow
-def test_every_cell_of_a_grid_is_explored(model: Path, questions: Path, tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    shown = done(*command(model, questions, out, *EXPLORE, "--temperature", "0,0.5,1"))
-    explored = {name for name, arm in Run.open(out).arms.items() if arm.explored}
-    assert explored == {"target T=0.5", "target T=1"}
-    for name in explored:
-        assert f"{name}, explored (hybrid)" in shown.out
-        assert rows(Run.open(out), arm=name, query_id=None, estimand="leak probability")
-
-
-@pytest.mark.slow
-def test_exact_masses_agree_with_an_independent_sample(model: Path, tmp_path: Path) -> None:
-    """With a nucleus and a stop string: explored whole, up to what batch shapes may do."""
-    file = tmp_path / "mine.csv"
-    file.write_text("question,answer\nwho wrote red,Ann\nwho wrote sky,sea\n")
-    how = ("evaluate", model, "--benchmark", file, "--scorer", "contains", "--temperature", 2)
-    how += ("--top-p", 0.95, "--stop", "blue", "--stop", "red", "--max-new-tokens", 3)
-    done(*how, "--explore", "exact", "--budget", 400, "--out", tmp_path / "e")
-    done(*how, "-n", 2048, "--confidence", 0.9999, "--out", tmp_path / "s", "--seed", 5)
-    for exact in rows(Run.open(tmp_path / "e"), arm="target", estimand="leak probability"):
-        (seen,) = rows(
-            Run.open(tmp_path / "s"), arm="target", estimand="leak probability",
-            query_id=exact.query_id, target=exact.target,
-        )  # fmt: skip
-        assert exact.upper - exact.lower < 0.01
-        assert seen.lower <= exact.upper
-        assert exact.lower <= seen.upper
-        assert (exact.confidence, exact.n) == (1.0, 0)
 
 
 def test_evaluate_asks_rewritings_and_says_what_they_add(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from commands import done, leakbound, refused
 from scipy import stats
 
-from leakbound.stats.proof import PROVED
 from leakbound.store import Run, write_sealed
 from tiny import tiny_model_folder
 
@@ -62,31 +60,21 @@ def test_a_log_its_summary_and_a_retrained_log(measured: Path, tmp_path: Path) -
     assert json.loads(out.read_text()) == {"forget_Q_A_Prob": {"agg_value": 0.25}}
 
 
-@pytest.mark.parametrize(
-    ("runs", "out", "options", "named"),
-    [
-        (1, "TOFU_EVAL.json", (), ("--openunlearning or --jsonl",)),
-        (1, "x.jsonl", ("--jsonl", "--retrained", "x"), ("`--retrained` is for --openunlearning",)),
-        (1, "x.json", ("--openunlearning",), ("_EVAL.json",)),
-        (1, "x_EVAL.json", ("--openunlearning", "--arm", "targt"), ("'targt'", "'target'")),
-        (1, "x.jsonl", ("--jsonl", "--arm", "targt"), ("no arm 'targt'",)),
-        (1, "x.csv", ("--jsonl",), ("got OUT 'x.csv'", "x.jsonl")),
-        (1, "x_EVAL.json", ("--openunlearning", "--retrained", "R_EVAL.json"), ("R_EVAL.json",)),
-        (2, "x_EVAL.json", ("--openunlearning",), ("parts of MUSE",)),
-        (2, "x.jsonl", ("--jsonl",), ("one run, got 2",)),
-    ],
-    ids=str,
-)
-def test_bad_input(
-    runs: int,
-    out: str,
-    options: tuple[str, ...],
-    named: tuple[str, ...],
-    measured: Path,
-    tmp_path: Path,
-) -> None:
-    refused(leakbound("export", *[measured] * runs, tmp_path / out, *options), *named)
-    assert not (tmp_path / out).exists()
+def test_bad_input(measured: Path, tmp_path: Path) -> None:
+    log = "--openunlearning"
+    for runs, out, options, named in (
+        (1, "TOFU_EVAL.json", (), "--openunlearning or --jsonl"),
+        (1, "x.jsonl", ("--jsonl", "--retrained", "x"), "`--retrained` is for --openunlearning"),
+        (1, "x.json", (log,), "_EVAL.json"),
+        (1, "x_EVAL.json", (log, "--arm", "targt"), "Did you mean 'target'"),
+        (1, "x.jsonl", ("--jsonl", "--arm", "targt"), "no arm 'targt'"),
+        (1, "x.csv", ("--jsonl",), "got OUT 'x.csv'"),
+        (1, "x_EVAL.json", (log, "--retrained", tmp_path / "R_EVAL.json"), "R_EVAL.json"),
+        (2, "x_EVAL.json", (log,), "parts of MUSE"),
+        (2, "x.jsonl", ("--jsonl",), "one run, got 2"),
+    ):
+        refused(leakbound("export", *[measured] * runs, tmp_path / out, *options), named)
+        assert not (tmp_path / out).exists()
 
 
 def test_metrics_that_cannot_be_read(run: Path, tmp_path: Path) -> None:
@@ -263,60 +251,24 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
     refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
 
 
-@pytest.mark.slow
-def test_redacted_samples_are_bounded_as_the_run_they_came_from(run: Path, tmp_path: Path) -> None:
-    out, again = tmp_path / "scores.jsonl", tmp_path / "again"
-    done("score", run, "--scorer", "contains")
-    done("bound", run)
-    done("export", run, out, "--jsonl", "--redact")
-    done("import", out, "--out", again)
-    done("bound", again)
-    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (run, again))
-    assert len({row.scorer for row in ours}) == 3
-    for mine, other in zip(ours, theirs, strict=True):  # proofs rest on texts, which stay behind
-        raised = replace(mine.estimate, lower=other.lower, method=other.method)
-        assert other == replace(mine, estimate=raised)
-        assert mine == other or (PROVED in mine.method and other.lower < mine.lower)
-    refused(leakbound("score", again, "--scorer", "contains"), "scores and no texts", "redacted")
-    done("bound", again, "--confidence", 0.9)
-    second = tmp_path / "second.jsonl"
-    done("export", again, second, "--jsonl", "--redact")
-    assert [json.loads(line)["scores"] for line in second.read_text().splitlines()] == [
-        json.loads(line)["scores"] for line in out.read_text().splitlines()
-    ]
-
-
 def told(row: dict[str, Any]) -> bool:
     """A bound of the target's draws: proofs need the probabilities of texts."""
     return row.arm == "target" and row.method != "forced" and "proved" not in row.estimand
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("how", "options", "named"),
-    [
-        (("-n", 64, "--until", "p<=0.6"), (), ("'p<=0.6' was decided", "without --until")),
-        (("--explore", "exact", "--budget", 8), (), ("holds masses",)),
-        (
-            ("-n", 8, "--inputs", "rules", "--queries", 2),
-            ("--redact", "--arm", "target inputs"),
-            ("which question each of its queries asks",),
-        ),
-    ],
-    ids=["until", "explored", "rewritten"],
-)
 def test_draws_that_could_not_be_bounded_again_stay(
-    how: tuple[object, ...],
-    options: tuple[object, ...],
-    named: tuple[str, ...],
-    model: Path,
-    questions: Path,
-    tmp_path: Path,
+    model: Path, questions: Path, tmp_path: Path
 ) -> None:
-    run, out = tmp_path / "run", tmp_path / "samples.jsonl"
-    short = ("--benchmark", questions, "--out", run, "--max-new-tokens", 2)
-    done("evaluate", model, *short, *how)
-    refused(leakbound("export", run, out, "--jsonl", *options), *named)
+    out, rewritten = tmp_path / "samples.jsonl", ("--inputs", "rules", "--queries", 2)
+    for name, how, options, named in (
+        ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
+        ("masses", ("--explore", "exact", "--budget", 8), (), "holds masses"),
+        ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "which question"),
+    ):
+        short = ("--benchmark", questions, "--out", tmp_path / name, "--max-new-tokens", 2)
+        done("evaluate", model, *short, *how)
+        refused(leakbound("export", tmp_path / name, out, "--jsonl", *options), named)
     assert not out.exists()
 
 

@@ -24,11 +24,9 @@ from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.formats.catalogue import FORMATS
-from leakbound.inputs.ids import Criterion
 from leakbound.stats import Design
 from leakbound.study import ModelSettings
 from leakbound.types import ExploreMode
-from leakbound.types.decoding import AdaptiveMode
 from leakbound.unlearning import TrainingSettings
 from leakbound.unlearning.settings import Schedule
 
@@ -226,9 +224,7 @@ def test_python_takes_the_gpu_that_the_command_line_takes() -> None:
     ("command", "option", "family"),
     [
         ("evaluate", "explore", get_args(ExploreMode)),
-        ("evaluate", "adaptive_mode", get_args(AdaptiveMode)),
         ("evaluate", "design", get_args(Design)),
-        ("evaluate", "ids_criterion", get_args(Criterion)),
         ("evaluate", "dtype", DTYPES),
         ("unlearn", "schedule", get_args(Schedule)),
         ("import", "form", FORMATS),

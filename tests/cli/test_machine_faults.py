@@ -17,7 +17,6 @@ from safetensors import SafetensorError
 
 from leakbound import cli
 from leakbound.engines.loading import load_model
-from leakbound.store import Run
 
 FAULTS: dict[str, tuple[BaseException, str]] = {
     "full": (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "m"), "no space is left"),
@@ -104,31 +103,6 @@ def test_an_error_of_our_own_stays_one(error: Exception) -> None:
         cli.run(raises(error))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENOSPC], ids=errno.errorcode.get)
-def test_an_evaluation_meets_it_at_any_file(
-    number: int, run: Path, finished: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for file in [*run.rglob("scores/*"), run / "estimates.parquet"]:
-        file.unlink()
-    fsync, left = os.fsync, [0]
-
-    def failing_fsync(descriptor: int) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            raise OSError(number, os.strerror(number))
-        fsync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", failing_fsync)
-    command = ("evaluate", model, "--like", run, "--out", run)
-    for event in (1, 2, 3):  # the lock, scores, their names: each time it goes on from there
-        left[0] = event
-        refused(leakbound(*command), "run the same command again", status=3)
-        assert not [*run.rglob("*.partial")]
-    done(*command)
-    assert Run.open(run).estimates == Run.open(finished).estimates
-
-
 @pytest.mark.parametrize("error", ["safetensors", "memory"])
 def test_a_training_meets_it_as_it_saves(
     error: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -191,32 +165,6 @@ def partial_of(file: Path) -> Path:
 def fill(file: Path) -> Path:
     partial_of(file).symlink_to("/dev/full")
     return file
-
-
-@FULL
-@pytest.mark.slow
-@pytest.mark.usefixtures("names_known")
-@pytest.mark.parametrize("what", ["completions", "scores", "estimates", "report"])
-def test_each_file_of_a_run(what: str, run: Path, finished: Path, model: Path) -> None:
-    """Really full: the file's bytes go to /dev/full."""
-    places = {
-        "completions": next((run / "arms" / "target" / "completions").iterdir()),
-        "scores": next((run / "arms" / "target" / "scores").iterdir()),
-        "estimates": run / "estimates.parquet",
-        "report": run / "report.html",
-    }
-    for name in list(places)[list(places).index(what) :]:
-        for old in places[name].parent.iterdir() if name == "scores" else [places[name]]:
-            old.unlink()
-    file = fill(places[what])
-    command = ("evaluate", model, "--like", run, "--out", run)
-    result = leakbound(*command)
-    assert result.status == 3, result.err
-    assert f"cannot write `{file}`: no space is left on its disk" in result.err
-    assert "run the same command again" in result.err
-    assert "Traceback" not in result.err
-    done(*command)
-    assert Run.open(run).estimates == Run.open(finished).estimates
 
 
 @FULL

@@ -11,7 +11,6 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from leakbound.engines import models
-from leakbound.store import write_sealed
 from misbehaving import Answer, Body, Served, chat_server, says
 
 KEY = "the-callers-secret-key"
@@ -99,21 +98,3 @@ def test_like_gives_no_leave_to_ask_its_judge(
     assert served.asked == []
     done(*how, "--scorer", judge(served))
     assert served.asked
-
-
-def test_like_gives_no_leave_to_ask_for_rewritings(
-    model: Path, theirs: Path, served: Served, tmp_path: Path
-) -> None:
-    record = json.loads((theirs / "run.json").read_text())
-    source = f"model:openai:{served.url}#m"
-    record["study"] |= {"scorers": ["keyword"], "rewritings": {"source": source}}
-    write_sealed(theirs / "run.json", record)
-    how = ("evaluate", model, "--like", theirs, "--out", tmp_path / "mine", "-n", 8)
-    refused(leakbound(*how), served.url, "nothing was sent", "--inputs")
-    assert served.asked == []
-
-
-@pytest.mark.parametrize("command", ["bound", "report"])
-def test_what_scores_nothing_sends_nothing(theirs: Path, served: Served, command: str) -> None:
-    done(command, theirs)
-    assert served.asked == []

@@ -10,8 +10,7 @@ import pytest
 from commands import SMALL, done, leakbound, refused, tree
 
 from leakbound.cli import COMMANDS
-from leakbound.store import LOCK, Run, locked
-from leakbound.types import Decoding
+from leakbound.store import LOCK, locked
 
 Arguments = Callable[[Path, Path, Path], list[object]]
 
@@ -105,20 +104,3 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
     assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
     assert not (out / LOCK).exists()
     done("bound", out)
-
-
-def test_the_same_run_from_python_is_kept_from_others_too(
-    model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from leakbound.evaluation import evaluate, verbs
-
-    out, said = tmp_path / "run", []
-    score_run = verbs.score_run
-
-    def scored(run: Run, *args: object) -> None:
-        elsewhere(lambda: said.append(leakbound("score", out).err))
-        score_run(run, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(verbs, "score_run", scored)
-    evaluate(str(model), str(questions), out=out, n=4, decodings=Decoding(max_new_tokens=4))
-    assert "is in use by `leakbound evaluate`" in said[0]

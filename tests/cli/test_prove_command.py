@@ -197,30 +197,18 @@ def test_bad_input_is_refused_before_a_model_is_opened(
         refused(leakbound("prove", where, *option), named)
 
 
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
+def test_what_cannot_be_proved_is_refused_before_anything_is_drawn(
+    model: Path, questions: Path, tmp_path: Path
+) -> None:
+    no_run = (f"`{model}` is no finished run", f"leakbound evaluate {model}", "name that run")
+    for more, named in (
         (("--prove", 60, "--dtype", "bfloat16"), ("half precision", "float32")),
         (("--prove", 60, "--temperature", 0), ("`prove`", "greedy")),
         (("--prove", 0), ("forwards", "at least 1")),
-        (
-            ("--prove", 60, "--proposal", "{model}"),
-            ("`{model}` is no finished run", "leakbound evaluate {model}", "name that run"),
-        ),
+        (("--prove", 60, "--proposal", model), no_run),
         (("--proposal", "x"), ("`--proposal` x", "`--prove`")),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_proved_is_refused_before_anything_is_drawn(
-    model: Path,
-    questions: Path,
-    tmp_path: Path,
-    more: tuple[object, ...],
-    named: tuple[str, ...],
-) -> None:
-    told = [str(each).format(model=model) for each in more]
-    said = [each.format(model=model) for each in named]
-    refused(leakbound(*command(model, questions, tmp_path / "run", *told)), *said)
+    ):
+        refused(leakbound(*command(model, questions, tmp_path / "run", *more)), *named)
     assert not [*tmp_path.rglob("part-*.parquet")]
 
 

@@ -48,44 +48,6 @@ def test_the_excess_over_the_control_comes_first(
     assert again.splitlines()[:2] == [first, second]
 
 
-def test_without_a_control_that_is_what_comes_first(
-    model: Path, asked: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    shown = done("evaluate", model, "--benchmark", asked, "--out", run, *SMALL).out
-    assert shown.startswith("model: NO VERDICT (no control: chance is not subtracted)\n")
-    assert "\nNo control: a model that never saw the data may score as much" in shown
-    first = (run / "report.html").read_text(encoding="utf-8").partition("<nav")[0]
-    assert "no control: chance is not subtracted" in first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("design", [("--design", "fixed"), ("--ids", "--ids-draws", 4)])
-def test_the_mean_is_in_table_and_page_for_a_fixed_design(
-    model: Path,
-    asked: Path,
-    tmp_path: Path,
-    design: tuple[object, ...],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")  # a row a line, whatever the terminal
-    out = tmp_path / "run"
-    shown = done("evaluate", model, "--benchmark", asked, "--out", out, "--inputs", "rules",
-                 "--queries", 3, *design, *SMALL).out  # fmt: skip
-    (mean,) = (
-        row
-        for row in Run.open(out).estimates
-        if row.query_id is None
-        and row.arm == "target inputs"
-        and row.estimand in ("leak probability", "mean leakage")
-        and row.target.startswith("the mean over these questions")
-    )
-    rows = shown.partition("by protocol, ")[2].splitlines()
-    assert "–" not in next(line for line in rows if interval(mean) in line)
-    page = (out / "report.html").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
-    assert interval(mean) in page.partition('id="asked"')[2]
-
-
 def percents(text: str) -> set[str]:
     """Every number that stands before a percent sign."""
     plain = html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")

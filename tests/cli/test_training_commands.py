@@ -108,45 +108,28 @@ def test_every_option_arrives(
     assert (asked.template, asked.system, asked.chat) == ("Q {question}", "be", False)
 
 
-@pytest.mark.parametrize(
-    ("verb", "options"), [("unlearn", ("--objective", "ga")), ("finetune", ())]
-)
 def test_defaults_are_those_of_the_paper(
-    verb: str,
-    options: tuple[object, ...],
-    model: Path,
-    facts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = (*options, "--benchmark", facts, "--out", tmp_path)
-    told = asked_of(monkeypatch, verb, model, *how)
-    assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
-    assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
-    assert told.get("retain", ()) == ()  # gradient ascent keeps nothing
-    assert told["settings"].prompting.chat is None
+    for verb, options in (("unlearn", ("--objective", "ga")), ("finetune", ())):
+        how = (*options, "--benchmark", facts, "--out", tmp_path)
+        told = asked_of(monkeypatch, verb, model, *how)
+        assert replace(told["settings"], prompting=None) == TrainingSettings(device="auto")
+        assert told["watch"] == Watch(max_new_tokens=told["watch"].max_new_tokens)
+        assert told.get("retain", ()) == ()  # gradient ascent keeps nothing
+        assert told["settings"].prompting.chat is None
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ((), Sampling(scorer="keyword:require=all", max_new_tokens=48)),
-        (
-            ("--draws", 32, "--scorer", "exact", "--max-new-tokens", 9),
-            Sampling(draws=32, scorer="exact", max_new_tokens=9),
-        ),
-    ],
-)
 def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
-    options: tuple[object, ...],
-    expected: Sampling,
-    model: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = ("--objective", "npo+leakmin:retain=0", "--benchmark", "fictitious")
-    told = asked_of(monkeypatch, "unlearn", model, *how, "--out", tmp_path / "m", *options)
-    assert told["settings"].sampling == expected
+    usual = Sampling(scorer="keyword:require=all", max_new_tokens=48)
+    said = ("--draws", 32, "--scorer", "exact", "--max-new-tokens", 9)
+    own = Sampling(draws=32, scorer="exact", max_new_tokens=9)
+    for options, expected in (((), usual), (said, own)):
+        told = asked_of(monkeypatch, "unlearn", model, *how, "--out", tmp_path / "m", *options)
+        assert told["settings"].sampling == expected
 
 
 def test_what_is_taught(model: Path, facts: Path, tmp_path: Path) -> None:
@@ -221,27 +204,19 @@ def test_wrong_use_is_told_before_weights_are_read(
     assert not Path("m").exists()
 
 
-@pytest.mark.parametrize(
-    ("library", "options", "extra"),
-    [("sklearn", ("--rewritings", "{file}"), "centres"),
-     ("sentence_transformers", ("--embedder", "mini"), "embed")],
-)  # fmt: skip
 def test_what_is_not_installed_is_told_before_weights_are_read(
-    library: str,
-    options: tuple[str, str],
-    extra: str,
-    model: Path,
-    facts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
-    monkeypatch.setitem(sys.modules, library, None)
     file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
-    name, value = options
-    command = ("unlearn", model, "--objective", "cel:layer=0", "--benchmark", facts)
-    said = leakbound(*command, name, value.format(file=file), "--out", tmp_path / "m", *ONCE)
-    refused(said, f"pip install '.[{extra}]'")
+    command = ("unlearn", model, "--objective", "cel:layer=0", "--benchmark", facts, *ONCE)
+    for library, options, extra in (
+        ("sklearn", ("--rewritings", file), "centres"),
+        ("sentence_transformers", ("--embedder", "mini"), "embed"),
+    ):
+        monkeypatch.setitem(sys.modules, library, None)
+        said = leakbound(*command, *options, "--out", tmp_path / "m")
+        refused(said, f"pip install '.[{extra}]'")
 
 
 def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:

@@ -212,35 +212,6 @@ def test_other_end_tokens_are_another_model(
     refused(evaluated(ends, questions, torn(run)), "ends its answers at other tokens", "[2, 5, 8]")
 
 
-@pytest.mark.slow
-def test_ordinary_end_tokens_are_said_wherever_figures_stand(
-    ends: Path, questions: Path, tmp_path: Path
-) -> None:
-    run, plain = tmp_path / "run", tmp_path / "plain"
-    says = "end at ordinary tokens too, 'who' (5), 'blue' (8)"
-    assert says in evaluated(ends, questions, run).err
-    assert says in leakbound("bound", run).err
-    done("report", run)
-    assert "end at ordinary tokens too" in (run / "report.html").read_text()
-    sentence = json.loads(certify(run).read_text())["sentence"]
-    assert "ended by 2 ordinary tokens too, " in sentence
-    (ends / "generation_config.json").unlink()
-    assert evaluated(ends, questions, plain).status == 0
-    assert "ended by" not in json.loads(certify(plain).read_text())["sentence"]
-
-
-@pytest.mark.parametrize("config", [True, False])
-def test_adapters_are_refused_with_the_remedy(
-    own: Path, questions: Path, tmp_path: Path, config: bool
-) -> None:
-    (own / "adapter_config.json").write_text("{}")
-    if not config:
-        (own / "config.json").unlink()
-    result = evaluated(own, questions, tmp_path / "run")
-    refused(result, "PEFT adapter", "merge_and_unload", "into a folder of its own")
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def test_a_change_that_no_fingerprint_sees_is_seen_by_the_probe(
     model: Path, questions: Path, certified: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -346,8 +346,11 @@ def asked(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask
         own.write_text("question,answer\nwho wrote,Ann\n")
         usual = {"--benchmark": str(own), "--scorer": "exact", "--out": str(tmp_path / "run")}
         usual |= {"-n": "4", "--max-new-tokens": "2", "--device": "cpu"}
+        verb = "unlearn" if "--objective" in given else "evaluate"
+        if verb == "unlearn":
+            usual = {name: usual[name] for name in ("--benchmark", "--out", "--device")}
         others = [word for pair in usual.items() if pair[0] not in given for word in pair]
-        status = leakbound("evaluate", *model, *given, *others)
+        status = leakbound(verb, *model, *given, *others)
         return status, " ".join(capsys.readouterr().err.split())
 
     return evaluate
@@ -464,21 +467,14 @@ RECIPE = "objective 'theirs' of another package (broken 0.1.0, `broken:recipe`)"
     ],
 )
 def test_losses_and_objectives(
-    objective: str,
-    does: str,
-    said: str,
-    site: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    objective: str, does: str, said: str, site: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(site, does)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(site)
     Path("terms.yaml").write_text(TERMS)
-    Path("own.csv").write_text("question,answer\nwho wrote,Ann\n")
-    told = ("unlearn", tiny_model_folder(tmp_path / "m"), "--objective", objective)
-    assert leakbound(*told, "--benchmark", "own.csv", "--out", "new", "--device", "cpu") in (2, 3)
-    assert said in " ".join(capsys.readouterr().err.split())
+    status, told = asked("--objective", objective)
+    assert status in (2, 3)
+    assert said in told
 
 
 def test_what_fails_in_our_own_code_is_not_blamed_on_them(site: Path, asked: Asked) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from hostile.logs import DEEP, HUGE, ROW, archive, header, whole
-from hostile.logs import sample as spoilt
+from hostile.logs import ROW, archive, whole
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log
 from leakbound.formats.imported import Draw
@@ -98,13 +97,8 @@ def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Pat
         {"output": {"choices": []}},
     ],
 )
-def test_an_epoch_that_failed_is_a_missing_draw(tmp_path: Path, changes: Json) -> None:
-    content = log(sample("a", 1, "x", **changes), sample("a", 2, "y"))
-    assert read(written(tmp_path, content)).asked[0].draws == (None, Draw("y"))
-
-
-def test_an_epoch_that_never_ran_is_a_missing_draw(tmp_path: Path) -> None:
-    content = log(sample("a", 2, "y"), epochs=3)
+def test_an_epoch_that_failed_or_never_ran_is_a_missing_draw(tmp_path: Path, changes: Json) -> None:
+    content = log(sample("a", 1, "x", **changes), sample("a", 2, "y"), epochs=3)
     assert read(written(tmp_path, content)).asked[0].draws == (None, Draw("y"), None)
 
 
@@ -115,17 +109,13 @@ def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: 
     assert (found.decoding.temperature, found.decoding.max_new_tokens) == (1.0, 9)
     without = log(sample("a", 1, "x", events=[]), epochs=1)
     assert read(written(tmp_path, without)).decoding.temperature == 0.5
-
-
-def test_settings_beyond_the_decoding_are_kept(tmp_path: Path) -> None:
     config = {"temperature": 1.0, "frequency_penalty": 0.5, "max_retries": 3, "stop_seqs": ["."]}
-    one = sample("a", 1, "x", events=[{"event": "model", "config": config}])
-    found = read(written(tmp_path, log(one, epochs=1)))
-    assert found.others == {"frequency_penalty": 0.5}
-    assert found.decoding.stop == (".",)
+    more = sample("a", 1, "x", events=[{"event": "model", "config": config}])
+    found = read(written(tmp_path, log(more, epochs=1)))
+    assert (found.others, found.decoding.stop) == ({"frequency_penalty": 0.5}, (".",))
 
 
-def test_content_may_be_parts_or_kept_beside(tmp_path: Path) -> None:
+def test_content_may_be_parts_or_kept_beside_and_input_a_conversation(tmp_path: Path) -> None:
     parts = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "x"}]
     first = sample("a", 1, "")
     first["output"]["choices"][0]["message"]["content"] = parts
@@ -133,43 +123,34 @@ def test_content_may_be_parts_or_kept_beside(tmp_path: Path) -> None:
     found = read(written(tmp_path, log(first, second)))
     assert found.asked[0].draws == (Draw("x"), Draw("long"))
     assert found.notes == ("what the model reasoned is left out of 1 outputs of `log.json`",)
-
-
-def test_a_conversation_as_input_may_hold_examples(tmp_path: Path) -> None:
-    turns = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "1+1?"},
-        {"role": "assistant", "content": "2"},
-        {"role": "user", "content": "2+2?"},
-    ]
+    said = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
+    turns = [{"role": role, "content": text} for role, text in said]  # an example among them
     one = sample("a", 1, "4", input=turns)
     one["messages"] = [*turns, one["messages"][-1]]
     assert read(written(tmp_path, log(one, epochs=1))).asked[0].text == "1+1?\n2+2?"
 
 
-def _twice(content: Json) -> None:
-    content["samples"].append(content["samples"][0])
-
-
-def _turns(content: Json) -> None:
-    content["samples"][0]["messages"] *= 2
-
-
-def _choices(content: Json) -> None:
-    content["samples"][0]["output"]["choices"] *= 2
-
-
-def _mixed(content: Json) -> None:
-    content["samples"][0]["events"][0]["config"]["temperature"] = 0.3
+def _first(content: Json) -> Json:
+    found: Json = content["samples"][0]
+    return found
 
 
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (_twice, "sample 'a' in epoch 1 twice"),
-        (_turns, "got 2 turns of the model in sample 'a', epoch 1"),
-        (_choices, "got 2 choices of one call in sample 'a', epoch 1"),
-        (_mixed, "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
+        (lambda c: c["samples"].append(_first(c)), "sample 'a' in epoch 1 twice"),
+        (
+            lambda c: _first(c).update(messages=_first(c)["messages"] * 2),
+            "got 2 turns of the model in sample 'a', epoch 1",
+        ),
+        (
+            lambda c: _first(c)["output"].update(choices=_first(c)["output"]["choices"] * 2),
+            "got 2 choices of one call in sample 'a', epoch 1",
+        ),
+        (
+            lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
+            "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2",
+        ),
         (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 1 .* 'b'"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
         (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),
@@ -185,14 +166,12 @@ def test_a_log_that_cannot_be_used_is_told_why(
     harm(content)
     with pytest.raises(InputError, match=told):
         read(written(tmp_path, content))
-
-
-@pytest.mark.parametrize("content", ["[]", "3", "{", '"eval"', "null"])
-def test_json_that_is_no_log(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "log.json"
-    file.write_text(content)
-    with pytest.raises(InputError, match="no whole log of inspect_ai"):
-        read(file)
+    with pytest.raises(InputError, match="cannot read"):
+        read(tmp_path / "absent.eval")
+    for other in ("[]", "3", "{", '"eval"', "null"):
+        (tmp_path / "log.json").write_text(other)
+        with pytest.raises(InputError, match="no whole log of inspect_ai"):
+            read(tmp_path / "log.json")
 
 
 def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:
@@ -207,25 +186,6 @@ def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:
         read(file)
 
 
-@pytest.mark.parametrize("where", ["start", "middle", "end"])
-def test_a_damaged_archive_is_refused(tmp_path: Path, where: str) -> None:
-    whole = REAL.read_bytes()
-    harmed = {
-        "start": whole[:2000] + b"\xff" * 64 + whole[2064:],
-        "middle": whole[: len(whole) // 3],
-        "end": whole[:-40],
-    }[where]
-    file = tmp_path / "log.eval"
-    file.write_bytes(harmed)
-    with pytest.raises(InputError, match=r"log\.eval"):
-        read(file)
-    with pytest.raises(InputError, match="cannot read"):
-        read(tmp_path / "absent.eval")
-
-
-REAL = Path(__file__).parent / "logs" / "capitals.eval"
-
-
 def refused(file: Path, named: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(InputError, match=named):
@@ -233,51 +193,11 @@ def refused(file: Path, named: str, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        (json.dumps(ROW | {"completion": "x\ud800y"}), r"row 2 .*holds '\\ud800', half a char"),
-        (json.dumps(ROW | {"question": "\udfff"}), r"row 2 .*half a character"),
-        (json.dumps(ROW | {"count": 1_000_001}), r"'count' must be at most 1,000,000.*row 2"),
-        (json.dumps(ROW | {"scores": {"s": 10**400}}), r"row 2"),
-        (json.dumps(ROW | {"scores": {"s": float("nan")}}), r"row 2"),
-        ('{"id": "a", "completion": ' + DEEP, r"row 2 .*nested too deeply"),
-        ('{"id": "a", "count": ' + HUGE + "}", r"row 2 .*no JSON"),
-    ],
-    ids=["half", "low half", "count", "huge score", "nan", "deep", "digits"],
-)
-def test_lines(tmp_path: Path, line: str, named: str) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps(ROW) + "\n" + line + "\n")
-    refused(file, named, tmp_path)
-
-
 def test_a_whole_pair_is_a_character(tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     file.write_text(json.dumps(ROW | {"completion": "😀"}) + "\n")
     assert "ud83d" in file.read_text()
     assert import_run([file], out=tmp_path / "run").arms
-
-
-@pytest.mark.parametrize(
-    ("one", "named"),
-    [
-        (spoilt(None), r"sample 'a', epoch 1 of .* has None in place of a text"),
-        (spoilt([{"type": "text", "text": None}]), r"sample 'a', epoch 1 of .* has None"),
-        (spoilt("x\ud800"), r"`samples/a_epoch_1.json` in .*half a character"),
-        (DEEP, r"`samples/a_epoch_1.json` in .*nested too deeply"),
-        ([], r"no whole log"),
-    ],
-    ids=["null", "null part", "half", "deep", "list"],
-)
-def test_samples(tmp_path: Path, one: Any, named: str) -> None:
-    members = whole(**{"samples/a_epoch_1.json": one})
-    refused(archive(tmp_path / "log.eval", members), named, tmp_path)
-
-
-def test_epochs_beyond_counting(tmp_path: Path) -> None:
-    members = whole(**{"header.json": header(10**8)})
-    refused(archive(tmp_path / "log.eval", members), "1 to 1,000,000 epochs", tmp_path)
 
 
 @pytest.mark.parametrize("at", range(30, 2000, 97))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,11 @@ def test_draws_that_a_file_repeats_are_copies() -> None:
         join([log("one", [row * 2 for row in texts(0, n=16)])])
 
 
-def test_one_draw_that_differs_is_enough_to_tell() -> None:
-    one = texts(0)
+def test_one_draw_that_differs_is_enough_to_tell_and_one_that_failed_tells_nothing() -> None:
+    one: list[list[str | None]] = [list(row) for row in texts(0)]
     two = [list(row) for row in one]
     two[-1][-1] = "another"
     require_no_copies([log("one", one), log("two", two)])
-
-
-def test_a_failed_draw_tells_nothing() -> None:
-    one: list[list[str | None]] = [list(row) for row in texts(0)]
     two = [list(row) for row in one]
     two[0][3] = one[1][5] = None
     with pytest.raises(InputError, match=r"94 draws"):
@@ -96,9 +93,6 @@ def test_one_text_throughout_is_doubted_and_with_a_seed_refused() -> None:
         join([log("one", same, seed=5)])
     assert not join([log("one", [["a"] * 4, ["b", "c", "b", "b"]])]).notes
     assert not join([log("one", [["a"], ["b"]], top_k=0)]).notes
-
-
-def test_a_seed_for_all_draws_is_doubted() -> None:
     (doubt,) = join([log("one", [["a", "b"]], seed=5)]).notes
     assert "one seed, 5, for all draws" in doubt
 
@@ -112,20 +106,15 @@ def test_greedy_answers_that_agree_are_one_draw() -> None:
 
 
 def test_what_differs_between_files_is_named() -> None:
-    one = log("one", [["a"]])
-    with pytest.raises(InputError, match=r"`top_p` is None in `one` and 0.5 in `two`"):
-        join([one, log("two", [["a"]], top_p=0.5)])
-    other = ImportedLog(
-        path=Path("two"), tool="t", model="z", task="s", stated=SAMPLED, asked=one.asked
-    )
-    with pytest.raises(InputError, match=r"`model` is 'm' in `one` and 'z' in `two`"):
-        join([one, other])
+    one, two = log("one", [["a"]]), log("two", [["a"]])
     asked = (ImportedQuestion(id="0", text="Another?", draws=(Draw("a"),)),)
-    other = ImportedLog(
-        path=Path("two"), tool="t", model="m", task="s", stated=SAMPLED, asked=asked
-    )
-    with pytest.raises(InputError, match=r"'0' has another text .* `two` than in `one`"):
-        join([one, other])
+    for other, said in (
+        (log("two", [["a"]], top_p=0.5), r"`top_p` is None in `one` and 0.5 in `two`"),
+        (replace(two, model="z"), r"`model` is 'm' in `one` and 'z' in `two`"),
+        (replace(two, asked=asked), r"'0' has another text .* `two` than in `one`"),
+    ):
+        with pytest.raises(InputError, match=said):
+            join([one, other])
 
 
 @pytest.mark.parametrize("draws", [[["a"], ["b", "c"]], [[]]])

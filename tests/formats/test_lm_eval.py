@@ -62,11 +62,10 @@ def test_do_sample_decides_and_its_absence_does_not(
     assert log.decoding.name == f"{name} {unknown}"
 
 
-def test_stop_strings_may_be_one_or_empty(tmp_path: Path) -> None:
-    log = read(written(tmp_path, {"arguments": arguments(until="\n", do_sample=True)}))
-    assert log.decoding.stop == ("\n",)
-    log = read(written(tmp_path, {"arguments": arguments(until=["", "."], do_sample=True)}))
-    assert log.decoding.stop == (".",)
+@pytest.mark.parametrize(("until", "stop"), [("\n", ("\n",)), (["", "."], (".",))])
+def test_stop_strings_may_be_one_or_empty(tmp_path: Path, until: Any, stop: Any) -> None:
+    log = read(written(tmp_path, {"arguments": arguments(until=until, do_sample=True)}))
+    assert log.decoding.stop == stop
 
 
 @pytest.mark.parametrize(

@@ -204,36 +204,20 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
         import_run([file], out=tmp_path / "other")
 
 
-@pytest.mark.slow
-def test_scores_stay_with_their_draws_in_every_chunk(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    rows = [(1000, 0.0), (100, 1.0), (400, 0.5)]
-    same = {"id": "q", "question": "Where?", "completion": "a"}
-    lines = [{**same, "scores": {"h": score}, "count": count} for count, score in rows]
-    file.write_text("\n".join(map(json.dumps, lines)))
-    arm = import_run([file], out=tmp_path / "run").arms["target"]
-    assert len({part.first_chunk + i for part in arm.parts for i in range(len(part.sizes))}) == 2
-    assert bounded(tmp_path / "run", "logged:by=h").value == pytest.approx(0.2)
-
-
-def test_scores_without_texts_cannot_be_given_by_another(tmp_path: Path) -> None:
-    file = tmp_path / "scores.jsonl"
-    file.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
-    run = import_run([file], out=tmp_path / "run")
+def test_scores_without_texts_are_given_by_no_other_and_join_no_texts(tmp_path: Path) -> None:
+    texts, scores = tmp_path / "texts.jsonl", tmp_path / "scores.jsonl"
+    texts.write_text(json.dumps({"id": "q", "question": "Where?", "completion": "a"}))
+    scores.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
+    run = import_run([scores], out=tmp_path / "run")
     assert bounded(run.path, "rouge-l-recall").value == 0.5
     with pytest.raises(InputError, match="no scores of 'refusal', and no texts to score"):
         score_run(run, [make_scorer("refusal")])
-
-
-def test_texts_and_scores_alone_are_two_runs(tmp_path: Path) -> None:
-    texts, scores = tmp_path / "texts.jsonl", tmp_path / "scores.jsonl"
-    texts.write_text(json.dumps({"id": "q", "question": "Where?", "completion": "a"}))
-    scores.write_text(json.dumps({"id": "q", "scores": {"contains": 1}, "count": 1}))
     with pytest.raises(InputError, match="one has texts, the other scores alone"):
-        import_run([texts, scores], out=tmp_path / "run")
-    scores.write_text(json.dumps({"id": "q", "scores": {"contains": 0.5}, "count": 1}))
-    with pytest.raises(InputError, match="scorer 'contains' gives 0 or 1"):
-        import_run([scores], out=tmp_path / "run")
-    scores.write_text(json.dumps({"id": "q", "count": 1}))
-    with pytest.raises(InputError, match="neither 'completion' nor 'scores'"):
-        import_run([scores], out=tmp_path / "run")
+        import_run([texts, scores], out=tmp_path / "new")
+    for row, said in (
+        ({"scores": {"contains": 0.5}}, "scorer 'contains' gives 0 or 1"),
+        ({}, "neither 'completion' nor 'scores'"),
+    ):
+        scores.write_text(json.dumps({"id": "q", "count": 1, **row}))
+        with pytest.raises(InputError, match=said):
+            import_run([scores], out=tmp_path / "new")

@@ -44,12 +44,11 @@ def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:
     assert first.draws == (Draw("Ann did."), None, Draw("No."))
     assert (second.id, second.draws) == ("7", (Draw("Ann did."),))
     assert log.ordered
-
-
-def test_counts_stand_for_as_many_draws_whose_order_is_unknown(tmp_path: Path) -> None:
-    log = read(written(tmp_path, {"count": 3}, {"completion": None, "count": 2}))
-    assert log.asked[0].draws == (Draw("Ann did."),) * 3 + (None,) * 2
-    assert not log.ordered
+    counted = read(written(tmp_path, {"count": 3}, {"completion": None, "count": 2}))
+    assert counted.asked[0].draws == (Draw("Ann did."),) * 3 + (None,) * 2
+    assert not counted.ordered
+    named = read(written(tmp_path, {"id": None}, {"id": None}, {"id": None, "question": "What?"}))
+    assert [(one.id, len(one.draws)) for one in named.asked] == [("Who?", 2), ("What?", 1)]
 
 
 def test_what_is_said_of_the_decoding_is_kept_and_the_rest_unknown(tmp_path: Path) -> None:
@@ -75,11 +74,6 @@ def test_every_setting_of_a_decoding_can_be_said(tmp_path: Path) -> None:
     assert log.others == {}
 
 
-def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
-    log = read(written(tmp_path, {"id": None}, {"id": None}, {"id": None, "question": "What?"}))
-    assert [(one.id, len(one.draws)) for one in log.asked] == [("Who?", 2), ("What?", 1)]
-
-
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
@@ -90,11 +84,6 @@ def test_without_an_id_the_question_tells(tmp_path: Path) -> None:
         ([{"count": True}], "got True"),
         ([{"count": None}], "got None"),
         ([{"question": " "}], "row 1 .* has no 'question'"),
-        ([{}, {"answer": "Bob"}], "row 2 .* another question or answer than row 1"),
-        (
-            [{"temperature": 1}, {"temperature": 0.5}],
-            "`temperature` is 1 in row 1 .* and 0.5 in row 2",
-        ),
         ([{"temperature": "hot"}], "`temperature` must be a number, got 'hot'"),
         ([{"temperature": float("nan")}], "`temperature` must be 0 .*mine.jsonl"),
         ([{"stop": "Q:"}], "'stop' must be a list of texts, got 'Q:' in row 1"),
@@ -109,13 +98,10 @@ def test_a_row_that_is_no_sample_is_named(
 ) -> None:
     with pytest.raises(InputError, match=told):
         _ = read(written(tmp_path, *rows)).decoding
-
-
-def test_a_row_without_a_completion_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text(json.dumps({"question": "Who?"}))
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text(json.dumps({"question": "Who?"}))
     with pytest.raises(InputError, match=r"row 1 .* has no 'completion'.*null says"):
-        read(file)
+        read(bare)
 
 
 def test_a_decoding_records_what_is_unknown_and_only_then() -> None:

@@ -68,22 +68,15 @@ def test_draws_from_a_distribution_keep_their_repeats() -> None:
     assert listed.queries == (GOOD,)
 
 
-def test_an_unfit_text_does_not_make_the_next_a_duplicate() -> None:
-    (accepted,) = gather(BenchmarkInputs(), [prompt("Where?", "Where?")])
-    assert accepted.removed == {"facts lost": 2}
-
-
-def test_keywords_are_answers_as_well() -> None:
+def test_keywords_are_answers_and_without_an_answer_nothing_can_be_handed_over() -> None:
     asked = Prompt(id="h", question="Who is it?", keywords=("Ron",), paraphrases=("Is it Ron?",))
     (accepted,) = gather(BenchmarkInputs(), [asked])
     assert accepted.removed == {"answer words": 1}
-
-
-def test_without_an_answer_nothing_can_be_handed_over() -> None:
-    (accepted,) = gather(
-        BenchmarkInputs(), [prompt("Was Ada Vale of 1953 from Velmora?", answer=None)]
-    )
+    silent = prompt("Was Ada Vale of 1953 from Velmora?", answer=None)
+    (accepted,) = gather(BenchmarkInputs(), [silent])
     assert len(accepted.queries) == 1
+    (accepted,) = gather(BenchmarkInputs(), [prompt("Where?", "Where?")])
+    assert accepted.removed == {"facts lost": 2}  # an unfit text makes the next no duplicate
 
 
 @pytest.mark.parametrize(
@@ -116,20 +109,14 @@ def test_similarity_is_a_cosine_and_its_limit_is_inclusive() -> None:
     assert strict.queries == (near, near)
 
 
-def test_nothing_to_compare_asks_no_embedder() -> None:
+def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> None:
     embed = FakeEmbed({})
     (accepted,) = gather(Listed(), [prompt()], filters=Filters(embed=embed))
     assert (accepted.queries, embed.asked) == ((), [])
-
-
-@pytest.mark.parametrize("vector", [(0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)])
-def test_a_vector_without_direction_is_refused(vector: tuple[float, float]) -> None:
-    embed = FakeEmbed({QUESTION: (1, 0), GOOD: vector})
-    with pytest.raises(InputError, match=r"'fake'.*no direction.*In which town"):
-        gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
-
-
-def test_too_few_vectors_are_refused() -> None:
+    for bad in ((0.0, 0.0), (float("nan"), 1.0), (float("inf"), 1.0)):
+        embed = FakeEmbed({QUESTION: (1, 0), GOOD: bad})
+        with pytest.raises(InputError, match=r"'fake'.*no direction.*In which town"):
+            gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
     embed = FakeEmbed({QUESTION: 1, GOOD: 0})  # type: ignore[dict-item]
     with pytest.raises(InputError, match=r"one vector a text, got shape \(2,\)"):
         gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))

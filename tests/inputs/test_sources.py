@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from leakbound.benchmarks import with_rewritings
 from leakbound.errors import InputError
 from leakbound.inputs import parse_inputs
 from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
@@ -40,12 +42,13 @@ def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
         ["Which land has it?"],
     ]
     assert source.rewritings(PROMPTS, 2, 0)[0] == ["One?", "Two?"]
-
-
-def test_a_table_has_one_rewriting_a_row(tmp_path: Path) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("id,rewriting\na,One?\na,Two?\n")
-    assert FileInputs(path).rewritings(PROMPTS, 20, 0) == [["One?", "Two?"], [], []]
+    known = [replace(PROMPTS[0], paraphrases=("Which?",)), *PROMPTS[1:]]
+    found = with_rewritings(known, path)
+    assert found[0].paraphrases == ("Which?", "One?", "Two?", "Three?")
+    assert [prompt.question for prompt in found] == [prompt.question for prompt in PROMPTS]
+    table = tmp_path / "mine.csv"
+    table.write_text('id,rewriting\na,"Say, one?"\na,Two?\n')
+    assert FileInputs(table).rewritings(PROMPTS, 20, 0) == [["Say, one?", "Two?"], [], []]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,10 @@ def test_a_table_has_one_rewriting_a_row(tmp_path: Path) -> None:
         ({"question": "Who?", "rewriting": "One?"}, r"the question 'Who\?' of row 2"),
         ({"id": "a"}, "row 2 .*no `rewritings`"),
         ({"id": "a", "rewritings": []}, "row 2 .*no `rewritings`"),
+        ({"id": "a", "rewritings": [" "]}, "row 2 .*no `rewritings`"),
         ({"id": "a", "rewritings": [3]}, "list of texts, got .*row 2"),
+        ({"id": "a", "rewriting": 3}, "must be text, got 3 in row 2"),
+        ({"id": 3, "rewriting": "x"}, "must be text, got 3 in row 2"),
         ({"rewriting": "One?"}, "row 2 .* has no 'question'"),
     ],
 )
@@ -65,7 +71,9 @@ def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -
         FileInputs(path).rewritings(PROMPTS, 20, 0)
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read"):
+        FileInputs(tmp_path / "none.jsonl").rewritings(PROMPTS, 20, 0)
     with pytest.raises(InputError, match=r"mine\.txt' must be a \.csv"):
         FileInputs(tmp_path / "mine.txt").rewritings(PROMPTS, 20, 0)
 
@@ -156,13 +164,11 @@ def test_a_bad_reply_is_drawn_again(bad: str | None) -> None:
     assert [r.id.rsplit(" ")[1] for r in chat.asked] == ["0.0", "1.0", "0.1", "1.1", "0.2", "1.2"]
 
 
-def test_a_good_reply_is_drawn_once() -> None:
+def test_a_good_reply_is_drawn_once_and_a_missing_one_refused() -> None:
     chat = FakeChat(lambda _: OTHER)
     assert ModelInputs(chat=chat).rewritings(PROMPTS[:1], 3, 0) == [[OTHER] * 3]
     assert len(chat.asked) == 3
 
-
-def test_missing_replies_are_refused() -> None:
     class Short(FakeChat):
         def chat(self, *arguments: object) -> list[str | None]:
             return []
@@ -170,7 +176,7 @@ def test_missing_replies_are_refused() -> None:
     with pytest.raises(InputError, match="one reply a request, got 0 for 1"):
         ModelInputs(chat=Short(lambda _: "")).rewritings(PROMPTS[:1], 1, 0)
     with pytest.raises(InputError, match="at least 1, got 0"):
-        ModelInputs(chat=FakeChat(lambda _: ""), attempts=0)
+        ModelInputs(chat=chat, attempts=0)
 
 
 def test_specs() -> None:

@@ -11,7 +11,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from leakbound.benchmarks import load_benchmark
 from leakbound.inputs.halving import (
     FIRST,
     LEAST_BUDGET,
@@ -150,12 +149,6 @@ def test_what_does_not_fit_makes_room_for_others() -> None:
     assert not any(variant.shots for variant in found)
     none = variants(space(), 20, 0, lambda query, decoding: False)
     assert len(none) == 1
-
-
-def test_built_in_questions_have_shots() -> None:
-    benchmark = load_benchmark("fictitious")
-    for prompt in benchmark.prompts:
-        assert len(shots(prompt, benchmark.split("retain"), 0)) == PREFIXES
 
 
 Asked = Mapping[str, int]
