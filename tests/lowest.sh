@@ -30,7 +30,7 @@ for name in $direct; do grep -E "^$name==" "$env/lowest.txt" || true; done
 
 # What uses each library: click and rich, numpy and scipy, pyarrow, rapidfuzz, jinja2, torch and
 # transformers, accelerate, peft, scikit-learn, sentence-transformers, httpx2, gguf.
-[ $# -gt 0 ] || set -- tests/cli/test_tables.py tests/cli/test_exporting.py \
+[ $# -gt 0 ] || set -- tests/cli/test_console.py tests/cli/test_exporting.py \
     tests/stats/test_golden_values.py tests/stats/test_oracles.py tests/store/test_store_files.py \
     tests/store/test_masses.py tests/text/test_rouge.py tests/reporting/test_report_page.py \
     tests/engines/test_prompting.py tests/engines/test_templates.py tests/engines/test_loading.py \

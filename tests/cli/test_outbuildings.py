@@ -34,18 +34,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 NO_GRID = "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
 
 
-@pytest.mark.slow
-def test_files_are_written_and_what_is_left_out_has_its_reason(run: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    result = done("figures", run, "--out", out, "--only", "tail", "--only", "grid", "--format=svg")
-    assert result.out.splitlines() == [
-        f"written: {out / name}" for name in ("tail.csv", "tail.svg")
-    ]
-    assert result.err == f"left out: grid, since {NO_GRID}\n"
-    found = done("figures", run, "--out", out, "--only", "tail", "--format", "pdf,png", "--json")
-    assert found.json["written"] == [str(out / f"tail.{form}") for form in ("csv", "pdf", "png")]
-
-
 def test_the_list_says_what_a_run_can_give(run: Path) -> None:
     table = done("figures", run, "--list", "--json").json
     given = {row["figure"]: row["given"] for row in table}

@@ -16,14 +16,17 @@ from scipy import stats
 
 from leakbound.errors import InputError
 from leakbound.formats.openunlearning import (
+    MUSE,
+    PREFIXES,
+    TOFU,
     against_log,
     as_log,
     as_summary,
+    names_of,
     read_answers,
     read_log,
     rows,
 )
-from leakbound.formats.openunlearning_names import MUSE, PREFIXES, TOFU, names_of
 from leakbound.metrics import METRICS, Values, likelihood, membership, utility
 from leakbound.metrics.membership import zlib_score
 from leakbound.text.rouge import rouge_l

@@ -19,8 +19,7 @@ from leakbound.evaluation.scoring.checks import (
 )
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import slug
-from leakbound.formats.openunlearning import against_log, as_log, as_summary, read_log
-from leakbound.formats.openunlearning_names import names_of
+from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer

@@ -17,7 +17,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.formats.catalogue import read_logs, take_scores
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
-from leakbound.formats.openunlearning_names import asked_by
+from leakbound.formats.openunlearning import asked_by
 from leakbound.formats.spool import Spool
 from leakbound.scorers import make_scorer
 from leakbound.stats import order as orders

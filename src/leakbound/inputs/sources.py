@@ -177,37 +177,26 @@ def no_chat(name: str) -> Chat:
     raise InputError(f"no engine was given to open the chat model {name!r}. Pass `open_chat`.")
 
 
-def _without_argument(name: str, source: InputSource) -> Callable[[str, OpenChat], InputSource]:
-    """Opens a source that takes no argument."""
-
-    def opens(argument: str, open_chat: OpenChat) -> InputSource:
-        if argument:
-            raise InputError(f"inputs {name!r} take no argument, got {argument!r}. Write {name!r}.")
-        return source
-
-    return opens
-
-
-def _by_argument(
-    name: str, what: str, make: Callable[[str, OpenChat], InputSource]
+def _opens(
+    name: str, needs: str, make: Callable[[str, OpenChat], InputSource]
 ) -> Callable[[str, OpenChat], InputSource]:
-    """Opens a source that is made of what its argument names."""
+    """Opens a source that is made of what its argument names; of nothing where it `needs` none."""
 
     def opens(argument: str, open_chat: OpenChat) -> InputSource:
-        if not argument:
-            raise InputError(f"inputs {name!r} need {what}. Write `{name}:...`.")
+        if argument and not needs:
+            raise InputError(f"inputs {name!r} take no argument, got {argument!r}. Write {name!r}.")
+        if needs and not argument:
+            raise InputError(f"inputs {name!r} need {needs}. Write `{name}:...`.")
         return make(argument, open_chat)
 
     return opens
 
 
 INPUTS: dict[str, Callable[[str, OpenChat], InputSource]] = {
-    "benchmark": _without_argument("benchmark", BenchmarkInputs()),
-    "file": _by_argument("file", "a path", lambda path, _: FileInputs(Path(path))),
-    "model": _by_argument(
-        "model", "a model's name", lambda name, opens: ModelInputs(chat=opens(name))
-    ),
-    "rules": _without_argument("rules", RuleInputs()),
+    "benchmark": _opens("benchmark", "", lambda *_: BenchmarkInputs()),
+    "file": _opens("file", "a path", lambda path, _: FileInputs(Path(path))),
+    "model": _opens("model", "a model's name", lambda name, chat: ModelInputs(chat=chat(name))),
+    "rules": _opens("rules", "", lambda *_: RuleInputs()),
 }
 
 
