@@ -154,14 +154,8 @@ def test_the_parts_of_muse_make_one_log(
     log = tmp_path / "MUSE_EVAL.json"
     done("export", *runs, log, "--openunlearning")
     entries = json.loads(log.read_text())
-    assert [*entries] == [
-        "extraction_strength",
-        "forget_knowmem_ROUGE",
-        "forget_verbmem_ROUGE",
-        "mia_min_k",
-        "privleak",
-        "retain_knowmem_ROUGE",
-    ]
+    rouge = ("forget_knowmem_ROUGE", "forget_verbmem_ROUGE", "retain_knowmem_ROUGE")
+    assert [*entries] == ["extraction_strength", *rouge[:2], "mia_min_k", "privleak", rouge[2]]
     alone = tmp_path / "ALONE_EVAL.json"
     for run in runs:
         done("export", run, alone, "--openunlearning")

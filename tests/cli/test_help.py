@@ -60,14 +60,9 @@ def test_every_example_is_a_command_line_that_is_understood(name: str) -> None:
         words = words[: words.index(">")] if ">" in words else words
         assert words[:2] == ["leakbound", name]
         assert parsed(words[1:]).params
-
-
-def test_the_first_help_has_examples_too() -> None:
-    shown = examples(done("--help").out)
-    assert shown == list(EXAMPLES)
-    for line in shown:
-        words = shlex.split(line)[1:]
-        assert words[-1] == "--help" or parsed(words)
+    first = examples(done("--help").out)
+    assert first == list(EXAMPLES)
+    assert all(line.endswith("--help") or parsed(shlex.split(line)[1:]) for line in first)
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -271,6 +266,8 @@ def test_a_file(
     monkeypatch.chdir(questions.parent)
     asked_by = ("--benchmark", questions.stem, "--out", "run")  # without its ending
     refused(leakbound("evaluate", model, *asked_by), f"Did you mean the file '{questions.name}'?")
+    turned = leakbound("evaluate", model, "--benchmark", "mine.cvs", "--out", "run")
+    refused(turned, "unknown benchmark 'mine.cvs', and no file. Did you mean `mine.csv`?")
 
 
 @pytest.mark.parametrize(

@@ -61,17 +61,14 @@ def test_a_run_that_is_written_into_is_written_by_nobody_else(
     samples.write_text(row % "Ann" + row % "Bob")
     before = tree(run)
 
-    def locked_out() -> None:
-        with locked(run, "evaluate"):
-            elsewhere(
-                lambda: refused(
-                    leakbound(*WRITES[name](run, model, samples)),
-                    f"`{run}` is in use by `leakbound evaluate` (pid ",
-                    "Wait until that has ended",
-                )
-            )
+    def another() -> None:
+        told = leakbound(*WRITES[name](run, model, samples))
+        refused(
+            told, f"`{run}` is in use by `leakbound evaluate` (pid ", "Wait until that has ended"
+        )
 
-    locked_out()
+    with locked(run, "evaluate"):
+        elsewhere(another)
     assert tree(run) == before
     assert not (run / LOCK).exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -87,6 +88,14 @@ class SaysNothingOfTokens(FakeEngine):
 def test_an_honest_engine_passes() -> None:
     check_engine(FakeEngine(OUTPUTS), QUERIES)
     check_engine(SaysNothingOfTokens(OUTPUTS), QUERIES)
+
+
+def test_a_fake_engine_forces_what_it_can_say() -> None:
+    asked = [(QUERIES[0], text) for text in ("it is Ann", "what nobody says")]
+    said, other = FakeEngine(OUTPUTS).force(asked, Decoding())
+    assert said is not None
+    assert said.logprob == pytest.approx(math.log(0.5))
+    assert other is None
 
 
 @pytest.mark.parametrize("seed", range(20))
