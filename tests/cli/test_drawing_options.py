@@ -82,7 +82,7 @@ def test_what_steered_the_draws_is_recorded(stopped: Path, explored: Path) -> No
     assert len(target.looks) == len(target.rounds) - 1
     assert isinstance(how, ExploredDraws)
     assert (how.mode, how.forwards, how.scorer.name) == ("hybrid", 40, "contains")
-    forwards = runs[1].arms["target"].masses.forwards().values()
+    forwards = runs[1].arms["target"].masses.found().forwards.values()
     assert all(before <= 40 for before, _ in forwards)
     sampling = [run.record.study["sampling"] for run in runs]
     assert sampling[0]["until"] == "p<=0.6"
