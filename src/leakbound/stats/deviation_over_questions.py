@@ -36,7 +36,7 @@ from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Seed
 
 FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
-CANDIDATES = (500, 4_000)
+ENDS = (500, 4_000)
 MOST_ROUNDS = 32  # above, of draws that are bet on: more take longer and are no narrower
 PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
 
@@ -118,8 +118,8 @@ def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     fewest = int(n.min())
     number = fewest // math.ceil(fewest / MOST_ROUNDS)  # so that they are alike
     plan = rounds.Rounds.of(draws[:, first:], n, np.ones(questions), number)
-    candidates = most * _steps(rows.n.sum())[::-1]
-    return rounds.first_standing(plan.read(reading), candidates, alpha, most)
+    ends = most * _steps(rows.n.sum())[::-1]
+    return rounds.least_rejected(plan.read(reading), ends, alpha, most)
 
 
 @dataclass(slots=True)
@@ -174,14 +174,14 @@ def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -
     highest = level + rho * math.sqrt(size / (size - 1)) / 2
     falls = 1 - np.nan_to_num(read) / highest
     plan = rounds.Rounds.of(falls, blocks, np.ones(len(draws)), int(blocks.min()))
-    candidates = 1 - most / highest * _steps(rows.n.sum())
-    most_fall = rounds.first_standing(plan.read(rounds.as_they_are), candidates, alpha, 1.0)
+    ends = 1 - most / highest * _steps(rows.n.sum())
+    most_fall = rounds.least_rejected(plan.read(rounds.as_they_are), ends, alpha, 1.0)
     return highest * (1 - most_fall)
 
 
 def _steps(draws: int) -> Array:
     """Shares of the largest there could be, ascending: finer for more draws."""
-    number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *CANDIDATES))
+    number = int(np.clip(math.ceil(rounds.FINENESS * math.sqrt(draws)), *ENDS))
     return np.arange(1, number, dtype=np.float64) / number
 
 

@@ -10,10 +10,9 @@ alike, and pays for what lies between them where they are not; rounds are the ot
 lesser is taken of U at `POOLED` of alpha and of rounds at the rest, so one of the two has to fail
 for it to fail (Bonferroni). Where questions are alike it costs the end at .9 of alpha in place of
 alpha: of a one-sided bound at 90 % at most 5 % of its width, at 99 % some 1 %. Rounds need not be
-looked at above U: candidates are tested from the least one that is not below U on. Let m be the
-least candidate that is not below the true mean. If U holds, the scan begins at m or above it, so
-for the bound to fall below the mean m has to be rejected, which by itself has probability at most
-rounds' share of alpha.
+looked at above U: ends are tested from the least one that is not below U on. If U holds, the true
+mean lies below it, so for the bound to fall below the mean the mean has to be rejected by the test
+of its own stretch, which by itself has probability at most rounds' share of alpha.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
 from leakbound.stats.about import Scope, parameter_of
+from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
 from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
@@ -233,8 +233,8 @@ def _either_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
     def from_there(number: int) -> Array:
-        candidates = rounds.arcsine(number)
-        return candidates[max(np.count_nonzero(candidates >= pooled) - 1, 0) :]
+        ends = arcsine(number)
+        return ends[max(np.count_nonzero(ends >= pooled) - 1, 0) :]
 
     betting = rounds.mean_upper(rows, weights, (1 - POOLED) * alpha, from_there)
     return np.asarray(min(pooled, betting))

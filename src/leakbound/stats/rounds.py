@@ -25,8 +25,9 @@ always leak and questions that never do then cost nothing.
 *What is bet on* may be any reading of the draws between limits that earlier rounds fix, and where
 its expectation given these is above mu_i, the proof above holds the more.
 
-Candidates m are tested from the top, each at the full alpha, and the first that stands ends the
-scan: a fixed-sequence test, as in `betting`, on a grid that is finer where m(1 - m) is small.
+*Stretches.* Fixed ends cut the values that m may have into stretches, and all m of one are tested
+by the bets made for its lower end: lambda is small enough for the others too, and for given bets
+the wealth grows with m. What follows is as in `betting`.
 """
 
 from __future__ import annotations
@@ -37,16 +38,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakbound.stats.betting import Style, once
+from leakbound.stats.betting import SLACK, Style, arcsine, halved, once
 from leakbound.stats.estimate import Array, Counts
 from leakbound.stats.leakage import Leakage
 
 STYLE = Style(prior=1.0, caution=0.9)
+MOST = 512  # rounds: more take longer, and ends lie less than 1 % nearer on the whole
 FEWEST = 8  # rounds below which there is too little to learn from, and the portfolio is narrower
-FINENESS = 40  # candidates for each square root of a draw: steps of a thirtieth of a half-width
-GRID = (1_000, 20_000)
+FINENESS = 32  # ends for each square root of a draw
+GRID = (500, 20_000)
 TINY = 1e-9  # of what no draw can reach: a bet on it cannot lose
-TESTS = 65_536  # draws times candidates at once, to fill the cache; changes no result
+TESTS = 65_536  # draws times means at once, to fill the cache; changes no result
+PRODUCT = 64  # factors of .1 to 2 that are multiplied before their logarithm is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +72,18 @@ def mean_upper(
 
     Conditions: independent draws, those of a row of one law and in random order (`rows.keys`),
     numbers of draws and weights a_i >= 0 fixed beforehand. As many rounds as the row with fewest
-    draws has; the others share theirs out evenly. A missing draw counts as 1. `grid` gives the
-    candidates, descending, for a number of them that follows from that of the draws.
+    draws has, or the half, a third ... of them, `MOST` at most; draws are shared out evenly. A missing draw counts as 1. `grid` gives the
+    ends, descending, for a number of them that follows from that of the draws.
     """
     asked = weights > 0
     draws = rows.in_order(missing=1)[asked]
     n = rows.n[asked]
-    plan = Rounds.of(draws, n, weights[asked], int(n.min()))
+    fewest = int(n.min())
+    plan = Rounds.of(draws, n, weights[asked], fewest // math.ceil(fewest / MOST))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
     given = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
     bets = once(lambda: list(plan.read(as_they_are)), "rounds", *given)
-    return first_standing(bets, (grid or arcsine)(number), alpha, 1.0)
-
-
-def arcsine(number: int) -> Array:
-    """Candidates in (0, 1), descending: finest at both ends, as square roots of m(1 - m) are."""
-    return np.sin(np.arange(number - 1, 0, -1) * math.pi / (2 * number)) ** 2
+    return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
 
 
 def as_they_are(row: Counts, scores: Array) -> Met:
@@ -206,38 +205,62 @@ class _Seen:
         return shrunk * (mean - centre), centre, spread
 
 
-def first_standing(
-    plan: Iterable[RoundBets], candidates: Array, alpha: float, trivial: float
-) -> float:
-    """The last candidate that is rejected before one stands; `trivial` where the first does."""
+def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: float) -> float:
+    """The least m such that all from it to `top` are rejected; `ends` descend."""
     rounds = list(plan)
-    widest = max(len(one.stakes) for one in rounds)
-    bound, size = trivial, max(TESTS // widest, 32)
-    for start in range(0, len(candidates), size):
-        block = candidates[start : start + size]
-        stands = _stands(rounds, block, math.log(1 / alpha))
+    most = max(TESTS // max(len(one.stakes) for one in rounds), 32)
+    high, start, goal = top, 0, math.log(1 / alpha)
+    near = np.count_nonzero(ends > _guess(rounds, goal))
+    while start < len(ends):
+        size = near - start if start < near else len(ends) // 64 + 1
+        block = ends[start : start + min(size, most)]
+        stands = _stands(rounds, block, goal)
         if stands.any():
             first = int(stands.argmax())
-            return float(block[first - 1]) if first else bound
-        bound = float(block[-1])
-    return bound
+            return _within(rounds, block[first], block[first - 1] if first else high, alpha)
+        high, start = float(block[-1]), start + len(block)
+    return high
 
 
-def _stands(rounds: list[RoundBets], candidates: Array, goal: float) -> np.ndarray:
-    """Which candidates no bet rejects."""
-    need, open_ = np.full(len(candidates), goal), np.arange(len(candidates))
+def _guess(rounds: list[RoundBets], goal: float) -> float:
+    """Near the bound: how many tests run at once, and no result, depends on it."""
+    last, stakes = rounds[-1], sum(float(one.stakes.sum()) for one in rounds)
+    return last.centre + math.sqrt(2 * goal * last.spread * rounds[0].left) / stakes
+
+
+def _stands(rounds: list[RoundBets], means: Array, goal: float) -> np.ndarray:
+    """Which means no bet rejects."""
+    need, open_ = np.full(len(means), goal), np.arange(len(means))
     for one in rounds:
-        m = candidates[open_]
-        bet = _bet(one, m, need[open_])
-        gains = np.subtract.outer(m, one.residuals)
-        gains *= np.multiply.outer(bet, one.stakes)
-        need[open_] -= np.log1p(gains, out=gains).sum(axis=1)
-        open_ = open_[need[open_] > 1e-12]
+        m = means[open_]
+        factors = np.subtract.outer(m, one.residuals)
+        factors *= np.multiply.outer(_bet(one, m, need[open_]), one.stakes)
+        factors += 1
+        starts = np.arange(0, len(one.stakes), PRODUCT)
+        need[open_] -= np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1)
+        open_ = open_[need[open_] > SLACK]
         if not open_.size:
             break
-    stands = np.zeros(len(candidates), bool)
+    stands = np.zeros(len(means), bool)
     stands[open_] = True
     return stands
+
+
+def _within(rounds: list[RoundBets], low: float, high: float, alpha: float) -> float:
+    """The least m in [low, high] that the bets made for `low` reject."""
+    mean, need = np.array([low]), np.array([math.log(1 / alpha)])
+    bets = []
+    for one in rounds:
+        bets.append(_bet(one, mean, need) * one.stakes)
+        need = np.maximum(need - np.log1p(bets[-1] * (mean - one.residuals)).sum(), 0)
+    ends = np.cumsum([len(bet) for bet in bets]) - 1
+    staked, residuals = np.concatenate(bets), np.concatenate([one.residuals for one in rounds])
+
+    def grown(m: Array) -> Array:
+        wealth = np.log1p(staked * (m - residuals)).cumsum()
+        return np.asarray(wealth[ends].max(keepdims=True))
+
+    return float(halved(mean, np.array([high]), grown, alpha)[0])
 
 
 def _bet(one: RoundBets, m: Array, need: Array) -> Array:
