@@ -30,6 +30,7 @@ from leakbound.stats import (
     std_bound,
     survival_bound,
 )
+from leakbound.stats.betting import arcsine
 from leakbound.stats.mean_over_questions import hoeffding_upper
 from leakbound.stats.proportion import tally
 
@@ -408,7 +409,7 @@ def test_more_draws_than_rounds_should_meet_are_pooled_alone(
 
 
 @pytest.mark.parametrize("leaks", [0, 3, 40])
-def test_rounds_begin_at_the_least_candidate_that_is_not_below_the_pooled_bound(
+def test_rounds_begin_at_the_least_end_that_is_not_below_the_pooled_bound(
     leaks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One lower, and what lies between it and the bound would be passed over untested."""
@@ -422,17 +423,17 @@ def test_rounds_begin_at_the_least_candidate_that_is_not_below_the_pooled_bound(
 
     monkeypatch.setattr(rounds, "mean_upper", spy)
     made = proportion_over_questions([leaks, leaks], 40, confidence=0.9, seed=0)
-    ((alpha, candidates),) = seen
+    ((alpha, ends),) = seen
     assert alpha == pytest.approx(0.01)
-    every = rounds.arcsine(1000)
+    every = arcsine(1000)
     if leaks == 40:
-        assert len(candidates) == len(every)
+        assert len(ends) == len(every)
     else:
-        assert candidates[0] >= made.upper > candidates[1]
-        assert candidates.tolist() == every[-len(candidates) :].tolist()
+        assert ends[0] >= made.upper > ends[1]
+        assert ends.tolist() == every[-len(ends) :].tolist()
 
 
-def test_a_candidate_at_the_pooled_bound_itself_is_where_rounds_begin(
+def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     at = proportion_over_questions([3, 3], 40, seed=0).upper
@@ -443,6 +444,6 @@ def test_a_candidate_at_the_pooled_bound_itself_is_where_rounds_begin(
         return 1.0
 
     monkeypatch.setattr(rounds, "mean_upper", spy)
-    monkeypatch.setattr(rounds, "arcsine", lambda number: np.array([0.9, at + 1e-3, at, 1e-3]))
+    monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "arcsine", lambda number: np.array([0.9, at + 1e-3, at, 1e-3]))
     assert proportion_over_questions([3, 3], 40, seed=0).upper == at
     assert seen == [[at, 1e-3]]

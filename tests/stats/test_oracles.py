@@ -8,6 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from scipy.stats import binom
+from stretches import lone_mean_upper, lone_std_upper
 
 from leakbound.stats import (
     betting,
@@ -22,77 +24,56 @@ from leakbound.stats.betting import mean_upper, rejected, std_upper
 from leakbound.stats.tail import berk_jones, dkw
 
 
-def lone_mean_upper(x: np.ndarray, alpha: float, grid: int) -> float:
-    """The scan as it is defined, one candidate and one draw at a time."""
-    goal, n, upper = math.log(1 / alpha), len(x), 1.0
-    for g in range(grid - 1, 0, -1):
-        m = g / grid
-        wealth = squares = 0.0
-        for t, draw in enumerate(x):
-            need = goal - wealth
-            if need <= 0:
-                break
-            v = m * (1 - m)
-            s = min(v, (squares + 4 * v + math.sqrt(4 * (squares + 1e-12))) / (t + 4))
-            bet = min(0.9 / (1 - m), math.sqrt(2 * need / ((n - t) * s)))
-            wealth += math.log(1 - bet * (draw - m))
-            squares += (draw - m) ** 2
-        if wealth < goal - 1e-12:
-            break
-        upper = m
-    return upper
-
-
-def lone_std_upper(x: np.ndarray, alpha: float, grid: int) -> float:
-    goal, n, upper = math.log(1 / alpha), len(x), 0.5
-    for g in range(grid - 1, 0, -1):
-        v = (g / (2 * grid)) ** 2
-        wealth = squares = 0.0
-        for t, draw in enumerate(x):
-            need = goal - wealth
-            if need <= 0:
-                break
-            centre = (0.5 + sum(x[:t])) / (t + 1)
-            y, b = (draw - centre) ** 2, max(centre, 1 - centre) ** 2
-            cap = v * (b - v)
-            s = min(cap, (squares + 4 * cap + b * math.sqrt(4 * (squares + 1e-12))) / (t + 4))
-            bet = min(0.9 / (b - v), math.sqrt(2 * need / ((n - t) * s)))
-            wealth += math.log(1 - bet * (y - v))
-            squares += (y - v) ** 2
-        if wealth < goal - 1e-12:
-            break
-        upper = math.sqrt(v)
-    return upper
-
-
-@pytest.mark.parametrize("n", [1, 3, 17, 40])
-@pytest.mark.parametrize("tests", [1, 16_384])
-def test_scan_is_the_scan(n: int, tests: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where candidates come in several blocks."""
+@pytest.mark.parametrize("n", [1, 3, 17, 80])
+@pytest.mark.parametrize("tests", [1, 32_768])
+def test_a_bound_is_the_least_mean_that_its_stretch_rejects(
+    n: int, tests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the ends are tested in several groups."""
     monkeypatch.setattr(betting, "TESTS", tests)
     rng = np.random.default_rng(n)
     draws = np.stack(
         [rng.beta(1, 3, n), rng.integers(0, 2, n), np.zeros(n), np.ones(n), rng.random(n) * 0.1]
     )
     for alpha in (0.3, 0.01):
-        want = [lone_mean_upper(row, alpha, 150) for row in draws]
-        np.testing.assert_allclose(mean_upper(draws, alpha, grid=150), want, rtol=1e-12)
-        want = [lone_std_upper(row, alpha, 150) for row in draws]
-        np.testing.assert_allclose(std_upper(draws, alpha, grid=150), want, rtol=1e-12)
+        for made, lone in ((mean_upper, lone_mean_upper), (std_upper, lone_std_upper)):
+            low, high = np.transpose([lone(row, alpha) for row in draws.tolist()])
+            bound = made(draws, alpha)
+            assert (low - 1e-9 <= bound).all()
+            assert (bound <= high + 1e-9).all()
+
+
+@pytest.mark.parametrize("guess", [-1.0, 0.3, 2.0])
+def test_no_bound_depends_on_what_is_raced_first(
+    guess: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = np.random.default_rng(2).beta(1, 3, (4, 50))
+    usual = mean_upper(draws, 0.05), std_upper(draws, 0.05)
+    monkeypatch.setattr(betting, "_guess", lambda draws, _: np.full(len(draws), guess))
+    assert (mean_upper(draws, 0.05) == usual[0]).all()
+    assert (std_upper(draws, 0.05) == usual[1]).all()
+
+
+def test_all_that_lies_above_a_bound_is_rejected_by_bets_that_were_made_beforehand() -> None:
+    """Each mean has one test: of fair draws it rejects the true mean in at most alpha of runs."""
+    rng = np.random.default_rng(3)
+    for draws, truth in ((rng.beta(0.4, 2, (3_000, 40)), 1 / 6), (rng.random((3_000, 40)), 0.5)):
+        missed = (mean_upper(draws, 0.1) < truth).sum()
+        assert binom.sf(missed - 1, len(draws), 0.1) > 1e-4
 
 
 def test_last_draw_counts() -> None:
     """One draw of 0: the bet of .9 wins at most ln(1 + .9 m/(1 - m)) on its only draw."""
     alpha = 0.05
-    for candidates, fall in (([0.999, 0.9, 0.5], 1), ([0.999, 0.99], 2)):
-        count = rejected(np.zeros((1, 1)), np.ones((1, 1)), np.array(candidates), alpha)
-        assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in candidates) == fall
+    for ends, fall in (([0.999, 0.9, 0.5], 1), ([0.999, 0.99], 2)):
+        count = rejected(np.zeros((1, 1)), np.ones((1, 1)), np.array(ends), alpha)
+        assert count == sum(1 + 0.9 * m / (1 - m) > 1 / alpha for m in ends) == fall
 
 
-def test_a_stand_ends_the_scan_although_lower_candidates_would_fall() -> None:
-    candidates = np.array([0.9, 0.2, 0.8])
+def test_a_stand_ends_the_scan_although_lower_ends_would_fall() -> None:
+    ends = np.array([0.9, 0.2, 0.8])
     draws = np.full((1, 30), 0.3)
-    assert rejected(draws, np.ones((1, 30)), candidates, 0.1) == 1
+    assert rejected(draws, np.ones((1, 30)), ends, 0.1) == 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 5, 7])

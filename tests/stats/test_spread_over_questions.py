@@ -9,6 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from stretches import Grown, least
 from test_rounds import one_round
 
 from leakbound.errors import InputError
@@ -36,27 +37,32 @@ Met = tuple[list[int], list[float], list[float], list[float]]
 """One round: the question of each unit, its value, and the least and most it could have been."""
 
 
-def survives(rounds: list[Met], questions: int, m: float, alpha: float) -> bool:
-    """One candidate, unit by unit, in plain arithmetic; a question's units share its stake."""
+def lone_grown(rounds: list[Met], questions: int, alpha: float) -> Grown:
+    """Unit by unit, in plain arithmetic; a question's units share its stake."""
     stakes = [[1 / row.count(i) for i in row] for row, *_ in rounds]
-    largest, need, met = max(map(max, stakes)), math.log(1 / alpha), 0
+    largest = max(map(max, stakes))
     left = [sum((c / largest) ** 2 for one in stakes[t:] for c in one) for t in range(len(rounds))]
-    past: list[list[float]] = [[] for _ in range(questions)]
-    for t, (row, values, lows, highs) in enumerate(rounds):
-        d, centre, spread = one_round(past, [1.0] * questions)
-        most = max((m - min(lows)) * (max(highs) - m), 1e-9)
-        squares = met * (spread + (m - centre) ** 2)
-        guess = (squares + most + math.sqrt(squares)) / (met + 1)
-        reach = max(high - d[i] for high, i in zip(highs, row, strict=True))
-        bet = math.sqrt(2 * need / (left[t] * min(guess, most)))
-        bet = min(bet, 0.9 / max(reach - m, 1e-9))
-        for i, value, stake in zip(row, values, stakes[t], strict=True):
-            need -= math.log(1 + bet * stake / largest * (m - value + d[i]))
-            past[i].append(value)
-            met += 1
-        if need <= 1e-12:
-            return False
-    return True
+
+    def grown(m: float, v: float) -> float:
+        need, met, wealth, richest = math.log(1 / alpha), 0, 0.0, 0.0
+        past: list[list[float]] = [[] for _ in range(questions)]
+        for t, (row, values, lows, highs) in enumerate(rounds):
+            d, centre, spread = one_round(past, [1.0] * questions)
+            most = max((m - min(lows)) * (max(highs) - m), 1e-9)
+            squares = met * (spread + (m - centre) ** 2)
+            guess = (squares + most + math.sqrt(squares)) / (met + 1)
+            reach = max(high - d[i] for high, i in zip(highs, row, strict=True))
+            bet = math.sqrt(2 * need / (left[t] * min(guess, most)))
+            bet = min(bet, 0.9 / max(reach - m, 1e-9))
+            for i, value, stake in zip(row, values, stakes[t], strict=True):
+                need -= math.log(1 + bet * stake / largest * (m - value + d[i]))
+                wealth += math.log(1 + bet * stake / largest * (v - value + d[i]))
+                past[i].append(value)
+                met += 1
+            need, richest = max(need, 0.0), max(richest, wealth)
+        return richest
+
+    return grown
 
 
 def tangents(draws: list[list[float]], level: float, rho: float, alpha: float) -> list[Met]:
@@ -116,21 +122,21 @@ def blocks(draws: list[list[float]], level: float, rho: float) -> tuple[list[Met
     ],
 )
 @pytest.mark.parametrize(("questions", "n"), [(3, 40), (1, 90), (12, 17)])
-def test_ends_are_the_last_candidates_that_the_formulas_reject(
+def test_ends_are_the_least_that_the_formulas_reject(
     bound: Callable[..., Estimate], level: float, most: float, questions: int, n: int
 ) -> None:
     scores = RNG.beta(np.linspace(1, 6, questions)[:, None], 6, (questions, n))
     made = bound(scores, confidence=0.9, side="both", seed=3)
     rho, draws = 1.0 + level, ordered(scores, 3)
-    steps = min(max(math.ceil(40 * math.sqrt(questions * n)), 500), 4_000)
-    above = tangents(draws, level, rho, 0.05)
-    grid = [most * j / steps for j in range(steps - 1, 0, -1)]
-    first = next(j for j, m in enumerate(grid) if survives(above, questions, m, 0.05))
-    assert made.upper == pytest.approx(grid[first - 1] if first else most, abs=1e-12)
-    below, highest = blocks(draws, level, rho)
-    grid = [most * j / steps for j in range(1, steps)]
-    first = next(j for j, m in enumerate(grid) if survives(below, questions, 1 - m / highest, 0.05))
-    assert made.lower == pytest.approx(grid[first - 1] if first else 0.0, abs=1e-12)
+    steps = min(max(math.ceil(32 * math.sqrt(questions * n)), 500), 4_000)
+    above = lone_grown(tangents(draws, level, rho, 0.05), questions, 0.05)
+    ends = [most * j / steps for j in range(steps - 1, 0, -1)]
+    low, high = least(above, ends, most, 0.05)
+    assert low - 1e-9 <= made.upper <= high + 1e-9
+    rounds, highest = blocks(draws, level, rho)
+    ends = [1 - most * j / steps / highest for j in range(1, steps)]
+    low, high = least(lone_grown(rounds, questions, 0.05), ends, 1.0, 0.05)
+    assert low - 1e-9 <= 1 - made.lower / highest <= high + 1e-9
     value = np.mean(level * scores.mean(axis=1) + rho * scores.std(axis=1))
     assert made.value == pytest.approx(value)
     assert made.lower < made.value < made.upper

@@ -1,0 +1,71 @@
+"""Bets on stretches of means as they are defined, one mean and one draw at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from scipy.optimize import brentq
+
+from leakbound.stats.betting import Style
+
+Grown = Callable[[float, float], float]
+"""(end, v) -> the largest logarithm of the wealth against v by the bets made for the end."""
+
+
+def least(grown: Grown, ends: Sequence[float], top: float, alpha: float) -> tuple[float, float]:
+    """Between what the bound lies: the root, and the root and 2^-12 of its stretch."""
+    goal, high = math.log(1 / alpha) - 1e-12, top
+    for end in map(float, ends):
+        if grown(end, end) < goal:
+            break
+        high = end
+    else:
+        return high, high
+    if grown(end, high) < goal:
+        return high, high
+    root = float(brentq(lambda v: grown(end, v) - goal, end, high, xtol=1e-14))
+    return root, root + (high - end) / 4096
+
+
+def arcsine(number: int) -> list[float]:
+    return [math.sin(j * math.pi / (2 * number)) ** 2 for j in range(number - 1, 0, -1)]
+
+
+def lone_grown(
+    x: Sequence[float],
+    ceilings: Sequence[float],
+    alpha: float,
+    style: Style = Style(prior=4.0, caution=0.9),  # noqa: B008 (frozen)
+) -> Grown:
+    k, c = style.prior, style.caution
+
+    def grown(end: float, v: float) -> float:
+        need, squares, wealth, most = math.log(1 / alpha), 0.0, 0.0, 0.0
+        for t, (y, b) in enumerate(zip(x, ceilings, strict=True)):
+            cap = end * (b - end)
+            guess = (squares + k * cap + b * math.sqrt(k * (squares + 1e-12))) / (t + k)
+            bet = math.sqrt(2 * need / ((len(x) - t) * min(cap, guess)))
+            bet = min(bet, c / (b - end))
+            wealth += math.log(1 - bet * (y - v))
+            most = max(most, wealth)
+            need = max(need - math.log(1 - bet * (y - end)), 0.0)
+            squares += (y - end) ** 2
+        return most
+
+    return grown
+
+
+def lone_mean_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:
+    ends = arcsine(max(256, math.ceil(32 * math.sqrt(len(x)))))
+    return least(lone_grown(x, [1.0] * len(x), alpha), ends, 1.0, alpha)
+
+
+def lone_std_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:
+    centres = [(0.5 + sum(x[:t])) / (t + 1) for t in range(len(x))]
+    squares = [(one - centre) ** 2 for one, centre in zip(x, centres, strict=True)]
+    ceilings = [max(centre, 1 - centre) ** 2 for centre in centres]
+    number = max(256, math.ceil(32 * math.sqrt(len(x)))) // 2
+    ends = [(j / (2 * number)) ** 2 for j in range(number - 1, 0, -1)]
+    low, high = least(lone_grown(squares, ceilings, alpha), ends, 0.25, alpha)
+    return math.sqrt(low), math.sqrt(high)
