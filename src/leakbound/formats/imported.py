@@ -11,7 +11,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
+import numpy as np
+from numpy.typing import NDArray
+
 from leakbound.errors import InputError
+from leakbound.stats import order_key
 from leakbound.types import Decoding, FinishReason
 from leakbound.types.decoding import UNSTATED
 
@@ -111,3 +115,14 @@ def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, obj
 def is_number(value: object) -> TypeGuard[float]:
     """True for a number, which a truth value is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def draws_order(tool: str, ids: Sequence[str], n: int) -> int:
+    """What keys the order of draws that a tool made: what its plug-in knows too, fixed beforehand."""
+    return order_key({"tool": tool, "samples": sorted(ids), "n": n})
+
+
+def order_of(tool: str, ids: Sequence[str], n: int, scorer: str) -> NDArray[np.int64]:
+    """The key of each sample's draws as a scorer scores them, as a run of them has it: (Q,)."""
+    fixed = {"draws": draws_order(tool, ids, n), "scorer": scorer}
+    return np.array([order_key({**fixed, "question": id}) for id in ids], dtype=np.int64)

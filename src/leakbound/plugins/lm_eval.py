@@ -1,0 +1,123 @@
+"""Bounds in lm-evaluation-harness: over all `repeats` of every document, as metrics of a task.
+
+    process_results: !function leakbound.plugins.lm_eval.contains
+    metric_list:
+      - {metric: leakage, aggregation: !function leakbound.plugins.lm_eval.value}
+      - {metric: lower, aggregation: !function leakbound.plugins.lm_eval.lower}
+      - {metric: upper, aggregation: !function leakbound.plugins.lm_eval.upper}
+
+`leakbound/plugins/lm_eval.yaml` is a whole task. The harness keeps one repeat unless a filter hands
+on all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. A metric that an
+aggregation of ours makes has no standard error there, and needs none: it is an end of an interval.
+
+Other scorers, k and confidences stand in a file of one's own beside the task:
+
+    from leakbound.plugins.lm_eval import at_k, scored_by, upper
+    process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
+    leak_at_8 = at_k(8)
+
+Every bound is the one that `leakbound import` gives for the logged samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.plugins.draws import ToolDraws
+from leakbound.scorers import make_scorer, score_texts
+
+Item = Mapping[str, Any]
+"""What an aggregation gets of one document: the scores of its repeats, and by which scorer."""
+Aggregation = Callable[[Sequence[Item]], float]
+
+
+def scored_by(
+    scorer: str, metrics: Sequence[str] = ("leakage", "lower", "upper"), confidence: float = 0.99
+) -> Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]:
+    """A `process_results` that scores every repeat against the document's `answer`.
+
+    scorer: a spec, as `leakbound evaluate --scorer` takes it; with `>=t` it is binary.
+    metrics: the names in the task's `metric_list`, each of which gets all that was scored.
+    confidence: at which an interval holds, both its ends together.
+    """
+    chosen = make_scorer(scorer)
+
+    def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Item]:
+        texts = results[0] if len(results) == 1 and not isinstance(results[0], str) else results
+        if "answer" not in doc:
+            raise InputError(
+                f"a document needs an `answer`, it has {', '.join(doc)}. Rename the column, or "
+                "add it with `process_docs`."
+            )
+        if len(texts) < 2:
+            raise InputError(
+                "a bound needs all repeats of a document, got one. State `repeats: 1024` and a "
+                "filter `take_first_k` with that k: without it the harness hands on the first."
+            )
+        scores = score_texts(chosen, list(texts), doc["answer"])
+        item = {
+            "scores": scores,
+            "scorer": chosen.name,
+            "binary": chosen.binary,
+            "confidence": confidence,
+        }
+        return dict.fromkeys(metrics, item)
+
+    return process_results
+
+
+contains = scored_by("contains")
+
+
+def value(items: Sequence[Item]) -> float:
+    """The mean leakage over the documents: an estimate, no bound."""
+    return float(_draws(items).mean().value)
+
+
+def lower(items: Sequence[Item]) -> float:
+    """The lower end of the mean leakage over these documents."""
+    return float(_draws(items).mean().lower)
+
+
+def upper(items: Sequence[Item]) -> float:
+    """The upper end of the mean leakage over these documents."""
+    return float(_draws(items).mean().upper)
+
+
+def worst_lower(items: Sequence[Item]) -> float:
+    """The lower end of the largest leakage of a document, the choice counted."""
+    return float(_draws(items).worst().lower)
+
+
+def worst_upper(items: Sequence[Item]) -> float:
+    """The upper end of the largest leakage of a document."""
+    return float(_draws(items).worst().upper)
+
+
+def at_k(k: int, end: str = "value") -> Aggregation:
+    """leak@k, the largest of k scores averaged over documents: its value, or an end of it."""
+
+    def leak_at_k(items: Sequence[Item]) -> float:
+        return float(getattr(_draws(items).at_k(k), end))
+
+    return leak_at_k
+
+
+def _draws(items: Sequence[Item]) -> ToolDraws:
+    scores = {
+        str(i): [math.nan if score is None else float(score) for score in item["scores"]]
+        for i, item in enumerate(items)
+    }
+    first = items[0]
+    return ToolDraws.of(
+        scores,
+        max(map(len, scores.values())),
+        tool="lm-evaluation-harness",
+        scorer=first["scorer"],
+        binary=first["binary"],
+        confidence=first["confidence"],
+    )
