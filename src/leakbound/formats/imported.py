@@ -62,7 +62,8 @@ class ImportedLog:
     `stated` are the settings under which was drawn, as far as the file states them, by the names
     of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
     as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
-    names of the scores that its draws have, and whether they can be 0 and 1 only.
+    names of the scores that its draws have, and whether they can be 0 and 1 only. `plugged`: the
+    tool's name to a plug-in of ours (`leakbound.plugins`), where there is one.
     """
 
     path: Path
@@ -75,6 +76,7 @@ class ImportedLog:
     texts: bool = True
     scorers: Mapping[str, bool] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    plugged: str = ""
 
     @property
     def decoding(self) -> Decoding:

@@ -53,6 +53,7 @@ def read(path: Path) -> ImportedLog:
             raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
         return ImportedLog(
             path=path,
+            plugged="inspect_ai",
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
             model=str(about["model"]),
             task=str(about["task"]),

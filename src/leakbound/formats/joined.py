@@ -30,6 +30,7 @@ class Imported:
 
     `sampled_by` says what is known of how they were drawn; `notes` what casts doubt on them.
     `scorers` are those whose scores the draws have; without `texts` they have nothing else.
+    `bounded_by_tool`: the tool, where one file holds them all and a plug-in bounds it there too.
     """
 
     asked: tuple[ImportedQuestion, ...]
@@ -41,6 +42,7 @@ class Imported:
     notes: tuple[str, ...]
     scorers: tuple[str, ...]
     texts: bool
+    bounded_by_tool: str
 
 
 def join(logs: Sequence[ImportedLog]) -> Imported:
@@ -66,6 +68,7 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
         notes=tuple(dict.fromkeys([*(note for log in logs for note in log.notes), *notes])),
         scorers=tuple(dict.fromkeys(name for log in logs for name in log.scorers)),
         texts=first.texts,
+        bounded_by_tool=first.plugged if len(logs) == 1 else "",
     )
 
 

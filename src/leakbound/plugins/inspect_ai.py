@@ -22,13 +22,27 @@ from typing import Any
 import numpy as np
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSpec
-from inspect_ai.scorer import Metric, SampleScore, metric
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.solver import TaskState
 from inspect_ai.util import EarlyStop
 
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.formats.inspect_log import number
 from leakbound.plugins.draws import ToolDraws
+from leakbound.scorers import make_scorer, score_texts
+
+
+@scorer(metrics=[])
+def scored_by(spec: str) -> Scorer:
+    """A scorer of leakbound by its spec, "rouge-l-recall": 1 is a full leak, NaN undecided."""
+    chosen = make_scorer(spec)
+
+    async def score(state: TaskState, target: Target) -> Score:
+        (value,) = score_texts(chosen, [state.output.completion], target.text)
+        return Score(value=math.nan if value is None else value)
+
+    return score
 
 
 @metric(scores="unreduced")
@@ -109,7 +123,7 @@ class _Asked:
             rows,
             self.epochs,
             tool="inspect_ai",
-            scorer=name if self.at_least is None else f"{name}>={self.at_least:g}",
+            scorer=f"logged:by={name}" + ("" if self.at_least is None else ",values=binary"),
             binary=self.at_least is not None,
             confidence=self.confidence,
             stopped=None if self.stopped is None else self.stopped.decided,

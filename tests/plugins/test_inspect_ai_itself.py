@@ -1,0 +1,160 @@
+"""The plug-in for inspect_ai inside inspect_ai: `sh tests/engines.sh inspect_ai`."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("inspect_ai")
+
+from inspect_ai import Task
+from inspect_ai import eval as evaluate
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.scorer import Score, accuracy, includes, scorer
+from inspect_ai.solver import generate
+
+import leakbound
+from leakbound.formats.importing import import_run
+from leakbound.plugins.inspect_ai import (
+    StopWhen,
+    leak_at_k,
+    leak_probability,
+    mean_leakage,
+    scored_by,
+    worst_sample,
+)
+
+
+
+@scorer(metrics=[])
+def twice() -> Any:
+    """A score that leaves [0, 1]."""
+
+    async def score(*_: Any) -> Score:
+        return Score(value=2.0)
+
+    return score
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SCORER = "logged:by=includes,values=binary"
+LAWS = (0.0, 0.1, 0.5)
+
+
+def run(tmp_path: Path, seed: int, *, epochs: int = 48, fail: float = 0.0, **task: Any) -> Any:
+    """The log of a task whose model answers each question rightly with a known probability."""
+    chance = random.Random(seed)
+
+    def answer(messages: Any, *_: Any) -> ModelOutput:
+        if chance.random() < fail:
+            raise RuntimeError("lost")
+        right = chance.random() < LAWS[int(messages[-1].text.rpartition(" ")[2])]
+        return ModelOutput.from_content("mockllm/model", "It is Paris" if right else "No idea")
+
+    asked = [Sample(id=f"q{i}", input=f"Capital {i}", target="Paris") for i in range(len(LAWS))]
+    made = Task(
+        dataset=MemoryDataset(asked),
+        solver=generate(),
+        epochs=epochs,
+        **{"scorer": includes(), **task},
+    )
+    (log,) = evaluate(
+        made,
+        model=get_model("mockllm/model", custom_outputs=answer),
+        temperature=1.0,
+        log_dir=str(tmp_path / f"logs-{seed}"),
+        fail_on_error=False,
+        display="none",
+    )
+    return log
+
+
+def bounded(log: Any, tmp_path: Path) -> Any:
+    """The estimates of the log as leakbound imports it."""
+    run = import_run([log.location], out=tmp_path / "run")
+    leakbound.bound(run)
+    return run.estimates
+
+
+def figures(log: Any) -> dict[str, float]:
+    return {
+        name: one.value for score in log.results.scores for name, one in score.metrics.items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_it_prints_is_what_an_import_of_its_log_says(tmp_path: Path, seed: int) -> None:
+    """To the digit, of every end, also where epochs failed."""
+    log = run(
+        tmp_path,
+        seed,
+        fail=0.1 if seed % 2 else 0.0,
+        metrics=[accuracy(), leak_probability(48), worst_sample(48), leak_at_k(4, 48)],
+    )
+    assert log.status == "success"
+    found = figures(log)
+    estimates = bounded(log, tmp_path)
+    where = {"scorer": SCORER}
+    for name, row in (
+        ("leak", estimates.mean("leak probability", **where)),
+        ("worst", estimates.worst("leak probability", **where)),
+    ):
+        ends = [found[name], found[f"{name} lower"], found[f"{name} upper"]]
+        assert ends == [row.value, row.lower, row.upper]
+    assert found.get("missing", 0.0) == pytest.approx(
+        sum(row.missing for row in estimates.each("leak probability", **where)) / (48 * 3)
+    )
+    assert found["leak@4 lower"] <= found["leak@4"] <= found["leak@4 upper"]
+
+
+def test_zero_of_many_has_an_upper_end(tmp_path: Path) -> None:
+    log = run(tmp_path, 1, epochs=64, metrics=[worst_sample(64), leak_probability(64, samples=5)])
+    found = figures(log)
+    assert found["missing"] == pytest.approx(2 / 5)  # two samples never came
+    assert found["leak upper"] > 0.4
+    assert found["worst lower"] > 0.2
+
+
+def test_a_graded_score_is_bounded(tmp_path: Path) -> None:
+    log = run(tmp_path, 2, scorer=scored_by("rouge-l-recall"), metrics=[mean_leakage(48)])
+    found = figures(log)
+    assert found["mean lower"] < 0.2 < found["mean upper"]
+    row = bounded(log, tmp_path).mean("mean leakage", scorer="logged:by=scored_by")
+    assert [found["mean lower"], found["mean upper"]] == [row.lower, row.upper]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_that_stopped_is_bounded_by_its_rule(tmp_path: Path, seed: int) -> None:
+    rule = StopWhen("p<=0.05", most=160)
+    metrics = [leak_probability(160, stopped=rule), worst_sample(160, stopped=rule)]
+    log = run(tmp_path, seed, epochs=160, early_stopping=rule, metrics=metrics)
+    found, said = figures(log), log.results.early_stopping
+    assert said.manager == "leakbound"
+    assert set(said.metadata["decided"]) >= {"q2"}
+    assert len(log.samples) < 3 * 160
+    estimates = bounded(log, tmp_path)
+    for name, row in (
+        ("leak", estimates.mean("leak probability", scorer=SCORER)),
+        ("worst", estimates.worst("leak probability", scorer=SCORER)),
+    ):
+        assert [found[f"{name} lower"], found[f"{name} upper"]] == [row.lower, row.upper]
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ({"metrics": [leak_probability(32)]}, "32 draws of a sample were announced and 48 came"),
+        ({"metrics": [mean_leakage(48)], "scorer": twice()}, "must lie in [0, 1]"),
+        ({"early_stopping": StopWhen("p<=0.1", most=10)}, "at most 10 epochs, the task has 48"),
+    ],
+)
+def test_wrong_use_fails_the_task_with_the_remedy(
+    tmp_path: Path, task: dict[str, Any], said: str
+) -> None:
+    log = run(tmp_path, 1, **task)
+    assert log.status == "error"
+    assert said in log.error.message

@@ -1,0 +1,171 @@
+"""The plug-in for inspect_ai by hand; inside inspect_ai: `sh tests/engines.sh inspect_ai`."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_stand_in import SampleScore, Score, plug_in, scores
+from scipy.stats import binom
+
+from leakbound import stats
+from leakbound.errors import InputError
+
+
+@pytest.fixture
+def plugged() -> Iterator[Any]:
+    with plug_in() as module:
+        yield module
+
+
+DRAWN = {"a": ["C", "I", "I", "I"], "b": ["I", "I", "I"], "c": ["C", "C", "?", "P"]}
+HITS, MISSING = [1, 0, 2], [0, 1, 1]  # a letter that says nothing is no score, "P" is half a leak
+
+
+def test_an_epoch_without_a_score_is_missing_and_the_choice_of_a_sample_is_counted(
+    plugged: Any,
+) -> None:
+    drawn = scores(DRAWN)
+    how: dict[str, Any] = {"confidence": 0.9, "side": "both", "missing": MISSING}
+    found = plugged.worst_sample(4, confidence=0.9)(drawn)
+    each = lambda **to: stats.proportion_bound(HITS, 4, missing=MISSING, **to)  # noqa: E731
+    want = stats.worst_question(each, 3, confidence=0.9, side="both")
+    assert found == {
+        "worst": want.value, "worst lower": want.lower, "worst upper": want.upper,
+        "missing": 2 / 12,
+    }  # fmt: skip
+    found = plugged.leak_probability(4, confidence=0.9)(drawn)
+    mean = stats.proportion_over_questions(HITS, 4, **how)
+    assert [found["leak lower"], found["leak upper"]] == [mean.lower, mean.upper]
+
+
+def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
+    drawn = scores({"a": [0.2, 0.9, 0.4, 0.5]})
+    assert plugged.mean_leakage(4)(drawn)["mean"] == 0.5
+    assert plugged.leak_probability(4, at_least=0.5)(drawn)["leak"] == 0.5
+    at_2 = plugged.leak_at_k(2, 4, at_least=None)(drawn)["leak@2"]
+    assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5], 2))
+
+
+def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
+    found = plugged.worst_sample(4, samples=4)(scores({"a": ["I"] * 4}))
+    assert found["worst upper"] == 1.0
+    assert found["missing"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: p.leak_probability(1), "a bound needs several draws of each sample, got 1"),
+        (lambda p: p.leak_probability(2), "2 draws of a sample were announced and 4 came"),
+        (lambda p: p.mean_leakage(4), "a score of logged:by=includes must lie in [0, 1], got 3"),
+        (lambda p: p.leak_at_k(5, 4), "k of 1 to 4 draws"),
+        (lambda p: p.leak_probability(4, stopped="<StopWhen>"), "Run `leakbound import`"),
+    ],
+)
+def test_wrong_use_is_told_with_the_remedy(plugged: Any, make: Any, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        make(plugged)(scores({"a": [0, 1, 3, 0]}))
+    assert said in str(error.value)
+
+
+def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
+    """A task of one sample after another: 16 at a time, and what leaks takes longer."""
+    chance = np.random.default_rng(seed)
+
+    async def run() -> None:
+        samples = [SimpleNamespace(id=id) for id in law]
+        assert await rule.start_task(SimpleNamespace(), samples, most) == "leakbound"
+        for id, p in law.items():
+            running: list[tuple[float, int, int]] = []
+            clock, todo = 0.0, iter(range(1, most + 1))
+            while True:
+                while len(running) < 16 and (epoch := next(todo, None)) is not None:
+                    if await rule.schedule_sample(id, epoch) is None:
+                        leaks = int(chance.random() < p)
+                        lasts = chance.exponential(20.0 if leaks else 1.0)
+                        heapq.heappush(running, (clock + lasts, epoch, leaks))
+                if not running:
+                    break
+                clock, epoch, leaks = heapq.heappop(running)
+                await rule.complete_sample(id, epoch, {"s": SampleScore(Score(leaks), id)})
+        await rule.complete_task()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("p", [0.0, 0.01, 0.05, 0.3])
+def test_stopped_bounds_hold_though_leaks_come_late(plugged: Any, p: float) -> None:
+    """Whoever takes what finished first sees clean draws alone, and stops."""
+    runs = 250
+    rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
+    drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
+    drawn = rule.counted
+    assert {len(drawn[id]) for id in rule.decided} < set(range(8, 128))
+    hits = np.array([int(sum(own)) for own in drawn.values()])
+    n = np.array([rule.n(id) for id in drawn])
+    made = stats.stopped_proportion_bound(hits, n, 128, confidence=0.9, side="both")
+    missed = ((made.upper < p) | (made.lower > p)).sum()
+    assert binom.sf(missed - 1, runs, 0.1) > 1e-4
+    wrong = sum((hits[i] / n[i] <= 0.05) != (p <= 0.05) for i in range(runs) if n[i] < 128)
+    assert binom.sf(wrong - 1, runs, 0.1) > 1e-4
+
+
+def test_epochs_are_read_by_number_and_later_ones_of_a_decided_sample_are_dropped(
+    plugged: Any,
+) -> None:
+    rule = plugged.StopWhen("p<=0.3", most=64, confidence=0.9)
+
+    async def run() -> dict[str, Any]:
+        await rule.start_task(SimpleNamespace(), [SimpleNamespace(id="a")], 64)
+        for epoch in range(2, 41):  # the first is late
+            await rule.complete_sample("a", epoch, {"s": SampleScore(Score("I"), "a")})
+            assert not rule.decided
+        await rule.complete_sample("a", 1, {"s": SampleScore(Score("I"), "a")})
+        last = rule.decided["a"]
+        assert await rule.schedule_sample("a", last) is None
+        assert (await rule.schedule_sample("a", last + 1)).reason == f"decided after {last} epochs"
+        return await rule.complete_task()
+
+    said = asyncio.run(run())
+    assert said["decided"] == {"a": len(rule.counted["a"])}
+    metric = plugged.worst_sample(64, stopped=rule, confidence=0.9)
+    found = metric(scores({"a": ["I"] * 40}))
+    want = stats.stopped_proportion_bound(0, said["decided"]["a"], 64, confidence=0.95)
+    assert found["worst upper"] == want.upper
+    assert "missing" not in found
+
+
+def test_an_epoch_that_failed_keeps_its_sample_until_the_end(plugged: Any) -> None:
+    rule = plugged.StopWhen("p<=0.3", most=40, confidence=0.9)
+
+    async def run() -> None:
+        await rule.start_task(SimpleNamespace(), [SimpleNamespace(id="a")], 40)
+        for epoch in set(range(1, 41)) - {3}:
+            await rule.complete_sample("a", epoch, {"s": SampleScore(Score(math.nan), "a")})
+
+    asyncio.run(run())
+    assert not rule.decided
+    found = plugged.leak_probability(40, stopped=rule)(scores({"a": ["I"]}))
+    assert found["missing"] == 1.0
+
+
+def test_of_several_scorers_one_must_be_named(plugged: Any) -> None:
+    rule = plugged.StopWhen("mean<=0.3", most=40)
+    with pytest.raises(InputError, match="at most 40 epochs, the task has 8"):
+        asyncio.run(rule.start_task(SimpleNamespace(), [], 8))
+    two = dict.fromkeys(("s", "t"), SampleScore(Score(1), "a"))
+    with pytest.raises(InputError, match=r"StopWhen\(\.\.\., scorer=NAME\)"):
+        asyncio.run(rule.complete_sample("a", 1, two))
+
+
+def test_a_scorer_of_leakbound(plugged: Any) -> None:
+    score = plugged.scored_by("contains")
+    state = SimpleNamespace(output=SimpleNamespace(completion="It is Paris."))
+    assert asyncio.run(score(state, SimpleNamespace(text="Paris"))).value == 1.0

@@ -1,0 +1,63 @@
+"""The plug-in for lm-evaluation-harness by hand; inside it: `sh tests/engines.sh lm_eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.plugins import lm_eval
+
+TASK = Path(lm_eval.__file__).with_suffix(".yaml")
+DOC = {"question": "What is the capital of France?", "answer": "Paris"}
+
+
+def test_all_repeats_are_scored_and_bounded() -> None:
+    drawn = [["It is Paris.", "No.", "No.", "No."], ["No.", "", "No.", "Lyon"]]
+    made = [lm_eval.contains(DOC, [texts]) for texts in drawn]
+    assert [item["upper"]["scores"] for item in made] == [[1, 0, 0, 0], [0, 0, 0, 0]]
+    items = [item["upper"] for item in made]
+    want = stats.proportion_over_questions([1, 0], 4, side="both")
+    assert lm_eval.value(items) == 1 / 8
+    assert [lm_eval.lower(items), lm_eval.upper(items)] == [want.lower, want.upper]
+    assert lm_eval.worst_lower(items) <= 1 / 4 <= lm_eval.worst_upper(items)
+    assert lm_eval.at_k(2)(items) == 1 / 4
+    assert lm_eval.at_k(2, "upper")(items) >= 1 / 4
+
+
+def test_graded_scores_and_their_confidence() -> None:
+    process = lm_eval.scored_by("rouge-l-recall", metrics=("upper",), confidence=0.9)
+    (item,) = process({"answer": "It is Paris"}, [["It is", "Paris it is", "x", "y"]]).values()
+    assert item["scores"] == pytest.approx([2 / 3, 2 / 3, 0, 0])
+    assert item["confidence"] == 0.9
+    assert not item["binary"]
+    assert lm_eval.upper([item]) < lm_eval.upper([{**item, "confidence": 0.999}])
+
+
+@pytest.mark.parametrize(
+    ("doc", "results", "said"),
+    [
+        (DOC, ["It is Paris."], "a filter `take_first_k`"),
+        ({"q": "x"}, [["a", "b"]], "a document needs an `answer`, it has q"),
+    ],
+)
+def test_wrong_use_is_told_with_the_remedy(
+    doc: dict[str, str], results: list[object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        lm_eval.contains(doc, results)
+
+
+def test_the_task_names_functions_that_are_there() -> None:
+    yaml.SafeLoader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
+    task = yaml.safe_load(TASK.read_text())
+    named = [task["process_results"], *(one["aggregation"] for one in task["metric_list"])]
+    for name in named:
+        module, _, function = name.rpartition(".")
+        assert module == lm_eval.__name__
+        assert callable(getattr(lm_eval, function))
+    assert task["generation_kwargs"]["top_k"] == 0  # else 50 tokens are left
+    assert task["filter_list"][0]["filter"][0]["k"] == task["repeats"]
