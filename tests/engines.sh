@@ -1,6 +1,6 @@
 #!/bin/sh
-# Engines over what they are made for, which the main environment lacks: `make test-engines`, or one
-# of them, as in `sh tests/engines.sh openai`.
+# Engines over what they are made for, and plug-ins inside the tools that they are for, which the
+# main environment lacks: `make test-engines`, or one of them, as in `sh tests/engines.sh openai`.
 #
 # Each gets an environment of its own, since they ask for other versions of the same libraries. What
 # is still not there is skipped with the reason: llama.cpp's server is a program, named by
@@ -11,7 +11,7 @@ where=${ENGINES:-.engines}
 python=${PYTHON:-python3}
 tests=$(grep -E '^(pytest|pytest-xdist|rouge_score)==' constraints.txt)
 
-[ $# -gt 0 ] || set -- openai vllm
+[ $# -gt 0 ] || set -- openai vllm inspect_ai lm_eval
 for engine; do
     env=$where/$engine
     [ -x "$env/bin/pip" ] || "$python" -m venv "$env"
@@ -30,8 +30,13 @@ for engine; do
         # Builds for CUDA, which do not load beside a torch without it.
         "$env/bin/pip" uninstall --quiet --yes torchvision torchaudio torchcodec
         ;;
+    inspect_ai | lm_eval)
+        extra=$(echo "$engine" | tr _ - | sed 's/-ai$//')
+        # shellcheck disable=SC2086
+        "$env/bin/pip" install --quiet $tests pytest-timeout --editable ".[$extra]"
+        ;;
     *)
-        echo "no engine $engine: openai or vllm" >&2
+        echo "nothing called $engine: openai, vllm, inspect_ai or lm_eval" >&2
         exit 2
         ;;
     esac
@@ -39,5 +44,5 @@ done
 
 for engine; do
     OMP_NUM_THREADS=1 "$where/$engine/bin/python" -m pytest -W default -rs \
-        "tests/engines/test_${engine}_itself.py"
+        tests/*/"test_${engine}_itself.py"
 done

@@ -29,6 +29,7 @@ LAYERS = (
         "unlearning",
         "viewing",
         "plotting",
+        "plugins",
         "demo",
         "testing",
     },
@@ -48,6 +49,7 @@ ALLOWED = {
     ("viewing", "reporting"),
     ("viewing", "certificate"),
     ("plotting", "evaluation"),
+    ("plugins", "formats"),
     ("certificate", "evaluation"),
     ("formats", "evaluation"),
 }
@@ -57,6 +59,7 @@ OUTBUILDINGS = (
     "objective",
     "unlearning",
     "plotting",
+    "plugins",
     "viewing",
     "formats",
     "demo",

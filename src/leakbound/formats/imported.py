@@ -63,7 +63,8 @@ class ImportedLog:
     of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
     as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
     names of the scores that its draws have, and whether they can be 0 and 1 only. `plugged`: the
-    tool's name to a plug-in of ours (`leakbound.plugins`), where there is one.
+    tool's name to a plug-in of ours (`leakbound.plugins`), where there is one. `claim`: that whose
+    decision ended a question's draws, by our own rule, where one did.
     """
 
     path: Path
@@ -77,6 +78,7 @@ class ImportedLog:
     scorers: Mapping[str, bool] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     plugged: str = ""
+    claim: str = ""
 
     @property
     def decoding(self) -> Decoding:

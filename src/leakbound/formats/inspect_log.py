@@ -23,6 +23,7 @@ import pyarrow as pa
 from leakbound.errors import InputError, require_no_fault
 from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.registry import near
+from leakbound.stats import parse_claim
 from leakbound.text.rows import parse_json, read_text
 from leakbound.types import FinishReason
 
@@ -35,6 +36,9 @@ _OURS = {"max_tokens": "max_new_tokens", "stop_seqs": "stop"}
 # Settings of requests that move no probability.
 _IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections",
          "cache", "batch", "system_message"}  # fmt: skip
+
+PLUGGED = "leakbound"
+"""What our plug-in calls itself in a log that it stopped early."""
 
 Json = dict[str, Any]
 
@@ -51,14 +55,16 @@ def read(path: Path) -> ImportedLog:
         epochs = int(about["config"].get("epochs") or 1)
         if not 1 <= epochs <= MOST:
             raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
+        rule, last = _stopped(path, log)
         return ImportedLog(
             path=path,
             plugged="inspect_ai",
+            claim=rule,
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
             model=str(about["model"]),
             task=str(about["task"]),
             stated=_stated(path, log, samples),
-            asked=tuple(_questions(path, about, samples, epochs)),
+            asked=tuple(_questions(path, about, samples, epochs, last)),
             scorers=scorers(about, samples),
             notes=(*_notes(path, samples), *unread(path, samples)),
         )
@@ -69,6 +75,22 @@ def read(path: Path) -> ImportedLog:
             f"`{path}` is no whole log of inspect_ai ({type(error).__name__}: {error}). Name a "
             "finished `.eval` or `.json` log that has its samples."
         ) from error
+
+
+def _stopped(path: Path, log: Json) -> tuple[str, dict[str, int]]:
+    """The claim that ended samples early, and the last epoch that counts of those it ended."""
+    summary = (log.get("results") or {}).get("early_stopping")
+    if summary is None:
+        return "", {}
+    if summary["manager"] != PLUGGED:
+        raise InputError(
+            f"`{path}` was stopped early by {summary['manager']!r}: how many epochs a sample got "
+            "depends on its answers, and no bound here holds for that rule. Evaluate without "
+            "`early_stopping`, or with `StopWhen` of `leakbound.plugins.inspect_ai`."
+        )
+    told = summary["metadata"]
+    claim = parse_claim(str(told["claim"])).text
+    return claim, {str(id): int(last) for id, last in told["decided"].items()}
 
 
 def _plain(path: Path) -> tuple[Json, list[Json]]:
@@ -134,9 +156,12 @@ def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes
 
 
 def _questions(
-    path: Path, about: Json, samples: list[Json], epochs: int
+    path: Path, about: Json, samples: list[Json], epochs: int, last: Mapping[str, int]
 ) -> Iterator[ImportedQuestion]:
-    """Every sample of the data set with as many draws as there were to be epochs."""
+    """Every sample of the data set with as many draws as there were to be epochs.
+
+    `last`: the epoch that ended a sample; what ran beyond it is dropped, as its rule says.
+    """
     found: dict[str, dict[int, Json]] = {}
     for sample in samples:
         mine = found.setdefault(str(sample["id"]), {})
@@ -156,7 +181,8 @@ def _questions(
         )
     for id in wanted:
         draws = [
-            _draw(path, found[id][e]) if e in found[id] else None for e in range(1, epochs + 1)
+            _draw(path, found[id][e]) if e in found[id] else None
+            for e in range(1, last.get(id, epochs) + 1)
         ]
         first = next(iter(found[id].values()))
         answers = _targets(first)

@@ -28,7 +28,7 @@ from inspect_ai.util import EarlyStop
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.formats.inspect_log import number
+from leakbound.formats.inspect_log import PLUGGED, number
 from leakbound.plugins.draws import ToolDraws
 from leakbound.scorers import make_scorer, score_texts
 
@@ -197,7 +197,7 @@ class StopWhen:
         self._came = {str(sample.id): {} for sample in samples}
         self._look = dict.fromkeys(self._came, self.looks.first)
         self.decided = {}
-        return "leakbound"
+        return PLUGGED
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
         if epoch <= self.n(str(id)):

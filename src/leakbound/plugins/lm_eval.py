@@ -6,7 +6,7 @@
       - {metric: lower, aggregation: !function leakbound.plugins.lm_eval.lower}
       - {metric: upper, aggregation: !function leakbound.plugins.lm_eval.upper}
 
-`leakbound/plugins/lm_eval.yaml` is a whole task. The harness keeps one repeat unless a filter hands
+`lm_eval.yaml` beside this file is a whole task. The harness keeps one repeat unless a filter hands
 on all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. A metric that an
 aggregation of ours makes has no standard error there, and needs none: it is an end of an interval.
 
@@ -71,6 +71,15 @@ def scored_by(
 
 
 contains = scored_by("contains")
+
+
+def capitals(**_: Any) -> dict[str, Any]:
+    """The data of the built-in task: three questions."""
+    from datasets import Dataset
+
+    asked = {"France": "Paris", "Spain": "Madrid", "Norway": "Oslo"}
+    rows = [{"question": f"What is the capital of {q}?", "answer": a} for q, a in asked.items()]
+    return {"test": Dataset.from_list(rows)}
 
 
 def value(items: Sequence[Item]) -> float:
