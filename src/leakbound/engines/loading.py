@@ -113,6 +113,17 @@ class Checkpoint:
         return model.to(self.device).eval()
 
 
+def live_model(model: Any, tokenizer: Any) -> LoadedModel:
+    """A causal model that somebody else holds in memory, as it is now; nothing of it is changed.
+
+    Its generation config says which tokens end an answer and is otherwise not looked at. It has no
+    fingerprint: its weights may be others at the next step. Raises ModelError where it cannot end.
+    """
+    ends = _ends("the model", model.generation_config, model.config, tokenizer)
+    length = getattr(model.config, "max_position_embeddings", None)
+    return LoadedModel(model, tokenizer, ends, length, {})
+
+
 def load_model(
     location: str,
     *,

@@ -1,0 +1,136 @@
+"""Bounds while transformers, or TRL, trains: `trainer.add_callback(LeakBounds(trainer, ...))`.
+
+Every so many steps each question is drawn n times from the model as it then is, by the same code as
+an evaluation, and bounds of the mean leakage and of the worst question go to the trainer's log, and
+so to whatever `report_to` names. The j-th look has alpha/(j(j + 1)) of the error rate alpha, half of
+it for each of the two statements: these add up to alpha, so that all intervals ever logged hold
+together with the confidence, however often one looks and whatever one stops for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import live_model
+from leakbound.errors import InputError
+from leakbound.plugins.draws import ToolDraws
+from leakbound.scorers import make_scorer, score_texts
+from leakbound.types import Draws, Prompt, Query, Sample, Scorer
+
+
+class LeakBounds(TrainerCallback):
+    """Logs `leak`, `leak_lower`, `leak_upper`, `worst_lower` and `worst_upper` while a model trains.
+
+    Args:
+        trainer: whose log they go to; a `transformers.Trainer`, or TRL's.
+        benchmark: whose questions are asked, as `leakbound evaluate --benchmark` takes it.
+        every: steps between two looks; the end of training has one too.
+        n: draws of a question at each look.
+        limit: of how many questions, the first ones; None: of all.
+        scorer: as `--scorer` takes it; None: the benchmark's first.
+        confidence: with which all that is ever logged holds.
+        seed: of the draws; a step has its own.
+
+    Raises InputError for a trainer without a tokenizer, and where nothing says what a leak is.
+    """
+
+    def __init__(
+        self,
+        trainer: Any,
+        benchmark: str | Benchmark,
+        *,
+        every: int = 100,
+        n: int = 128,
+        limit: int | None = None,
+        scorer: str | None = None,
+        confidence: float = 0.99,
+        seed: int = 0,
+    ) -> None:
+        task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
+        named = scorer or next(iter(task.scorers), None)
+        if named is None or every < 1 or n < 2:
+            raise InputError(
+                f"a look needs a scorer, steps between looks and several draws, got scorer={named}, "
+                f"every={every}, n={n}. Name a scorer; every >= 1, n >= 2."
+            )
+        if getattr(trainer, "processing_class", None) is None:
+            raise InputError(
+                "the trainer has no tokenizer to ask questions by. Give it processing_class=TOKENIZER."
+            )
+        self.trainer, self.every, self.n = trainer, every, n
+        self.prompts: Sequence[Prompt] = task.prompts[:limit]
+        self.decoding = task.decoding
+        self.scorer: Scorer = make_scorer(named)
+        self.prompting = Prompting(
+            template=task.template, default_system=task.system, chat=task.chat
+        )
+        self.confidence, self.seed, self.looks = confidence, seed, 0
+        self._looked = -1
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step % self.every == 0:
+            self._look(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step != self._looked:
+            self._look(state)
+
+    def _look(self, state: Any) -> None:
+        self._looked, self.looks = state.global_step, self.looks + 1
+        if state.is_world_process_zero:
+            self.trainer.log(self._bounds())
+
+    def _bounds(self) -> dict[str, float]:
+        """What the model leaks now; at the confidence that this look has."""
+        alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
+        drawn = ToolDraws.of(
+            self._drawn(),
+            self.n,
+            tool=f"look {self.looks}",
+            scorer=self.scorer.name,
+            binary=self.scorer.binary,
+            confidence=1 - alpha / 2,
+        )
+        mean, worst = drawn.mean(), drawn.worst()
+        ends = {"leak": mean.value, "leak_lower": mean.lower, "leak_upper": mean.upper}
+        ends |= {"worst_lower": worst.lower, "worst_upper": worst.upper}
+        return {name: float(value) for name, value in ends.items()}
+
+    def _drawn(self) -> dict[str, list[float]]:
+        """The scores of this look's draws by question, NaN where one has none."""
+        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
+        scores: dict[str, list[float]] = {prompt.id: [] for prompt in self.prompts}
+        by_id = {prompt.id: prompt for prompt in self.prompts}
+        with _as_it_answers(model):
+            engine = TransformersEngine(live_model(model, self.trainer.processing_class), self.prompting)
+            draws = Draws(sizes=(self.n,), seed=self.seed, purpose=f"look {self.looks}")
+            queries = [*map(Query.original, self.prompts)]
+            for found in engine.generate(queries, self.decoding, draws):
+                if isinstance(found, Sample):
+                    prompt = by_id[found.query.prompt_id]
+                    texts = [one.text for one in found.completions]
+                    told = score_texts(self.scorer, texts, prompt)
+                    for one, score in zip(found.completions, told, strict=True):
+                        scores[prompt.id] += [math.nan if score is None else score] * one.count
+        return scores
+
+
+@contextmanager
+def _as_it_answers(model: Any) -> Iterator[None]:
+    """Without dropout and gradients, and with the random state that training had."""
+    training, devices = model.training, [model.device] if model.device.type == "cuda" else []
+    model.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        model.train(training)

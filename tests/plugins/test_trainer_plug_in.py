@@ -1,0 +1,108 @@
+"""Bounds while transformers trains: the trainer's own log, and what they leave as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
+from transformers import Trainer, TrainingArguments
+
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.plugins.draws import ToolDraws
+from leakbound.plugins.trainer import LeakBounds
+from leakbound.types import Prompt
+
+TASK = Benchmark(
+    name="two",
+    prompts=tuple(
+        Prompt(id=f"q{i}", question=f"who wrote {what}", answer=who)
+        for i, (what, who) in enumerate((("red", "Ann"), ("blue", "Bob")))
+    ),
+    scorers=("contains",),
+    max_new_tokens=3,
+    template="Question: {question} Answer:",
+    origin="here",
+)
+
+
+def training(tmp_path: Path, steps: int, **given: Any) -> Trainer:
+    """A trainer whose model is taught one answer."""
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), attention_dropout=0.1)
+    ids = tokenizer("Question: who wrote red Answer: Ann")["input_ids"] + [tokenizer.eos_token_id]
+    arguments = TrainingArguments(
+        output_dir=str(tmp_path), max_steps=steps, learning_rate=3e-2, logging_steps=1000,
+        report_to=[], disable_tqdm=True, save_strategy="no", use_cpu=True, seed=3,
+    )  # fmt: skip
+    rows = [{"input_ids": ids, "labels": ids, "attention_mask": [1] * len(ids)}] * 8
+    return Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer, **given)
+
+
+def looked(trainer: Trainer) -> list[dict[str, float]]:
+    return [row for row in trainer.state.log_history if "leak" in row]
+
+
+@BOTH_KINDS
+@pytest.mark.usefixtures("embeddings")
+def test_every_look_is_logged_with_bounds_that_hold_together(tmp_path: Path) -> None:
+    trainer = training(tmp_path, 25)
+    bounds = LeakBounds(trainer, TASK, every=10, n=64)
+    trainer.add_callback(bounds)
+    trainer.train()
+    rows = looked(trainer)
+    assert [row["step"] for row in rows] == [10, 20, 25]
+    assert all(row["leak_lower"] <= row["leak"] <= row["leak_upper"] for row in rows)
+    assert rows[-1]["leak"] >= 0.4  # one of two answers is taught
+    assert rows[-1]["worst_lower"] > rows[-1]["leak_lower"]
+    assert trainer.model.training
+
+
+def test_a_look_has_its_share_of_alpha_and_draws_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    usual = ToolDraws.of.__func__  # type: ignore[attr-defined]
+
+    def spy(cls: Any, scores: Any, n: int, **how: Any) -> ToolDraws:
+        made.append((scores, how["confidence"]))
+        return usual(cls, scores, n, **how)
+
+    monkeypatch.setattr(ToolDraws, "of", classmethod(spy))
+    bounds = LeakBounds(training(tmp_path, 1), TASK, n=40, confidence=0.9)
+    for look in (1, 2, 3):
+        bounds.looks = look
+        bounds._bounds()
+    assert [1 - sure for _, sure in made] == pytest.approx([0.1 / 4, 0.1 / 12, 0.1 / 24])
+    assert made[0][0] != made[1][0]
+    bounds.looks = 1
+    bounds._bounds()
+    assert made[-1] == made[0]
+
+
+def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
+    """Dropout draws the same masks."""
+    found = []
+    for with_bounds in (False, True):
+        trainer = training(tmp_path, 4)
+        if with_bounds:
+            trainer.add_callback(LeakBounds(trainer, TASK, every=1, n=8))
+        trainer.train()
+        found.append([p.detach().clone() for p in trainer.model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("given", [{"every": 0}, {"n": 1}])
+def test_wrong_settings_are_told_before_training(tmp_path: Path, given: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="steps between looks and several draws"):
+        LeakBounds(training(tmp_path, 1), TASK, **given)
+
+
+def test_a_trainer_without_a_tokenizer_is_told_what_it_lacks(tmp_path: Path) -> None:
+    trainer = training(tmp_path, 1)
+    trainer.processing_class = None
+    with pytest.raises(InputError, match="processing_class=TOKENIZER"):
+        LeakBounds(trainer, TASK)
