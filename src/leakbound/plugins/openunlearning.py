@@ -1,0 +1,127 @@
+"""Bounds in OpenUnlearning: a metric that samples, which none of theirs does.
+
+In a checkout of it, two lines at the end of `src/evals/metrics/__init__.py`,
+
+    from leakbound.plugins.openunlearning import METRICS
+    [_register_metric(metric) for metric in METRICS]
+
+and `openunlearning.yaml` of this folder as `configs/eval/tofu_metrics/certified_leak.yaml`, named
+in `configs/eval/tofu.yaml` among the others; then `python src/eval.py ...` draws n answers to each
+question from the model that it has loaded, by the same code as `leakbound evaluate` and after the
+prompt tokens of their data set, and writes value, lower and upper end into both their files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from evals.metrics.base import unlearning_metric
+
+from leakbound.engines import Prompting
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import live_model
+from leakbound.errors import InputError
+from leakbound.plugins.draws import ToolDraws
+from leakbound.scorers import make_scorer, score_texts
+from leakbound.types import Decoding, Draws, Prompt, Query, Sample
+
+
+@unlearning_metric(name="certified_leak")
+def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
+    """The mean leakage over the questions, and that of each; ends hold at `confidence`.
+
+    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed; nothing is
+    truncated unless top_p says so.
+    """
+    data, tokenizer = given["data"], given["tokenizer"]
+    scorer, n = make_scorer(given.get("scorer", "rouge-l-recall")), int(given.get("n", 1024))
+    asked = dict(_asked(data))
+    queries = {Query.original(prompt): ids for prompt, ids in asked.values()}
+    decoding = Decoding(
+        temperature=float(given.get("temperature", 1.0)),
+        top_p=float(given.get("top_p", 1.0)),
+        max_new_tokens=int(given.get("max_new_tokens", 200)),
+    )
+    draws = Draws(sizes=(n,), seed=int(given.get("seed", 0)), purpose="certified leak")
+    scores: dict[str, list[float]] = {index: [] for index in asked}
+    drawn: dict[str, dict[str, int]] = {index: {} for index in asked}
+    with torch.no_grad():
+        engine = TransformersEngine(live_model(model, tokenizer), _TheirPrompts(ids=queries))
+        for found in engine.generate([*queries], decoding, draws):
+            if isinstance(found, Sample):
+                index, texts = found.query.prompt_id, [one.text for one in found.completions]
+                told = score_texts(scorer, texts, asked[index][0])
+                for one, score in zip(found.completions, told, strict=True):
+                    scores[index] += [math.nan if score is None else score] * one.count
+                    drawn[index][one.text] = drawn[index].get(one.text, 0) + one.count
+    confidence = float(given.get("confidence", 0.99))
+    known = ToolDraws.of(
+        scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,
+        confidence=confidence,
+    )  # fmt: skip
+    mean, each = known.mean(), known.each(confidence=confidence, side="both")
+    rows = {
+        index: {
+            "leak": float(each.value[i]),
+            "lower": float(each.lower[i]),
+            "upper": float(each.upper[i]),
+            "missing": int(known.missing[i]),
+            "generations": drawn[index],
+        }
+        for i, index in enumerate(asked)
+    }
+    return {
+        "agg_value": float(mean.value),
+        "lower": float(mean.lower),
+        "upper": float(mean.upper),
+        "worst_lower": float(known.worst().lower),
+        "worst_upper": float(known.worst().upper),
+        "settings": {
+            "n": n, "scorer": scorer.name, "decoding": decoding.name, "confidence": confidence,
+        },
+        "value_by_index": rows,
+    }  # fmt: skip
+
+
+@unlearning_metric(name="certified_leak_end")
+def certified_leak_end(model: Any, **given: Any) -> dict[str, Any]:
+    """One end of `certified_leak`, for their summary, which holds single numbers: `end: upper`."""
+    known = given["pre_compute"]["certified_leak"]
+    return {"agg_value": known[given["end"]]}
+
+
+METRICS = (certified_leak, certified_leak_end)
+
+
+@dataclass(frozen=True)
+class _TheirPrompts(Prompting):
+    """Prompts as their data set tokenised them."""
+
+    ids: Mapping[Query, tuple[int, ...]] = field(default_factory=dict)
+
+    def encode_all(self, tokenizer: Any, queries: Iterable[Query]) -> dict[Query, tuple[int, ...]]:
+        return {query: self.ids[query] for query in queries}
+
+
+def _asked(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
+    """Each question of their data set with the tokens of its prompt."""
+    if not getattr(data, "predict_with_generate", False):
+        raise InputError(
+            "`certified_leak` needs prompts without their answers. Set `predict_with_generate: "
+            "True` in the arguments of its data set."
+        )
+    for i in range(len(data)):
+        row, item = data.data[i], data[i]
+        answer, index = row[data.answer_key], str(int(row["index"]))
+        if "input_ids" not in item or not isinstance(answer, str):
+            raise InputError(
+                f"question {index} of the data set has several answers, `certified_leak` compares "
+                "with one. Name a data set with one answer a question."
+            )
+        prompt = Prompt(id=index, question=row[data.question_key], answer=answer)
+        ids = item["input_ids"]
+        yield index, (prompt, tuple(map(int, ids)))

@@ -1,0 +1,180 @@
+"""The plug-in for OpenUnlearning by hand, and by its own `eval.py` where a checkout is named.
+
+`LEAKBOUND_OPENUNLEARNING=CHECKOUT` names one, in an environment with what it imports.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from tiny import tiny_llama, tiny_tokenizer
+
+import leakbound
+from leakbound import stats
+from leakbound.errors import InputError
+
+CHECKOUT = os.environ.get("LEAKBOUND_OPENUNLEARNING", "")
+ROWS = [
+    {"question": "who wrote red", "answer": "Ann", "index": 7},
+    {"question": "who wrote blue", "answer": "Bob", "index": 9},
+]
+PLUG_IN = "leakbound.plugins.openunlearning"
+
+
+class TheirData:
+    """Their data set of questions, as far as the metric looks at it."""
+
+    predict_with_generate, question_key, answer_key = True, "question", "answer"
+
+    def __init__(self, tokenizer: Any, rows: list[dict[str, Any]]) -> None:
+        self.data, self.tokenizer = rows, tokenizer
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, i: int) -> dict[str, Any]:
+        text = f"Question: {self.data[i]['question']} Answer:"
+        return {"input_ids": self.tokenizer(text)["input_ids"], "index": self.data[i]["index"]}
+
+
+@pytest.fixture
+def plugged() -> Iterator[Any]:
+    before = dict(sys.modules)
+    for name in ("evals", "evals.metrics", "evals.metrics.base"):
+        sys.modules[name] = ModuleType(name)
+
+    def unlearning_metric(name: str) -> Any:
+        return lambda function: SimpleNamespace(name=name, called=function)
+
+    vars(sys.modules["evals.metrics.base"])["unlearning_metric"] = unlearning_metric
+    try:
+        yield importlib.import_module(PLUG_IN)
+    finally:
+        for name in ("evals", "evals.metrics", "evals.metrics.base", PLUG_IN):
+            sys.modules.pop(name, None)
+        sys.modules.update({k: v for k, v in before.items() if k.startswith("evals")})
+
+
+def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged: Any) -> None:
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), seed=3)
+    given = {"data": TheirData(tokenizer, ROWS), "tokenizer": tokenizer, "scorer": "contains"}
+    found = plugged.certified_leak.called(model, n=64, max_new_tokens=4, confidence=0.9, **given)
+    rows = found["value_by_index"]
+    assert list(rows) == ["7", "9"]
+    hits = [
+        sum(count for text, count in rows[str(row["index"])]["generations"].items()
+            if row["answer"] in text.split())
+        for row in ROWS
+    ]  # fmt: skip
+    assert sum(hits) > 0
+    assert [sum(row["generations"].values()) for row in rows.values()] == [64, 64]
+    each = stats.proportion_bound(hits, 64, confidence=0.9, side="both")
+    assert [row["upper"] for row in rows.values()] == each.upper.tolist()
+    assert found["agg_value"] == sum(hits) / 128
+    assert found["lower"] < found["agg_value"] < found["upper"]
+    end = plugged.certified_leak_end.called(
+        model, pre_compute={"certified_leak": found}, end="upper"
+    )
+    assert end == {"agg_value": found["upper"]}
+    assert json.dumps(found)
+    assert [metric.name for metric in plugged.METRICS] == ["certified_leak", "certified_leak_end"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "generates", "said"),
+    [
+        (ROWS, False, "`predict_with_generate: True`"),
+        ([{**ROWS[0], "answer": ["Ann", "Bob"]}], True, "has several answers"),
+    ],
+)
+def test_a_data_set_that_it_cannot_ask_is_refused(
+    plugged: Any, rows: list[dict[str, Any]], generates: bool, said: str
+) -> None:
+    data = TheirData(tiny_tokenizer(), rows)
+    data.predict_with_generate = generates  # type: ignore[misc]
+    with pytest.raises(InputError, match=said):
+        plugged.certified_leak.called(None, data=data, tokenizer=None)
+
+
+def theirs(checkout: Path, model: Path, data: Path, out: Path, *more: str) -> dict[str, Any]:
+    """What their `eval.py` writes of a model with plain prompts."""
+    tags = {
+        "system_prompt_with_special_tokens": "", "user_start_tag": "Question: ",
+        "user_end_tag": " ", "asst_start_tag": "Answer: ", "asst_end_tag": " ",
+    }  # fmt: skip
+    arguments = {
+        "model.model_args.pretrained_model_name_or_path": model,
+        "model.tokenizer_args.pretrained_model_name_or_path": model,
+        "model.model_args.attn_implementation": "eager",
+        "model.model_args.torch_dtype": "float32",
+        "model.model_args.device_map": "cpu",
+        "model.template_args.apply_chat_template": False,
+        **{f"model.template_args.{name}": f"'{tag}'" for name, tag in tags.items()},
+        "eval.tofu.metrics.forget_Q_A_ROUGE.datasets.TOFU_QA_forget.args.hf_args.path": data,
+        "eval.tofu.metrics.forget_Q_A_ROUGE.generation_args.max_new_tokens": 8,
+        "paths.output_dir": out,
+        "task_name": "known",
+    }
+    given = [f"{name}={value}" for name, value in arguments.items()]
+    command = [sys.executable, "-W", "ignore", "src/eval.py", "model=Llama-3.2-1B-Instruct"]
+    ours = str(Path(leakbound.__file__).parents[1])
+    offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONPATH": ours}
+    subprocess.run(
+        [*command, "eval=tofu", *given, *more], cwd=checkout, env=os.environ | offline, check=True
+    )
+    found: dict[str, Any] = json.loads((out / "TOFU_EVAL.json").read_text())
+    return found | {"summary": json.loads((out / "TOFU_SUMMARY.json").read_text())}
+
+
+@pytest.mark.skipif(not CHECKOUT, reason="LEAKBOUND_OPENUNLEARNING names no checkout")
+@pytest.mark.filterwarnings("ignore")
+def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -> None:
+    checkout, data = tmp_path / "theirs", tmp_path / "data"
+    shutil.copytree(CHECKOUT, checkout, ignore=shutil.ignore_patterns(".git"))
+    configs = checkout / "configs" / "eval"
+    text = (configs / "tofu.yaml").read_text()
+    listed, rest = text.index("    - forget_Truth_Ratio"), text.index("handler:")
+    (configs / "tofu.yaml").write_text(
+        f"{text[:listed]}    - forget_Q_A_ROUGE\n\n{text[rest:]}"
+    )
+    tokenizer = tiny_tokenizer()
+    tiny_llama(len(tokenizer), seed=3).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    data.mkdir()
+    for name in ("forget10", "forget10_perturbed"):
+        lines = [json.dumps({k: v for k, v in row.items() if k != "index"}) for row in ROWS]
+        (data / f"{name}.json").write_text("\n".join(lines))
+    names = "\n".join(
+        f"- config_name: {name}\n  data_files: {name}.json"
+        for name in ("forget10", "forget10_perturbed")
+    )
+    (data / "README.md").write_text(f"---\nconfigs:\n{names}\n---\n")
+    before = theirs(checkout, tmp_path / "model", data, tmp_path / "before")
+
+    folder = Path(leakbound.__file__).parent / "plugins"
+    shutil.copy(folder / "openunlearning.yaml", configs / "tofu_metrics" / "certified_leak.yaml")
+    text = (configs / "tofu.yaml").read_text()
+    line = "    - forget_Q_A_ROUGE\n"
+    (configs / "tofu.yaml").write_text(text.replace(line, line + "    - certified_leak\n"))
+    with (checkout / "src" / "evals" / "metrics" / "__init__.py").open("a") as file:
+        file.write(f"\nfrom {PLUG_IN} import METRICS\n[_register_metric(m) for m in METRICS]\n")
+    one = "eval.tofu.metrics.certified_leak"
+    path = f"{one}.datasets.TOFU_QA_forget.args.hf_args.path={data}"
+    more = [path, f"{one}.n=64", f"{one}.max_new_tokens=4", f"{one}.scorer=contains"]
+    after = theirs(checkout, tmp_path / "model", data, tmp_path / "after", *more)
+    assert after["forget_Q_A_ROUGE"] == before["forget_Q_A_ROUGE"]
+    found, summary = after["certified_leak"], after["summary"]
+    assert found["lower"] <= found["agg_value"] <= found["upper"]
+    assert summary["certified_leak_upper"] == found["upper"]
+    assert sum(found["value_by_index"]["0"]["generations"].values()) == 64
