@@ -2,8 +2,8 @@
 
     python bench/plugins.py --tool inspect_ai|lm_eval [--runs N] [--json FILE]
 
-Run it where the tool is installed: with `.engines/inspect_ai/bin/python`, after `sh tests/engines.sh
-inspect_ai`. One sample is drawn 1,024 times, a draw leaks with
+Run it where the tool is installed: with `.engines/inspect_ai/bin/python`, after `sh
+tests/engines.sh inspect_ai`. One sample is drawn 1,024 times, a draw leaks with
 probability p, and both metric functions are called on the very same scores at 99 %. A cell is
 "misses of the runs, and how many of them say [0, 0] or [1, 1]". What is due is 1 %.
 """

@@ -29,7 +29,6 @@ from leakbound.plugins.inspect_ai import (
 )
 
 
-
 @scorer(metrics=[])
 def twice() -> Any:
     """A score that leaves [0, 1]."""
@@ -81,9 +80,7 @@ def bounded(log: Any, tmp_path: Path) -> Any:
 
 
 def figures(log: Any) -> dict[str, float]:
-    return {
-        name: one.value for score in log.results.scores for name, one in score.metrics.items()
-    }
+    return {name: one.value for score in log.results.scores for name, one in score.metrics.items()}
 
 
 @pytest.mark.parametrize("seed", range(20))

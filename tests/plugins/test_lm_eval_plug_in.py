@@ -54,7 +54,11 @@ def test_wrong_use_is_told_with_the_remedy(
 def test_the_task_names_functions_that_are_there() -> None:
     yaml.SafeLoader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
     task = yaml.safe_load(TASK.read_text())
-    named = [task["process_results"], task["custom_dataset"], *(one["aggregation"] for one in task["metric_list"])]
+    named = [
+        task["process_results"],
+        task["custom_dataset"],
+        *(one["aggregation"] for one in task["metric_list"]),
+    ]
     for name in named:
         module, _, function = name.rpartition(".")
         assert module == lm_eval.__name__

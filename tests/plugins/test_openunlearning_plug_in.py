@@ -17,11 +17,11 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny import tiny_llama, tiny_tokenizer
 
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
+from tiny import tiny_llama, tiny_tokenizer
 
 CHECKOUT = os.environ.get("LEAKBOUND_OPENUNLEARNING", "")
 ROWS = [
@@ -145,9 +145,7 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     configs = checkout / "configs" / "eval"
     text = (configs / "tofu.yaml").read_text()
     listed, rest = text.index("    - forget_Truth_Ratio"), text.index("handler:")
-    (configs / "tofu.yaml").write_text(
-        f"{text[:listed]}    - forget_Q_A_ROUGE\n\n{text[rest:]}"
-    )
+    (configs / "tofu.yaml").write_text(f"{text[:listed]}    - forget_Q_A_ROUGE\n\n{text[rest:]}")
     tokenizer = tiny_tokenizer()
     tiny_llama(len(tokenizer), seed=3).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")

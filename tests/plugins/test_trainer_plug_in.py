@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 from transformers import Trainer, TrainingArguments
 
 from leakbound.benchmarks import Benchmark
@@ -15,6 +14,7 @@ from leakbound.errors import InputError
 from leakbound.plugins.draws import ToolDraws
 from leakbound.plugins.trainer import LeakBounds
 from leakbound.types import Prompt
+from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 TASK = Benchmark(
     name="two",

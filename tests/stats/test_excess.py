@@ -121,7 +121,10 @@ def test_the_mean_excess_is_narrower_than_two_means() -> None:
     assert made.upper - made.lower < 0.8 * (two.upper - two.lower)  # type: ignore[operator]
 
 
-GOLDEN = {"each": [0.03502541955293692, 0.4312304397418838], "mean": [0.15083522293929907, 0.31679819607678117]}
+GOLDEN = {
+    "each": [0.03502541955293692, 0.4312304397418838],
+    "mean": [0.15083522293929907, 0.31679819607678117],
+}
 
 
 def test_bounds_stay_as_they_are() -> None:

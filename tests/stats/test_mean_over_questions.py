@@ -444,6 +444,10 @@ def test_an_end_at_the_pooled_bound_itself_is_where_rounds_begin(
         return 1.0
 
     monkeypatch.setattr(rounds, "mean_upper", spy)
-    monkeypatch.setattr(sys.modules[hoeffding_upper.__module__], "arcsine", lambda number: np.array([0.9, at + 1e-3, at, 1e-3]))
+    monkeypatch.setattr(
+        sys.modules[hoeffding_upper.__module__],
+        "arcsine",
+        lambda number: np.array([0.9, at + 1e-3, at, 1e-3]),
+    )
     assert proportion_over_questions([3, 3], 40, seed=0).upper == at
     assert seen == [[at, 1e-3]]

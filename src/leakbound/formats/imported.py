@@ -64,7 +64,7 @@ class ImportedLog:
     as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
     names of the scores that its draws have, and whether they can be 0 and 1 only. `plugged`: the
     tool's name to a plug-in of ours (`leakbound.plugins`), where there is one. `claim`: that whose
-    decision ended a question's draws, by our own rule, where one did.
+    decision ended a question's draws, `most` at most, by our own rule, where one did.
     """
 
     path: Path
@@ -79,6 +79,7 @@ class ImportedLog:
     notes: tuple[str, ...] = ()
     plugged: str = ""
     claim: str = ""
+    most: int = 0
 
     @property
     def decoding(self) -> Decoding:
@@ -122,7 +123,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def draws_order(tool: str, ids: Sequence[str], n: int) -> int:
-    """What keys the order of draws that a tool made: what its plug-in knows too, fixed beforehand."""
+    """What keys the order of a tool's draws: fixed beforehand, and known to its plug-in too."""
     return order_key({"tool": tool, "samples": sorted(ids), "n": n})
 
 

@@ -283,6 +283,7 @@ def _spec(drawn: Imported, digests: Sequence[str], order: int) -> ArmSpec:
             in_doubt="; ".join(drawn.notes),
             seed=str(drawn.stated.get("seed", "unknown")),
             texts=drawn.texts,
+            claim=drawn.claim,
         ),
     )
 
@@ -293,7 +294,8 @@ def _sample(arm: Arm, part: Part, query: Query, draws: Sequence[Draw | None]) ->
     missing = 0
     for chunk, size in enumerate(part.sizes, part.first_chunk):
         counts = _distinct(arm, draws, chunk)
-        missing += size - counts.total()
+        made = len(draws[chunk * arm.plan.chunk :][:size])  # fewer, where a claim ended them
+        missing += made - counts.total()
         completions += [
             Completion(
                 text=draw.text,

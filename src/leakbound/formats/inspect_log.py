@@ -60,6 +60,7 @@ def read(path: Path) -> ImportedLog:
             path=path,
             plugged="inspect_ai",
             claim=rule,
+            most=epochs,
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
             model=str(about["model"]),
             task=str(about["task"]),

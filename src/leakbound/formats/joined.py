@@ -31,6 +31,7 @@ class Imported:
     `sampled_by` says what is known of how they were drawn; `notes` what casts doubt on them.
     `scorers` are those whose scores the draws have; without `texts` they have nothing else.
     `bounded_by_tool`: the tool, where one file holds them all and a plug-in bounds it there too.
+    `claim` ended a question's draws, n at most; empty: n were drawn of each.
     """
 
     asked: tuple[ImportedQuestion, ...]
@@ -43,6 +44,7 @@ class Imported:
     scorers: tuple[str, ...]
     texts: bool
     bounded_by_tool: str
+    claim: str = ""
 
 
 def join(logs: Sequence[ImportedLog]) -> Imported:
@@ -52,6 +54,11 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
     draws can only be copies. A greedy decoding has one output: several that agree become one.
     """
     _require_same_law(logs)
+    if len(logs) > 1 and any(log.claim for log in logs):
+        raise InputError(
+            "draws that a claim ended cannot be joined to others: how many there are depends on "
+            "what was drawn. Import that log as a run of its own."
+        )
     require_no_copies(logs)
     notes = _doubts(logs)
     asked = _joined(logs)
@@ -61,7 +68,7 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
     return Imported(
         asked=asked,
         decoding=first.decoding,
-        n=_same_n(asked),
+        n=first.most if first.claim else _same_n(asked),
         model=first.model,
         sampled_by=", ".join(dict.fromkeys(log.tool for log in logs)),
         stated=_stated(logs),
@@ -69,6 +76,7 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
         scorers=tuple(dict.fromkeys(name for log in logs for name in log.scorers)),
         texts=first.texts,
         bounded_by_tool=first.plugged if len(logs) == 1 else "",
+        claim=first.claim,
     )
 
 

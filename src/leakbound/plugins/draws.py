@@ -81,11 +81,13 @@ class ToolDraws:
 
     @property
     def missing(self) -> NDArray[np.int64]:
-        return self.n - self.counts.sum(axis=1)
+        without: NDArray[np.int64] = self.n - self.counts.sum(axis=1)
+        return without
 
     @property
     def _hits(self) -> NDArray[np.int64]:
-        return (self.scores * self.counts).sum(axis=1).astype(np.int64)
+        leaks: NDArray[np.int64] = (self.scores * self.counts).sum(axis=1).astype(np.int64)
+        return leaks
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """Of every sample its leak probability, or its mean score: (Q,)."""

@@ -25,7 +25,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.plugins.draws import ToolDraws
 from leakbound.scorers import make_scorer, score_texts

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from evals.metrics.base import unlearning_metric
 
@@ -34,8 +35,8 @@ from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
     """The mean leakage over the questions, and that of each; ends hold at `confidence`.
 
-    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed; nothing is
-    truncated unless top_p says so.
+    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed. Only a
+    top_p below 1 truncates.
     """
     data, tokenizer = given["data"], given["tokenizer"]
     scorer, n = make_scorer(given.get("scorer", "rouge-l-recall")), int(given.get("n", 1024))
@@ -64,16 +65,14 @@ def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
         confidence=confidence,
     )  # fmt: skip
     mean, each = known.mean(), known.each(confidence=confidence, side="both")
+    columns = map(np.atleast_1d, (each.value, each.lower, each.upper))
     rows = {
         index: {
-            "leak": float(each.value[i]),
-            "lower": float(each.lower[i]),
-            "upper": float(each.upper[i]),
-            "missing": int(known.missing[i]),
-            "generations": drawn[index],
+            "leak": float(value), "lower": float(lower), "upper": float(upper),
+            "missing": int(missing), "generations": drawn[index],
         }
-        for i, index in enumerate(asked)
-    }
+        for index, value, lower, upper, missing in zip(asked, *columns, known.missing, strict=True)
+    }  # fmt: skip
     return {
         "agg_value": float(mean.value),
         "lower": float(mean.lower),

@@ -2,8 +2,8 @@
 
 Every so many steps each question is drawn n times from the model as it then is, by the same code as
 an evaluation, and bounds of the mean leakage and of the worst question go to the trainer's log, and
-so to whatever `report_to` names. The j-th look has alpha/(j(j + 1)) of the error rate alpha, half of
-it for each of the two statements: these add up to alpha, so that all intervals ever logged hold
+so to whatever `report_to` names. The j-th look has alpha/(j(j + 1)) of the error rate alpha, half
+of it for each of the two statements: these add up to alpha, so that all intervals ever logged hold
 together with the confidence, however often one looks and whatever one stops for.
 """
 
@@ -27,8 +27,8 @@ from leakbound.scorers import make_scorer, score_texts
 from leakbound.types import Draws, Prompt, Query, Sample, Scorer
 
 
-class LeakBounds(TrainerCallback):
-    """Logs `leak`, `leak_lower`, `leak_upper`, `worst_lower` and `worst_upper` while a model trains.
+class LeakBounds(TrainerCallback):  # type: ignore[misc]
+    """Logs `leak` with `leak_lower` and `_upper`, `worst_lower` and `_upper`, as a model trains.
 
     Args:
         trainer: whose log they go to; a `transformers.Trainer`, or TRL's.
@@ -59,12 +59,13 @@ class LeakBounds(TrainerCallback):
         named = scorer or next(iter(task.scorers), None)
         if named is None or every < 1 or n < 2:
             raise InputError(
-                f"a look needs a scorer, steps between looks and several draws, got scorer={named}, "
-                f"every={every}, n={n}. Name a scorer; every >= 1, n >= 2."
+                "a look needs a scorer, steps between looks and several draws, got "
+                f"scorer={named}, every={every}, n={n}. Name a scorer; every >= 1, n >= 2."
             )
         if getattr(trainer, "processing_class", None) is None:
             raise InputError(
-                "the trainer has no tokenizer to ask questions by. Give it processing_class=TOKENIZER."
+                "the trainer has no tokenizer to ask questions by. Give it "
+                "processing_class=TOKENIZER."
             )
         self.trainer, self.every, self.n = trainer, every, n
         self.prompts: Sequence[Prompt] = task.prompts[:limit]
@@ -111,7 +112,9 @@ class LeakBounds(TrainerCallback):
         scores: dict[str, list[float]] = {prompt.id: [] for prompt in self.prompts}
         by_id = {prompt.id: prompt for prompt in self.prompts}
         with _as_it_answers(model):
-            engine = TransformersEngine(live_model(model, self.trainer.processing_class), self.prompting)
+            engine = TransformersEngine(
+                live_model(model, self.trainer.processing_class), self.prompting
+            )
             draws = Draws(sizes=(self.n,), seed=self.seed, purpose=f"look {self.looks}")
             queries = [*map(Query.original, self.prompts)]
             for found in engine.generate(queries, self.decoding, draws):

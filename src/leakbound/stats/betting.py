@@ -263,7 +263,7 @@ class _Tests:
         spread *= 1 / (self.t + self.style.prior)
         np.minimum(spread, self.variance, out=spread)
         # The bet that reaches the goal in the draws that are left, if the guess is right.
-        bet = np.divide(self.need, spread)
+        bet: Array = np.divide(self.need, spread)
         bet *= 2 / (len(self.draws) - self.t)
         np.sqrt(bet, out=bet)
         np.minimum(bet, self.largest_bet, out=bet)

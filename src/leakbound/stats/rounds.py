@@ -72,8 +72,9 @@ def mean_upper(
 
     Conditions: independent draws, those of a row of one law and in random order (`rows.keys`),
     numbers of draws and weights a_i >= 0 fixed beforehand. As many rounds as the row with fewest
-    draws has, or the half, a third ... of them, `MOST` at most; draws are shared out evenly. A missing draw counts as 1. `grid` gives the
-    ends, descending, for a number of them that follows from that of the draws.
+    draws has, or the half, a third ... of them, `MOST` at most; draws are shared out evenly. A
+    missing draw counts as 1. `grid` gives the ends, descending, for a number of them that follows
+    from that of the draws.
     """
     asked = weights > 0
     draws = rows.in_order(missing=1)[asked]

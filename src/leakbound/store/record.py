@@ -91,13 +91,14 @@ class ExploredDraws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDraws:
-    """Draws that another tool made, their number taken as fixed beforehand.
+    """Draws that another tool made, their number fixed beforehand unless a claim ended them.
 
     order: what keys their order; it owes nothing to them.
     sampled_by: the tool, and what it states of how it drew.
     in_doubt: what casts doubt on their independence; empty where nothing does.
     seed: as the tool states it.
     texts: False where scores alone were imported, and what the draws say is not known.
+    claim: that whose decision ended a question's draws, by our rule in the tool; else empty.
     """
 
     kind: Literal["imported"] = "imported"
@@ -106,10 +107,16 @@ class ImportedDraws:
     in_doubt: str = ""
     seed: str = "unknown"
     texts: bool = True
+    claim: str = ""
 
 
 ArmDraws: TypeAlias = FixedDraws | StoppedDraws | ExploredDraws | ImportedDraws
 """How the outputs of an arm were drawn."""
+
+
+def claim_of(draws: ArmDraws | None) -> str:
+    """The claim whose decision ended a question's draws; empty where none did."""
+    return draws.claim if isinstance(draws, StoppedDraws | ImportedDraws) else ""
 
 
 @dataclass(frozen=True, slots=True)

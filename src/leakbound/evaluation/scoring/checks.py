@@ -11,17 +11,18 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError, UnansweredError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.store import Arm, Run, StoppedDraws
+from leakbound.store import Arm, Run
+from leakbound.store.record import claim_of
 from leakbound.store.tables import DRAWN_AGAIN
 from leakbound.types import Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
     """Refuse an arm whose questions stopped early, where a bound needs n fixed beforehand."""
-    if isinstance(arm.spec.draws, StoppedDraws):
+    if claim := claim_of(arm.spec.draws):
         raise InputError(
             f"{arm.place} drew each question until "
-            f"{arm.spec.draws.claim!r} was decided, and this needs a number of draws that was "
+            f"{claim!r} was decided, and this needs a number of draws that was "
             "fixed beforehand. Sample another run without --until."
         )
 

@@ -30,8 +30,8 @@ from leakbound.store import (
     QueryMasses,
     QueryShares,
     Run,
-    StoppedDraws,
 )
+from leakbound.store.record import claim_of
 from leakbound.types import Scorer
 
 
@@ -57,11 +57,11 @@ class ArmEvidence:
         if self.above is not None:
             scores = replace(scores, scores=np.where(scores.scores > self.above, 1.0, 0.0))
             masses = {query_id: _above(one, self.above) for query_id, one in masses.items()}
+        if claim_of(arm.spec.draws):
+            return Stopped(scores, binary, arm.plan.n, **how)
         match arm.spec:
             case ArmSpec(draws=ExploredDraws()):
                 return ExploredArm(scores, binary, masses, **how)
-            case ArmSpec(draws=StoppedDraws()):
-                return Stopped(scores, binary, arm.plan.n, **how)
             case ArmSpec(shares=QueryShares() as shares):
                 return Pooled.of(scores, arm.queries, shares, binary, **how)
             case ArmSpec(attack_queries=(_, *_)):

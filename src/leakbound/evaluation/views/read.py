@@ -39,6 +39,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.store.identity import some
+from leakbound.store.record import claim_of
 from leakbound.text.figures import many
 from leakbound.types import Fingerprint, object_of
 
@@ -249,7 +250,8 @@ def _measured(
     `texts`: whether its draws are read too, for histograms and courses.
     """
     asked = [query.id for query in arm.queries if query.id not in arm.failures]
-    fixed = isinstance(arm.spec.draws, FixedDraws | ImportedDraws)
+    how = arm.spec.draws
+    fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
     found = {}
     for name in rows.estimates.scorers:
         bins: Mapping[str, tuple[int, ...]] = {}
@@ -319,7 +321,7 @@ def how_drawn(arm: Arm) -> str:
     match arm.spec.draws:
         case ExploredDraws(forwards=forwards):
             return f"{forwards:,} prefixes of every question forwarded"
-        case StoppedDraws(claim=claim):
+        case StoppedDraws(claim=claim) | ImportedDraws(claim=claim) if claim:
             return f"at most {many(arm.plan.n, 'draw')} of a question, until {claim}"
         case _:
             return f"{many(arm.plan.n, 'draw')} of every question"

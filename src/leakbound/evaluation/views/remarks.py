@@ -23,8 +23,8 @@ from leakbound.store import (
     ExploredDraws,
     FixedDraws,
     ImportedDraws,
-    StoppedDraws,
 )
+from leakbound.store.record import claim_of
 from leakbound.text.figures import DASH, many, number
 
 
@@ -102,7 +102,7 @@ def _effort(view: View) -> str:
     how = [model.draws for model in models]
     if explored := [draws.forwards for draws in how if isinstance(draws, ExploredDraws)]:
         return f"explored with about {many(max(explored), 'forward')} each"
-    most = "≤" if any(isinstance(draws, StoppedDraws) for draws in how) else "="
+    most = "≤" if any(map(claim_of, how)) else "="
     return f"n {most} {max(model.n for model in models):,}"
 
 
@@ -126,7 +126,8 @@ def remarks(view: View, scorer: ScorerView) -> str:
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
     cells = cells_of(view, model, scorer)
-    fixed = isinstance(model.draws, FixedDraws | ImportedDraws)
+    how = model.draws
+    fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
     if not cells or not scorer.binary or not fixed:
         return ""
     n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)

@@ -148,9 +148,10 @@ def _draws(arm: ArmSpec) -> str:
         case ImportedDraws():
             scores = "" if how.texts else ", scores without texts"
             doubt = f"; in doubt: {how.in_doubt}" if how.in_doubt else ""
+            ended = f"until {how.claim} was decided, at most {n}" if how.claim else n
             said = (
-                f"{n} of each question, imported{scores}: made as {how.sampled_by} states, which "
-                f"nothing here proves{doubt}; seed {how.seed}"
+                f"{ended} of each question, imported{scores}: made as {how.sampled_by} states, "
+                f"which nothing here proves{doubt}; seed {how.seed}"
             )
     said += "" if seed is None else f"; seed {seed}"
     if (source := arm.copied) is not None:
