@@ -89,8 +89,8 @@ STOREYS = {
     "comparing": {"planning", "scoring", "statements", "views"},
     "following": {"planning", "scoring", "statements", "views"},
 }
-TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "demo"}
-TRANSFORMERS_USERS = {"engines", "unlearning", "demo"}
+TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "plugins", "demo"}
+TRANSFORMERS_USERS = {"engines", "unlearning", "plugins", "demo"}
 
 
 @cache
