@@ -11,7 +11,7 @@ where=${ENGINES:-.engines}
 python=${PYTHON:-python3}
 tests=$(grep -E '^(pytest|pytest-xdist|rouge_score)==' constraints.txt)
 
-[ $# -gt 0 ] || set -- openai vllm inspect_ai lm_eval
+[ $# -gt 0 ] || set -- openai vllm inspect_ai lm_eval trl
 for engine; do
     env=$where/$engine
     [ -x "$env/bin/pip" ] || "$python" -m venv "$env"
@@ -35,8 +35,13 @@ for engine; do
         # shellcheck disable=SC2086
         "$env/bin/pip" install --quiet $tests pytest-timeout --editable ".[$extra]"
         ;;
+    trl)
+        # shellcheck disable=SC2086
+        "$env/bin/pip" install --quiet --constraint constraints.txt $tests pytest-timeout trl \
+            --editable '.[models]'
+        ;;
     *)
-        echo "nothing called $engine: openai, vllm, inspect_ai or lm_eval" >&2
+        echo "nothing called $engine: openai, vllm, inspect_ai, lm_eval or trl" >&2
         exit 2
         ;;
     esac
