@@ -1,0 +1,111 @@
+"""Reports of garak, `*.report.jsonl`: every prompt of a probe with its generations and detectors.
+
+A prompt is a question, each of its generations a draw, and what a detector says of it a score: 1
+where it fires. Garak itself counts a hit from a threshold on; here a detector's score is taken as
+it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakbound.errors import InputError
+from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion
+from leakbound.text.rows import each_row
+
+Json = Mapping[str, Any]
+_DONE = 2  # status of an attempt that detectors have seen
+
+
+def read(path: Path, probe: str = "") -> ImportedLog:
+    """The attempts of a report, or of one of its probes, `garak:PROBE` as --format has it.
+
+    Raises InputError for what is no whole report; for probes that other detectors looked at, as a
+    draw without a score counts against every claim; and for conversations of several turns.
+    """
+    try:
+        rows = list(each_row(path, "jsonl"))
+        setup = _only(path, rows, "start_run setup")
+        attempts = [
+            row for row in rows if row["entry_type"] == "attempt" and row["status"] == _DONE
+        ]
+        chosen = [row for row in attempts if probe in ("", row["probe_classname"])]
+        detectors = _detectors(path, chosen or attempts, probe, bool(chosen))
+        n = int(setup["run.generations"])
+        if not 1 <= n <= MOST:
+            raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
+        target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
+        seed = setup.get("run.seed")
+        return ImportedLog(
+            path=path,
+            tool=f"garak {setup.get('_config.version', '')}".strip(),
+            model=":".join(str(part) for part in target if part) or "unnamed",
+            task=probe or " and ".join(dict.fromkeys(row["probe_classname"] for row in chosen)),
+            stated={} if seed is None else {"seed": seed},
+            asked=tuple(_question(path, row, n) for row in chosen),
+            scorers=dict.fromkeys(detectors, False),
+        )
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"`{path}` is no whole report of garak ({type(error).__name__}: {error}). Name the "
+            "`.report.jsonl` of a run that has ended."
+        ) from error
+
+
+def _only(path: Path, rows: Sequence[Json], kind: str) -> Json:
+    found = [row for row in rows if row["entry_type"] == kind]
+    if len(found) != 1 or not any(row["entry_type"] == "completion" for row in rows):
+        raise InputError(
+            f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
+            "reports of two runs as two."
+        )
+    return found[0]
+
+
+def _detectors(path: Path, rows: Sequence[Json], probe: str, known: bool) -> Sequence[str]:
+    """The detectors that looked at all of these attempts."""
+    by_probe: dict[str, set[str]] = {}
+    for row in rows:
+        by_probe.setdefault(row["probe_classname"], set()).update(row["detector_results"])
+    named = ", ".join(sorted(by_probe))
+    if not known:
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {named or 'none'}.")
+    first, *others = by_probe.values()
+    if any(other != first for other in others):
+        raise InputError(
+            f"the probes of `{path}` were looked at by different detectors, so that each draw would "
+            f"lack some score. Import one at a time, --format garak:PROBE, of {named}."
+        )
+    return sorted(first)
+
+
+def _question(path: Path, row: Json, n: int) -> ImportedQuestion:
+    turns = row["prompt"]["turns"]
+    outputs = row["outputs"]
+    own = sum(turn["role"] == "assistant" for turn in turns)
+    for conversation in row.get("conversations") or []:
+        replies = sum(turn["role"] == "assistant" for turn in conversation["turns"])
+        if replies - own > 1 or len(outputs) > n:
+            raise InputError(
+                f"a completion is one output of the model, got {replies - own} turns of it in "
+                f"attempt {row['seq']} of {row['probe_classname']} in `{path}`. Import probes of "
+                "one turn."
+            )
+    id = f"{row['probe_classname']}/{row['seq']}"
+    asked = [turn["content"]["text"] or "" for turn in turns if turn["role"] == "user"]
+    draws = [*_draws(row), *[None] * (n - len(outputs))]
+    return ImportedQuestion(id=id, text="\n".join(asked), draws=tuple(draws))
+
+
+def _draws(row: Json) -> Iterator[Draw | None]:
+    for i, output in enumerate(row["outputs"]):
+        if output is None or output.get("text") is None:
+            yield None
+            continue
+        given = [(name, scores[i]) for name, scores in row["detector_results"].items()]
+        scores = tuple((name, None if x is None else float(x)) for name, x in given)
+        yield Draw(output["text"], "stop", scores)
