@@ -10,10 +10,10 @@ pytest.importorskip("trl")
 
 from datasets import Dataset
 from test_trainer_plug_in import TASK, looked
-from tiny import tiny_llama, tiny_tokenizer
 from trl import SFTConfig, SFTTrainer
 
 from leakbound.plugins.trainer import LeakBounds
+from tiny import tiny_llama, tiny_tokenizer
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -77,7 +77,7 @@ def _detectors(path: Path, rows: Sequence[Json], probe: str, known: bool) -> Seq
     first, *others = by_probe.values()
     if any(other != first for other in others):
         raise InputError(
-            f"the probes of `{path}` were looked at by different detectors, so that each draw would "
+            f"the probes of `{path}` were looked at by different detectors, so that a draw would "
             f"lack some score. Import one at a time, --format garak:PROBE, of {named}."
         )
     return sorted(first)
