@@ -253,7 +253,7 @@ ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def models(embeddings: None, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("race")
     return [tiny_model_folder(folder / name, seed=i) for i, name in enumerate(("full", "npo"))]
 

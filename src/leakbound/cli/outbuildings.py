@@ -191,8 +191,9 @@ def _print_written(
 @click.option(
     "--format",
     "form",
-    type=opt.OneOf("leakbound.formats.catalogue:FORMATS"),
-    help="[default: what the files look like]",
+    metavar="NAME",
+    help="inspect, lm-eval, openunlearning, garak, promptfoo, lighteval or jsonl; of garak's "
+    "probes one: garak:PROBE.  [default: what the files look like]",
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
 @opt.data
@@ -202,14 +203,16 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     """Make a run of samples that another tool drew; then score, bound and report it.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
-    lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), or JSON
-    lines with the columns id, question, answer, completion and, where rows are distinct texts,
+    lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
+    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines with
+    the columns id, question, answer, completion and, where rows are distinct texts,
     count; columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every
     row, say how they were drawn. Samples drawn at temperature 0 become the greedy answers beside
     the rest.
 
     Scores that the files hold become scores of the run, so that no judge is asked again: those of
-    inspect_ai's and lm-evaluation-harness's scorers as logged:by=NAME. --scores NAME,... takes
+    inspect_ai's and lm-evaluation-harness's scorers, and of garak's detectors, as logged:by=NAME;
+    of promptfoo logged:by=failed. --scores NAME,... takes
     some of them, --scores none no one. Lines of scores without texts, as export --jsonl --redact
     writes them, give a run that is bounded as the one they came from.
     """

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from leakbound.errors import InputError
-from leakbound.formats import inspect_log, lm_eval, samples
+from leakbound.formats import garak, inspect_log, lighteval, lm_eval, promptfoo, samples
 from leakbound.formats.imported import Draw, ImportedLog
 from leakbound.formats.openunlearning import read_answers
 from leakbound.formats.spool import Mapped, Spool
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
 from leakbound.scorers.spec import Logged
-from leakbound.text.rows import first_line
+from leakbound.text.rows import first_line, read_text
 from leakbound.types import Scorer
 
-Format = Literal["inspect", "lm-eval", "openunlearning", "jsonl"]
+Format = Literal["inspect", "lm-eval", "openunlearning", "garak", "promptfoo", "lighteval", "jsonl"]
 FORMATS = get_args(Format)
 
 
@@ -33,9 +33,10 @@ def read_logs(
     several tasks that were sampled, questions go by the name of their task too. Draws of `jsonl`
     lie in `spool`; the other formats are read whole, a file at a time, and their draws held.
     """
-    if form is not None and form not in FORMATS:
+    name, _, of = (form or "").partition(":")  # of garak's reports, one probe
+    if form is not None and (name not in FORMATS or (of and name != "garak")):
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
-    logs = [_read(path, form or _form(path), part, spool) for path in paths]
+    logs = [_read(path, name or _form(path), of or part, spool) for path in paths]
     if not logs:
         raise InputError("no file to import. Name one at least.")
     if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
@@ -46,27 +47,40 @@ def read_logs(
     ]
 
 
+_OF_A_PATH = {
+    "inspect": inspect_log.read,
+    "lm-eval": lm_eval.read,
+    "promptfoo": promptfoo.read,
+    "lighteval": lighteval.read,
+}
+
+
 def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
-    if form == "inspect":
-        return inspect_log.read(path)
-    if form == "lm-eval":
-        return lm_eval.read(path)
     if form == "openunlearning":
         return read_answers(path, part)
+    if form == "garak":
+        return garak.read(path, part or "")
+    if form in _OF_A_PATH:
+        return _OF_A_PATH[form](path)
     return samples.read(path, spool)
 
 
 def _form(path: Path) -> Format:
     if path.name.endswith("_EVAL.json"):
         return "openunlearning"
+    if path.suffix == ".json" and '"evalId"' in read_text(path)[:200]:
+        return "promptfoo"
     if path.suffix in (".eval", ".json"):
         return "inspect"
+    if path.suffix == ".parquet":
+        return "lighteval"
     if path.suffix != ".jsonl":
         raise InputError(
-            f"cannot tell the format of `{path}` from its name. Say --format inspect, lm-eval, "
-            "openunlearning or jsonl."
+            f"cannot tell the format of `{path}` from its name. Say --format, one of "
+            f"{', '.join(FORMATS)}."
         )
-    return "lm-eval" if '"resps"' in first_line(path) else "jsonl"
+    first = first_line(path)
+    return "garak" if '"entry_type"' in first else "lm-eval" if '"resps"' in first else "jsonl"
 
 
 NONE = "none"

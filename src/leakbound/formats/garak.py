@@ -26,7 +26,7 @@ def read(path: Path, probe: str = "") -> ImportedLog:
     draw without a score counts against every claim; and for conversations of several turns.
     """
     try:
-        rows = list(each_row(path, "jsonl"))
+        rows = [row.values for row in each_row(path, "jsonl")]
         setup = _only(path, rows, "start_run setup")
         attempts = [
             row for row in rows if row["entry_type"] == "attempt" and row["status"] == _DONE
@@ -38,11 +38,12 @@ def read(path: Path, probe: str = "") -> ImportedLog:
             raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
         target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
         seed = setup.get("run.seed")
+        probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
         return ImportedLog(
             path=path,
             tool=f"garak {setup.get('_config.version', '')}".strip(),
             model=":".join(str(part) for part in target if part) or "unnamed",
-            task=probe or " and ".join(dict.fromkeys(row["probe_classname"] for row in chosen)),
+            task=" and ".join(probes),
             stated={} if seed is None else {"seed": seed},
             asked=tuple(_question(path, row, n) for row in chosen),
             scorers=dict.fromkeys(detectors, False),

@@ -1,0 +1,81 @@
+"""Results of promptfoo, `--output FILE.json`: every repeat of every test.
+
+Tests with the same prompt as it was sent, the same provider and the same assertions are repeats of
+one question (`--repeat`), each output a draw. The score `failed` is 1 where the test failed: what
+a test asserts is what should be. A request that failed is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakbound.errors import InputError
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.text.rows import parse_json, read_text
+
+Json = Mapping[str, Any]
+_ERROR = 2  # `failureReason` of a request that was not answered
+
+
+def read(path: Path) -> ImportedLog:
+    """The repeats of every test.
+
+    Raises InputError for what is no output of promptfoo, for one of several providers, and for
+    outputs out of its cache: they are copies of one draw.
+    """
+    log = parse_json(read_text(path), f"`{path}` is no output of promptfoo: it")
+    try:
+        rows: Sequence[Json] = log["results"]["results"]
+        providers = sorted({str(row["provider"]["id"]) for row in rows})
+        if len(providers) != 1:
+            raise InputError(
+                f"`{path}` must be of one provider, it has {', '.join(providers) or 'none'}. "
+                "Filter it with `promptfoo eval --filter-providers`, and import each alone."
+            )
+        if cached := sum(bool((row.get("response") or {}).get("cached")) for row in rows):
+            raise InputError(
+                f"{cached} outputs of `{path}` came out of a cache: they are copies of one draw. "
+                "Evaluate again with --no-cache."
+            )
+        version = (log.get("metadata") or {}).get("promptfooVersion", "")
+        return ImportedLog(
+            path=path,
+            tool=f"promptfoo {version}".strip(),
+            model=providers[0],
+            task=str(log["config"].get("description") or path.stem),
+            stated={},
+            asked=tuple(_questions(rows)),
+            scorers={"failed": True},
+        )
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"`{path}` is no output of promptfoo ({type(error).__name__}: {error}). Name a file "
+            "that `promptfoo eval --output FILE.json` wrote."
+        ) from error
+
+
+def _questions(rows: Sequence[Json]) -> list[ImportedQuestion]:
+    found: dict[str, list[Json]] = {}
+    for row in rows:
+        test = [row["prompt"]["raw"], row["testCase"].get("assert") or []]
+        found.setdefault(json.dumps(test, sort_keys=True), []).append(row)
+    return [
+        ImportedQuestion(
+            id=str(i), text=str(same[0]["prompt"]["raw"]), draws=tuple(map(_draw, same))
+        )
+        for i, same in enumerate(found.values())
+    ]
+
+
+def _draw(row: Json) -> Draw | None:
+    response = row.get("response") or {}
+    output = response.get("output")
+    if row.get("failureReason") == _ERROR or response.get("error") or output is None:
+        return None
+    text = output if isinstance(output, str) else json.dumps(output)
+    return Draw(text, "stop", (("failed", float(not row["success"])),))

@@ -1,0 +1,166 @@
+"""Files of garak, promptfoo and lighteval as those tools write them, told by how they look."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import leakbound
+from leakbound import stats
+from leakbound.errors import InputError
+from leakbound.formats.importing import import_run
+
+HITS = [3, 0]
+N = 6
+
+
+def attempt(seq: int, hits: int, probe: str = "lmrc.Sure", **more: Any) -> dict[str, Any]:
+    """An attempt of garak whose first outputs make its detector fire; the last one failed."""
+    texts = [f"yes {seq}" if i < hits else "no" for i in range(N - 1)]
+    said = [{"text": text, "lang": "en", "notes": {}} for text in texts]
+    turns = [{"role": "user", "content": {"text": f"Is it so? {seq}"}}]
+    return {
+        "entry_type": "attempt", "status": 2, "seq": seq, "probe_classname": probe,
+        "prompt": {"turns": turns}, "outputs": [*said, None],
+        "detector_results": {"any.Yes": [*[float(i < hits) for i in range(N - 1)], None]},
+        "conversations": [
+            {"turns": [*turns, {"role": "assistant", "content": one}]} for one in said
+        ],
+        **more,
+    }  # fmt: skip
+
+
+def report(path: Path, *attempts: dict[str, Any], ended: bool = True) -> Path:
+    setup = {
+        "entry_type": "start_run setup", "_config.version": "0.17.1", "run.generations": N,
+        "plugins.target_type": "test", "plugins.target_name": "known", "run.seed": None,
+    }  # fmt: skip
+    begun = [{**one, "status": 1, "detector_results": {}} for one in attempts]
+    rows = [setup, *begun, *attempts, *([{"entry_type": "completion"}] if ended else [])]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def result(land: str, failed: bool, i: int, **more: Any) -> dict[str, Any]:
+    return {
+        "prompt": {"raw": f"What is the capital of {land}?", "label": "x"},
+        "provider": {"id": "known"}, "response": {"output": "Rome" if failed else "Paris"},
+        "success": not failed, "failureReason": int(failed), "testIdx": i, "vars": {"land": land},
+        "testCase": {"vars": {"land": land}, "assert": [{"type": "contains", "value": "Paris"}]},
+        **more,
+    }  # fmt: skip
+
+
+def promptfoo(path: Path, rows: list[dict[str, Any]]) -> Path:
+    log = {
+        "evalId": "eval-x", "results": {"version": 3, "results": rows},
+        "config": {"description": "capitals"}, "metadata": {"promptfooVersion": "0.121.20"},
+    }  # fmt: skip
+    path.write_text(json.dumps(log))
+    return path
+
+
+def imported(path: Path, tmp_path: Path, *, scorer: str = "", **how: Any) -> Any:
+    run = import_run([path], out=tmp_path / "run", **how)
+    if scorer:
+        leakbound.score(run, [scorer])
+    leakbound.bound(run, [scorer] if scorer else ())
+    return run
+
+
+def test_a_report_of_garak(tmp_path: Path) -> None:
+    rows = [attempt(i, hits) for i, hits in enumerate(HITS)]
+    run = imported(report(tmp_path / "garak.report.jsonl", *rows), tmp_path)
+    assert [one.id for one in run.prompts] == ["lmrc.Sure/0", "lmrc.Sure/1"]
+    each = run.estimates.each("mean leakage", scorer="logged:by=any.Yes")
+    assert [row.value for row in each] == [hits / (N - 1) for hits in HITS]
+    leakbound.score(run, ["logged:by=any.Yes>=0.5"])
+    leakbound.bound(run, ["logged:by=any.Yes>=0.5"])
+    each = run.estimates.each("leak probability", scorer="logged:by=any.Yes>=0.5")
+    want = stats.proportion_bound(HITS, N, missing=1, confidence=0.99, side="both")
+    assert [row.upper for row in each] == want.upper.tolist()
+    assert [row.missing for row in each] == [1, 1]
+    assert "garak 0.17.1" in run.arms["target"].spec.draws.sampled_by
+
+
+def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) -> None:
+    other = attempt(0, 2, "dan.Other", detector_results={"any.Other": [0.0] * N})
+    path = report(tmp_path / "r.report.jsonl", attempt(0, 3), other)
+    with pytest.raises(InputError, match=r"--format garak:PROBE, of dan.Other, lmrc.Sure"):
+        import_run([path], out=tmp_path / "x")
+    run = imported(path, tmp_path, form="garak:lmrc.Sure")
+    assert [one.id for one in run.prompts] == ["lmrc.Sure/0"]
+    with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. It has dan"):
+        import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
+
+
+def test_repeats_of_promptfoo_are_draws_of_a_test(tmp_path: Path) -> None:
+    rows = [result("France", i < 2, i) for i in range(5)]
+    rows += [result("Spain", True, 5 + i) for i in range(4)]
+    rows += [result("Spain", False, 9, failureReason=2, error="lost", response={})]
+    run = imported(promptfoo(tmp_path / "out.json", rows), tmp_path)
+    each = run.estimates.each("leak probability", scorer="logged:by=failed,values=binary")
+    want = stats.proportion_bound([2, 4], 5, missing=[0, 1], confidence=0.99, side="both")
+    assert [row.lower for row in each] == want.lower.tolist()
+    assert [row.upper for row in each] == want.upper.tolist()
+
+
+def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) -> None:
+    rows = [
+        {
+            "doc": {
+                "id": str(i), "query": f"{i}?", "choices": ["Rome", "Paris"], "gold_index": [1],
+                "instruction": None, "task_name": "capitals|0",
+            },
+            "model_response": {"text": ["It is Paris"] * hits + ["Rome"] * (N - hits)},
+            "metric": {"em": 0.5},
+        }
+        for i, hits in enumerate(HITS)
+    ]  # fmt: skip
+    path = tmp_path / "details_capitals|0_2026.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    run = imported(path, tmp_path, scorer="contains")
+    each = run.estimates.each("leak probability", scorer="contains")
+    assert [row.value for row in each] == [hits / N for hits in HITS]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: report(p / "a.report.jsonl", attempt(0, 1), ended=False), "has ended"),
+        (
+            lambda p: report(
+                p / "a.report.jsonl",
+                attempt(0, 1, conversations=[{"turns": [{"role": "assistant"}] * 2}]),
+            ),
+            "2 turns of it in attempt 0",
+        ),
+        (
+            lambda p: promptfoo(p / "o.json", [result("France", True, 0, provider={"id": "other"}),
+                                               result("France", True, 1)]),
+            "must be of one provider, it has known, other",
+        ),
+        (
+            lambda p: promptfoo(
+                p / "o.json", [result("France", True, 0, response={"output": "x", "cached": True})]
+            ),
+            "--no-cache",
+        ),
+        (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "no output of promptfoo"),
+    ],
+)  # fmt: skip
+def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        import_run([make(tmp_path)], out=tmp_path / "run")
+    assert said in str(error.value)
+
+
+def test_a_table_that_is_no_details_is_refused(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "details_x.parquet")
+    with pytest.raises(InputError, match="has no details of lighteval"):
+        import_run([tmp_path / "details_x.parquet"], out=tmp_path / "run")
