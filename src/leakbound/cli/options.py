@@ -33,12 +33,13 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic since 8.5
     """A name of a family; which there are is read from the family's own table when it is asked.
 
     where: `module:NAME` of a mapping, a sequence or a `Literal` of them.
+    partly: a name that may be followed by a part of it, as in `garak:PROBE`.
     """
 
     name = "name"
 
-    def __init__(self, where: str) -> None:
-        self._where = where
+    def __init__(self, where: str, partly: str = "") -> None:
+        self._where, self._partly = where, partly
 
     @property
     def choice(self) -> click.Choice[str]:
@@ -49,6 +50,9 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic since 8.5
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name; refused where the family has none of it."""
+        name, colon, part = str(value).partition(":")
+        if colon and name == self._partly:
+            return f"{name}:{part}"
         return self.choice.convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:

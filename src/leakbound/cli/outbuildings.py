@@ -191,9 +191,8 @@ def _print_written(
 @click.option(
     "--format",
     "form",
-    metavar="NAME",
-    help="inspect, lm-eval, openunlearning, garak, promptfoo, lighteval or jsonl; of garak's "
-    "probes one: garak:PROBE.  [default: what the files look like]",
+    type=opt.OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
+    help="Of garak's probes one: garak:PROBE.  [default: what the files look like]",
 )
 @click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
 @opt.data
