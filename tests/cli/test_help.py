@@ -49,7 +49,8 @@ def command_of(name: str) -> click.Command:
 
 def parsed(arguments: list[str]) -> click.Context:
     """What the command line makes of these arguments; nothing is run."""
-    return command_of(arguments[0]).make_context(arguments[0], arguments[1:])
+    parent = click.Context(group, **group.context_settings)  # a command keeps its first help option
+    return command_of(arguments[0]).make_context(arguments[0], arguments[1:], parent)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
