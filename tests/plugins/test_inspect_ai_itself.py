@@ -44,6 +44,13 @@ SCORER = "logged:by=includes,values=binary"
 LAWS = (0.0, 0.1, 0.5)
 
 
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens are counted without the table that inspect_ai would fetch."""
+    counts = "inspect_ai.model._model.count_text_tokens"
+    monkeypatch.setattr(counts, lambda text, *_: len(text), raising=False)
+
+
 def run(tmp_path: Path, seed: int, *, epochs: int = 48, fail: float = 0.0, **task: Any) -> Any:
     """The log of a task whose model answers each question rightly with a known probability."""
     chance = random.Random(seed)
@@ -144,7 +151,7 @@ def test_a_log_that_stopped_is_bounded_by_its_rule(tmp_path: Path, seed: int) ->
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ({"metrics": [leak_probability(32)]}, "32 draws of a sample were announced and 48 came"),
+        ({"metrics": [leak_probability(32)]}, "32 draws of a sample were announced and"),
         ({"metrics": [mean_leakage(48)], "scorer": twice()}, "must lie in [0, 1]"),
         ({"early_stopping": StopWhen("p<=0.1", most=10)}, "at most 10 epochs, the task has 48"),
     ],
