@@ -11,11 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-import numpy as np
-from numpy.typing import NDArray
-
 from leakbound.errors import InputError
-from leakbound.stats import order_key
 from leakbound.types import Decoding, FinishReason
 from leakbound.types.decoding import UNSTATED
 
@@ -62,8 +58,7 @@ class ImportedLog:
     `stated` are the settings under which was drawn, as far as the file states them, by the names
     of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
     as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
-    names of the scores that its draws have, and whether they can be 0 and 1 only. `plugged`: the
-    tool's name to a plug-in of ours (`leakbound.plugins`), where there is one. `claim`: that whose
+    names of the scores that its draws have, and whether they can be 0 and 1 only. `claim`: whose
     decision ended a question's draws, `most` at most, by our own rule, where one did.
     """
 
@@ -77,7 +72,6 @@ class ImportedLog:
     texts: bool = True
     scorers: Mapping[str, bool] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    plugged: str = ""
     claim: str = ""
     most: int = 0
 
@@ -120,14 +114,3 @@ def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, obj
 def is_number(value: object) -> TypeGuard[float]:
     """True for a number, which a truth value is not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def draws_order(tool: str, ids: Sequence[str], n: int) -> int:
-    """What keys the order of a tool's draws: fixed beforehand, and known to its plug-in too."""
-    return order_key({"tool": tool, "samples": sorted(ids), "n": n})
-
-
-def order_of(tool: str, ids: Sequence[str], n: int, scorer: str) -> NDArray[np.int64]:
-    """The key of each sample's draws as a scorer scores them, as a run of them has it: (Q,)."""
-    fixed = {"draws": draws_order(tool, ids, n), "scorer": scorer}
-    return np.array([order_key({**fixed, "question": id}) for id in ids], dtype=np.int64)

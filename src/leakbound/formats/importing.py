@@ -15,7 +15,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.drawing.queries import begin
 from leakbound.evaluation.scoring.score import slug
 from leakbound.formats.catalogue import read_logs, take_scores
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, draws_order
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
 from leakbound.formats.openunlearning import asked_by
 from leakbound.formats.spool import Spool
@@ -240,9 +240,8 @@ def _prompt(one: ImportedQuestion) -> Prompt:
 def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     """What keys the order of the draws, and owes nothing to them: their file's digest would.
 
-    That of the run that drew them; else that of an earlier import into this run; else, of one file
-    of a tool that a plug-in bounds, the plug-in's, so that both say the same; else a digest of what
-    was fixed before they were made, so that to import a file again gives the same bounds.
+    That of the run that drew them; else that of an earlier import into this run; else a digest of
+    what was fixed before they were made, so that to import a file again gives the same bounds.
     Another name of the model gives another order: whoever tries names until one pleases has chosen
     after looking, as with any key.
     """
@@ -251,8 +250,6 @@ def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
     arm = run.arm(key)
     if arm is not None and isinstance(arm.spec.draws, ImportedDraws):
         return arm.spec.draws.order
-    if drawn.bounded_by_tool:
-        return draws_order(drawn.bounded_by_tool, [one.id for one in drawn.asked], drawn.n)
     return orders.order_key(
         {
             "role": str(key),

@@ -58,7 +58,6 @@ def read(path: Path) -> ImportedLog:
         rule, last = _stopped(path, log)
         return ImportedLog(
             path=path,
-            plugged="inspect_ai",
             claim=rule,
             most=epochs,
             tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),

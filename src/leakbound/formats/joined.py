@@ -30,7 +30,6 @@ class Imported:
 
     `sampled_by` says what is known of how they were drawn; `notes` what casts doubt on them.
     `scorers` are those whose scores the draws have; without `texts` they have nothing else.
-    `bounded_by_tool`: the tool, where one file holds them all and a plug-in bounds it there too.
     `claim` ended a question's draws, n at most; empty: n were drawn of each.
     """
 
@@ -43,7 +42,6 @@ class Imported:
     notes: tuple[str, ...]
     scorers: tuple[str, ...]
     texts: bool
-    bounded_by_tool: str
     claim: str = ""
 
 
@@ -75,7 +73,6 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
         notes=tuple(dict.fromkeys([*(note for log in logs for note in log.notes), *notes])),
         scorers=tuple(dict.fromkeys(name for log in logs for name in log.scorers)),
         texts=first.texts,
-        bounded_by_tool=first.plugged if len(logs) == 1 else "",
         claim=first.claim,
     )
 

@@ -48,7 +48,6 @@ def read(path: Path) -> ImportedLog:
     results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
     return ImportedLog(
         path=path,
-        plugged="lm-evaluation-harness",
         tool=f"lm-evaluation-harness {results.get('lm_eval_version', '')}".strip(),
         model=str(results.get("model_name", "unnamed")),
         task=named["task"] if named else path.stem,

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.formats.imported import order_of
+from leakbound.stats import order
+
+# Of this process: under a key that is always the same some tallies always miss.
+_ENTROPY = order.entropy()
+
+
+def _keys(tool: str, ids: Sequence[str], scorer: str) -> NDArray[np.int64]:
+    """What keys the order of each sample's draws: (Q,), no two alike, by nobody chosen."""
+    fixed = {"entropy": _ENTROPY, "tool": tool, "scorer": scorer}
+    return np.array([stats.order_key({**fixed, "sample": id}) for id in ids], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class ToolDraws:
             np.where(known, values, 0.0),
             known.astype(np.int64),
             np.array([(stopped or {}).get(id, n) for id in scores]),
-            order_of(tool, list(scores), n, scorer),
+            _keys(tool, list(scores), scorer),
             binary,
             confidence,
             n if stopped is not None else None,

@@ -8,8 +8,9 @@ to be drawn is therefore said (`epochs`), and what did not come is missing: 1 ab
 an epoch whose score is no number. What inspect_ai does not hand to a metric stays unknown to it: a
 sample of which every epoch failed (say `samples`), and whether an output came out of a cache.
 
-Every bound is the one that `leakbound import` gives for the log: bets meet the draws of a sample in
-an order keyed by sample ids, the number of epochs and the scorer alone.
+Bounds of a leak probability of one sample, the worst sample and stopped ones are those that
+`leakbound import` gives for the log, to the digit. Bets meet the draws of a sample in a random
+order, which is drawn once a process: means over samples differ from an import's in the last digits.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ Other scorers, k and confidences stand in a file of one's own beside the task:
     process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
     leak_at_8 = at_k(8)
 
-Every bound is the one that `leakbound import` gives for the logged samples.
+Bets meet the repeats of a document in a random order, which is drawn once a process: a mean over
+documents differs in the last digits from that which `leakbound import` gives for the samples.
 """
 
 from __future__ import annotations
