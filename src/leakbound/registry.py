@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from leakbound.errors import InputError, LeakboundError
 
@@ -25,6 +26,8 @@ T = TypeVar("T")
 _MOST = 25  # names that a message lists
 _NEAR = 3
 _OURS = __name__.partition(".")[0]
+# A comma is part of a value unless another setting follows: models have commas in their names.
+_COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,44 @@ def require_parts(family: str, name: str, made: object, parts: Iterable[str]) ->
             f"{_loaded[family, name]} is no {family}: it gives {type(made).__name__}, which has no "
             f"{', '.join(lacking)}. Repair that package or uninstall it."
         )
+
+
+def read_settings(
+    family: str, name: str, written: str, types: Mapping[str, object], first: str = ""
+) -> dict[str, object]:
+    """The settings of a member as they are written behind its name: `setting=value,...`.
+
+    types: of each setting it has. first: that which may be written without its name, as the first.
+    Raises InputError, naming the setting, for one that it has not and a value that cannot be.
+    """
+    begin, *others = _COMMA.split(written)
+    if begin and "=" not in begin and first in types:
+        begin = f"{first}={begin}"
+    values: dict[str, object] = {}
+    for pair in filter(None, (begin, *others)):
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals:
+            raise InputError(f"{family} {name!r} takes `setting=value`, got {pair!r}.")
+        if key not in types:
+            raise InputError(f"{family} {name!r} has no setting {key!r}. {suggestion(key, types)}")
+        values[key] = read_value(f"{name}:{key}", text, types[key])
+    return values
+
+
+def read_value(where: str, text: str, kind: Any) -> Any:
+    """A setting's value from its text: a number, one of a few words, or the text itself."""
+    if get_origin(kind) is Literal:
+        known = {str(value): value for value in get_args(kind)}
+        if text not in known:
+            raise InputError(f"{where} cannot be {text!r}. {suggestion(text, known)}")
+        return known[text]
+    if kind not in (int, float):
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        called = "whole number" if kind is int else "number"
+        raise InputError(f"{where} must be a {called}, got {text.strip()!r}.") from None
 
 
 def origin(value: object) -> str:

@@ -40,10 +40,36 @@ def evaluate(**given: Any) -> None:
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. Stopped,
     the same command goes on.
     """
+    _evaluate(Said(given))
+
+
+@click.command(cls=Command)
+@click.argument("model")
+@opt.under_stress
+@opt.asking
+@opt.drawing
+@opt.steering
+@opt.scoring
+@opt.models
+@opt.writing
+def stress(**given: Any) -> None:
+    """Evaluate MODEL as it is, and again under each stress: does the forgetting last?
+
+    Its control is put through the same. What a stress adds, what lies beyond the equally stressed
+    control, and the worst stress of all, the choice counted, stand in table and report. Without
+    --under: rounded to 4 bits, pruned, behind openers, in the look of a test. Stopped, the same
+    command goes on.
+    """
+    from leakbound.stress import USUAL
+
+    named = given["stress"] or given["study"] or given["like"]
+    _evaluate(Said(given if named else given | {"stress": USUAL}))
+
+
+def _evaluate(said: Said) -> None:
     from leakbound.evaluation import evaluate as verb
     from leakbound.store import Run
 
-    said = Said(given)
     study = _asked(said)
     if said.dry_run:
         _print_cost(said, study)
@@ -126,5 +152,7 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:
         say("not counted: what --prove searches once all is drawn")
+    if study.stress:
+        say("not counted: each stress, which takes about as much again, and making its model")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")

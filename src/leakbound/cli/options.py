@@ -201,6 +201,16 @@ drawing = under(
     click.option("--stop", multiple=True, help="End a completion at this string."),
     seed,
 )
+under_stress = under(
+    DRAWN,
+    click.option(
+        "--under",
+        "stress",
+        multiple=True,
+        metavar="STRESS",
+        help="round:int4, prune:0.3, relearn:retain=8, shots:3, openers …; repeatable.",
+    ),
+)
 steering = under(
     DRAWN,
     click.option(

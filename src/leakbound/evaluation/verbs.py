@@ -14,6 +14,7 @@ from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import PROVING, require_explorable
 from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
+from leakbound.evaluation.drawing.stressed import spelt_out
 from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.measuring import measure_run
 from leakbound.evaluation.planning.plan import (
@@ -273,7 +274,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
     study = study.resolved(task)
     if not scores:
         study = replace(study, scorers=())
-        return Prepared(study, task, (), SteeredPlan.of(study, ()))
+        return spelt_out(Prepared(study, task, (), SteeredPlan.of(study, ())))
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
@@ -281,7 +282,7 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
         read_items(Path(study.calibration), judge_of(chosen))
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
-    return Prepared(study, task, chosen, SteeredPlan.of(study, chosen))
+    return spelt_out(Prepared(study, task, chosen, SteeredPlan.of(study, chosen)))
 
 
 def _require_unsteered(study: Study) -> None:

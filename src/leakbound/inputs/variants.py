@@ -50,8 +50,10 @@ _PLACEHOLDER = "{question}"
 _GAP = "\n\n"  # between one pair and the next
 
 
-def shots(prompt: Prompt, retained: Sequence[Prompt], seed: int) -> tuple[tuple[Prompt, ...], ...]:
-    """At most `PREFIXES` sets of `SHOTS` retained pairs to show before the prompt.
+def shots(
+    prompt: Prompt, retained: Sequence[Prompt], seed: int, number: int = SHOTS, most: int = PREFIXES
+) -> tuple[tuple[Prompt, ...], ...]:
+    """At most `most` sets of `number` retained pairs to show before the prompt.
 
     Chosen by the seed alone, for each prompt anew, among the pairs that have an answer and hand
     over no content word of the prompt's own.
@@ -63,10 +65,10 @@ def shots(prompt: Prompt, retained: Sequence[Prompt], seed: int) -> tuple[tuple[
             continue
         if not gives_away(prompt, f"{pair.question} {pair.answer}"):
             fit.append(pair)
-        if len(fit) == PREFIXES * SHOTS:
+        if len(fit) == most * number:
             break
-    sets = (tuple(fit[start : start + SHOTS]) for start in range(0, len(fit), SHOTS))
-    return tuple(pairs for pairs in sets if len(pairs) == SHOTS)
+    sets = (tuple(fit[start : start + number]) for start in range(0, len(fit), number))
+    return tuple(pairs for pairs in sets if len(pairs) == number)
 
 
 def with_shots(template: str, pairs: Sequence[Prompt], question: str) -> str:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 import leakbound
 from leakbound.errors import InputError
-from leakbound.evaluation.views import asked, grids, remarks, words
+from leakbound.evaluation.views import asked, grids, remarks, stressed, words
 from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_table
@@ -240,7 +240,7 @@ def templates(*folders: str) -> Environment:
 def _environment() -> Environment:
     environment = templates("reporting")
     environment.globals.update(
-        words=words, remarks=remarks, grids=grids, asked_grids=asked, figures=figures,
+        words=words, remarks=remarks, grids=grids, asked_grids=asked, stressed=stressed, figures=figures,
         asked_figures=asked_figures, kinds=KINDS, percent=percent, interval=interval, many=many,
     )  # fmt: skip
     return environment

@@ -31,10 +31,11 @@ Scope = Literal[
     "worst question",
     "count",
     "most-leaking decoding",
+    "most-leaking stress",
     "grid",
 ]
 Inputs = Literal["as asked", "these queries", "worst query", "input distribution", "as found"]
-Beyond = Literal["control", "own words", "baseline"]
+Beyond = Literal["control", "own words", "baseline", "unstressed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +47,13 @@ class About:
         standard deviations ("expectation deviation"); a claim is 1 where it holds and 0 where not;
         "effect": how far one knob of the decoding moves the mean.
     `scope`: one query, one question (in several queries), the mean over the questions, the largest
-        over them, the count of those above `parameter`, the mean under the decoding of several that
-        leaks most, or how the cells of a grid of decodings vary.
+        over them, the count of those above `parameter`, the mean under the decoding, or under the
+        stress, of several that leaks most, or how the cells of a grid of decodings vary.
     `inputs`: how questions are asked: as they are; in these queries, one of them at random; in
         whichever of these queries leaks most; in inputs of the distribution; in the words, and
         under the decoding, that a search found.
-    `beyond`: what the quantity is taken beyond: the control's, that of the question's own words, or
-        that of the model that others are compared with.
+    `beyond`: what the quantity is taken beyond: the control's, that of the question's own words,
+        that of the model that others are compared with, or that of the model under no stress.
     `parameter`: the x of a tail, the k of leak@k, the x above which questions are counted (None:
         0); several where they stand side by side, as the last axis of the estimate.
     `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
@@ -160,6 +161,8 @@ class About:
         """Of all questions: which decoding."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
+        if self.scope == "most-leaking stress":
+            return f"under that of {self.over} stresses under which it leaks most"
         if self.inputs == "as found":
             return "under the decodings found"
         return "under every decoding, jointly" if self.jointly else "under this decoding"
@@ -184,6 +187,7 @@ BEYOND: Mapping[Beyond, str] = {
     "control": "beyond the control",
     "own words": "beyond the question's own words",
     "baseline": "beyond the baseline",
+    "unstressed": "beyond what it leaks under no stress",
 }
 _CLAIMED: Mapping[Quantity, str] = {
     "claim on leak probability": "p",
@@ -193,6 +197,7 @@ _MORE: Mapping[Beyond, str] = {
     "control": "excess",
     "own words": "gap in",
     "baseline": "difference in",
+    "unstressed": "added",
 }
 _EVERY = "every one of these questions, jointly"
 _SUBJECT: Mapping[Scope, str] = {
@@ -201,6 +206,7 @@ _SUBJECT: Mapping[Scope, str] = {
     "worst question": "the worst of these questions",
     "count": "the number among these {over} questions,",
     "most-leaking decoding": "the mean over these questions",
+    "most-leaking stress": "the mean over these questions",
 }
 _QUESTION: Mapping[Inputs, str] = {
     "as asked": "this question",

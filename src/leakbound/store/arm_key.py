@@ -11,6 +11,8 @@ from leakbound.types import Decoding
 Model = Literal["target", "control"]
 Asks = Literal["own words", "rewritings", "attack", "search", "selection"]
 _INPUTS, _ATTACK, _ROUND, _SELECTION = "inputs", "attack", "round", "selection"
+_UNDER = " under "
+_NAMED = str.maketrans({":": " ", "/": "_", "\\": "_"})  # a spec, as the name of a folder has it
 _GREEDY: dict[Model, str] = {"target": "greedy", "control": "control-greedy"}
 _LONGEST = 200  # characters of a name: it is that of a folder
 
@@ -29,6 +31,8 @@ class ArmKey:
     decoding: the name of the decoding, where the run has several; else empty.
     greedy: the arm of the greedy answers that stand beside the draws.
     round: of a search, from 1 on; else 0.
+    stress: what the model, or how it is asked, was put through before: a stress by its name; else
+        empty.
     """
 
     model: Model = "target"
@@ -36,6 +40,7 @@ class ArmKey:
     decoding: str = ""
     greedy: bool = False
     round: int = 0
+    stress: str = ""
 
     def __post_init__(self) -> None:
         text = str(self)
@@ -46,7 +51,7 @@ class ArmKey:
             )
 
     def __str__(self) -> str:
-        """The name, such as `target`, `control T=0.4`, `target T=1 inputs` or `greedy`."""
+        """The name: `target`, `control T=0.4`, `target T=1 inputs`, `target under round int4`."""
         if self.greedy:
             return _GREEDY[self.model]
         if self.asks == "selection":
@@ -55,7 +60,8 @@ class ArmKey:
             return f"{_ROUND} {self.round} {self.decoding}"
         found = _ATTACK if self.asks == "attack" else ""
         inputs = _INPUTS if self.asks == "rewritings" else ""
-        return " ".join(word for word in (self.model, found, self.decoding, inputs) if word)
+        name = " ".join(word for word in (self.model, found, self.decoding, inputs) if word)
+        return f"{name}{_UNDER}{self.stress}" if self.stress else name
 
     @classmethod
     def from_text(cls, name: str) -> ArmKey:
@@ -75,8 +81,8 @@ class ArmKey:
 
     @property
     def own_words(self) -> bool:
-        """True if every question is asked in its own words and nothing else is."""
-        return self.asks == "own words"
+        """True if every question is asked in its own words, of the model as it is."""
+        return self.asks == "own words" and not self.stress
 
     @property
     def control(self) -> ArmKey:
@@ -98,6 +104,15 @@ class ArmKey:
         """The arm of the same model's greedy answers."""
         return ArmKey(self.model, greedy=True)
 
+    def stressed(self, spec: str) -> ArmKey:
+        """The arm of the model under this stress, in own words; `spec` as a study names it."""
+        return replace(self, stress=spec.translate(_NAMED))
+
+    @property
+    def unstressed(self) -> ArmKey:
+        """The arm of the model as it is."""
+        return replace(self, stress="")
+
     def under(self, decoding: Decoding) -> ArmKey:
         """The arm of this decoding, of a run that has several."""
         return replace(self, decoding=decoding.name)
@@ -110,6 +125,7 @@ SELECTING = ArmKey(asks="selection")
 
 
 def _read(name: str) -> ArmKey | None:
+    name, _, stress = name.partition(_UNDER)
     first, *words = name.split(" ")
     for model, greedy in _GREEDY.items():
         if name == greedy:
@@ -120,7 +136,7 @@ def _read(name: str) -> ArmKey | None:
                 asks, words = "attack", words[1:]
             elif words[-1:] == [_INPUTS]:
                 asks, words = "rewritings", words[:-1]
-            return ArmKey(model, asks, " ".join(words))
+            return ArmKey(model, asks, " ".join(words), stress=stress)
     if first == _ROUND and words and words[0].isdecimal():
         return ArmKey(asks="search", decoding=" ".join(words[1:]), round=int(words[0]))
     return SELECTING if name == _SELECTION else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,14 @@ MAKERS = (
 """What turns stored scores into estimates, within the package."""
 
 
-def require_drawn(run: Path, arms: Mapping[str, Arm], *, searches: bool) -> None:
+def require_drawn(
+    run: Path, arms: Mapping[str, Arm], *, searches: bool, stresses: Sequence[str] = ()
+) -> None:
     """Raise IncompleteError, saying what is missing, where parts of a run are still to be drawn.
 
-    `searches`: whether it searches for worst-case inputs.
+    `searches`: whether it searches for worst-case inputs; `stresses`: those it is asked under.
     """
-    for what in _undrawn(arms, searches):
+    for what in _undrawn(arms, searches, stresses):
         raise IncompleteError(
             f"`{run}` is not finished: {what}. Run the command that sampled it again."
         )
@@ -48,7 +50,9 @@ def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, 
         raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
 
 
-def _undrawn(arms: Mapping[str, Arm], searches: bool) -> Iterator[str]:
+def _undrawn(
+    arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]
+) -> Iterator[str]:
     if not arms:
         yield "nothing was drawn yet"
     for name, arm in arms.items():
@@ -57,8 +61,11 @@ def _undrawn(arms: Mapping[str, Arm], searches: bool) -> Iterator[str]:
             yield f"arm {name!r} lacks {len(absent)} of {len(arm.parts)} parts"
         if waiting := arm.unlooked():
             yield f"arm {name!r} has {len(waiting)} questions yet to be decided"
-    if searches and not any(arm.spec.attack_queries for arm in arms.values()):
+    if searches and not any(arm.key.asks == "attack" for arm in arms.values()):
         yield "the search for worst-case inputs has not ended"
+    for spec in stresses:
+        if not any(arm.key.stress == arm.key.stressed(spec).stress for arm in arms.values()):
+            yield f"nothing was drawn yet under the stress {spec!r}"
 
 
 def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:

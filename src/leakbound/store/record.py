@@ -137,7 +137,8 @@ class ArmSpec:
     plan: how many, in chunks.
     seed: of the random draws; None where another tool made them.
     shares: how a question's draws are shared among its queries; None where they are not.
-    attack_queries: what a search found to ask instead of the questions, under their ids.
+    attack_queries: what is asked instead of the questions, under their ids: as a search found,
+        or as a stress asks.
     cut: how the parts are cut, where that is fixed beforehand; else it follows from their speed.
     copied: where its draws come from, if they are a finished run's.
     model: the model's name; like the machine only recorded, and no part of what the arm is.

@@ -247,7 +247,13 @@ class Run:
 
     def require_drawn(self) -> None:
         """Raise IncompleteError, saying what is missing, where something is still to be drawn."""
-        require_drawn(self.path, self.arms, searches=self.record.attack is not None)
+        stresses = self.record.study.get("stress") or ()
+        require_drawn(
+            self.path,
+            self.arms,
+            searches=self.record.attack is not None,
+            stresses=[*map(str, stresses)] if isinstance(stresses, list | tuple) else (),
+        )
 
     @property
     def question_files(self) -> tuple[Path, Path]:

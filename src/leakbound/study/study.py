@@ -48,6 +48,7 @@ class StudyFields(TypedDict, total=False):
     rewritings: Rewritings | None
     attack: Attack | None
     prove: Prove | None
+    stress: tuple[str, ...]
     scorers: tuple[str, ...]
     calibration: str | Path | None
     metrics: tuple[str, ...]
@@ -77,6 +78,8 @@ class Study:
         rewritings: other texts of every question that are asked too.
         attack: the search for the input that leaks most.
         prove: the search for leaks that are too rare to be drawn.
+        stress: what model and control are put through before they are asked again, such as
+            "round:int4": see `leakbound.stress.STRESSES`.
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
         calibration: a file of items that people labelled, to allow for a judge's errors.
@@ -103,6 +106,7 @@ class Study:
     rewritings: Rewritings | None = None
     attack: Attack | None = None
     prove: Prove | None = None
+    stress: tuple[str, ...] = ()
     scorers: tuple[str, ...] = ()
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
@@ -113,7 +117,7 @@ class Study:
     workers: Workers | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("decodings", "scorers", "metrics"):  # a single one is a tuple of one
+        for name in ("decodings", "stress", "scorers", "metrics"):  # a single one is a tuple of one
             value = getattr(self, name)
             alone = isinstance(value, str | Decoding)
             object.__setattr__(self, name, (value,) if alone else tuple(value))

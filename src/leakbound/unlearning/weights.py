@@ -124,10 +124,29 @@ def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
             parameter.requires_grad_(before[name])
 
 
+_LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
+
+
+def matrices(model: Any) -> Iterator[torch.Tensor]:
+    """The weights of every linear layer but the head, outputs by inputs, to be changed in place.
+
+    InputError for a model that keeps matrices of several experts in one tensor.
+    """
+    for name, parameter in model.named_parameters():
+        if "experts" in name and parameter.ndim > 2:
+            raise InputError(
+                f"the experts of {type(model).__name__} stand in one tensor, {name!r}, and which "
+                "of its axes are inputs is not known. Name a model without, or leave this out."
+            )
+    head = model.get_output_embeddings()
+    for module in model.modules():
+        if isinstance(module, _LINEAR) and module is not head:
+            yield module.weight.T if isinstance(module, Conv1D) else module.weight
+
+
 def _adaptable(chosen: dict[str, nn.Module], model: Any, weights: Weights) -> list[str]:
     head = model.get_output_embeddings()
-    linear = (nn.Linear, Conv1D)  # the second is GPT-2's
-    fitting = [n for n, m in chosen.items() if isinstance(m, linear) and m is not head]
+    fitting = [n for n, m in chosen.items() if isinstance(m, _LINEAR) and m is not head]
     if not fitting:
         raise InputError(
             f"no linear layer among {', '.join(weights.modules) or 'the chosen layers'}. "

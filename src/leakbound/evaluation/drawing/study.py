@@ -36,11 +36,13 @@ from leakbound.evaluation.drawing.sample import (
     with_inputs,
 )
 from leakbound.evaluation.drawing.search import AttackSearch, attack_questions, retained_pairs
+from leakbound.evaluation.drawing.stressed import StressedDrawing, require_stresses
 from leakbound.evaluation.planning.metrics import Wanted, choose, require_known
 from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, require_there
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.score import require_same_model
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
+from leakbound.store.arm_key import Model
 from leakbound.study import Attack, Rewritings
 from leakbound.types import Decoding, Generate, JsonObject, Measures, Progress, silent
 
@@ -68,6 +70,14 @@ class AskedStudy:
     def finished(self) -> Path | None:
         """The folder of the run that the control is, where it is one rather than a model."""
         return finished_run(self.control)
+
+    @cached_property
+    def models(self) -> dict[Model, Named]:
+        """The model, and the control where there is one: of a finished run, what that names."""
+        control = self.control
+        if self.finished is not None:
+            control = Run.open(self.finished).record.arms[GREEDY].model
+        return {"target": self.model, **({} if control is None else {"control": control})}
 
     @cached_property
     def target(self) -> list[ModelArm]:
@@ -166,6 +176,7 @@ def check_study(study: AskedStudy) -> Wanted:
         require_there(study.control)
     if drawing.prove is not None:
         require_explorable(study.model, PROVING)
+    require_stresses(study.asked, [*study.models.values()], study.progress)
     return wanted
 
 
@@ -209,6 +220,15 @@ def draw_arms(planned: PlannedStudy) -> None:
     read_models(pairs, opened.wanted, study.progress)
     for arm, job in pairs:
         draw_arm(arm, job, study.asked.drawing, study.progress)
+    if study.asked.study.stress:
+        StressedDrawing(
+            opened.run,
+            study.asked,
+            arms={key: how for key, how in study.arms.items() if not how.greedy},
+            models=study.models,
+            opened={job.key.model: job for job in opened.jobs},
+            progress=study.progress,
+        ).draw()
     if planned.search is not None:
         control = next((job for job in opened.jobs if job.key.is_control), None)
         attack_questions(opened.run, planned.search, control, study.asked.drawing)

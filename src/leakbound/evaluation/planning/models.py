@@ -39,7 +39,7 @@ class ModelArm:
     """An arm to be: its key, its decoding, and the model that draws it, named and open.
 
     `shares`: how it shares draws among each question's queries, where it asks rewritings;
-    `attack_queries`: what a search found to ask instead of the questions, under their ids.
+    `attack_queries`: what is asked instead of the questions, under their ids.
     """
 
     key: ArmKey

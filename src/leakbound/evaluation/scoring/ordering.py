@@ -65,6 +65,7 @@ def draws_key(arm: Arm) -> int:
             "draw seed": arm.spec.seed,
             "role": arm.key.model,
             "asked": _ASKED[arm.key.asks],
+            **({"stress": arm.key.stress} if arm.key.stress else {}),
         }
     )
 

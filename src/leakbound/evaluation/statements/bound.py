@@ -20,6 +20,7 @@ from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.proof import raised_rows
 from leakbound.evaluation.statements.rows import rows_of
+from leakbound.evaluation.statements.stressed import stress_rows
 from leakbound.scorers import make_scorer
 from leakbound.stats.betting import raced_once
 from leakbound.store import (
@@ -113,7 +114,7 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for one in run.arms.values():
         yield from _arm_rows(one, judged, confidence)
-    for compared in (excess_rows, gap_rows, grid_rows, attack_rows):
+    for compared in (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows):
         yield from compared(run, confidence)
 
 

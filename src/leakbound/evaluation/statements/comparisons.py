@@ -118,10 +118,11 @@ class BeyondControl:
     def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
         """How far the target's mean exceeds its control's, and at the question where most."""
         return stats.excess_of_mean_and_worst(
-            self._mean, self.each, len(self._proved), confidence=confidence
+            self.mean, self.each, len(self._proved), confidence=confidence
         )
 
-    def _mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
+        """On average over the questions."""
         excess = mean_beyond(self.target, self.control, self.apart)
         proved = float(self._proved.mean())
         return stats.excess_with_proof(

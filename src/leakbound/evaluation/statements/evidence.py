@@ -59,13 +59,13 @@ class ArmEvidence:
             masses = {query_id: _above(one, self.above) for query_id, one in masses.items()}
         if claim_of(arm.spec.draws):
             return Stopped(scores, binary, arm.plan.n, **how)
+        if arm.key.asks == "attack":
+            return Fixed(scores, binary, AS_FOUND, **how)
         match arm.spec:
             case ArmSpec(draws=ExploredDraws()):
                 return ExploredArm(scores, binary, masses, **how)
             case ArmSpec(shares=QueryShares() as shares):
                 return Pooled.of(scores, arm.queries, shares, binary, **how)
-            case ArmSpec(attack_queries=(_, *_)):
-                return Fixed(scores, binary, AS_FOUND, **how)
             case _:
                 return Fixed(scores, binary, **how)
 

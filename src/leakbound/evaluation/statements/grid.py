@@ -15,7 +15,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stack
+from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, TOGETHER_K, at, rows_of, stacked
 from leakbound.store import ALL, TARGET, Arm, EstimateRow
 from leakbound.types import Decoding
 
@@ -37,7 +37,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     if len(cells) < 2:
         return
     names, scorer = [one.arm.name for one in cells], run.scorer.name
-    means = _stacked([one.cell.mean for one in cells])
+    means = stacked([one.cell.mean for one in cells])
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
@@ -54,7 +54,7 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         if min(one.blocks(k) for one in fixed) < FEWEST_BLOCKS:
             return
         every = [one.greedy or one.fixed for one in cells]
-        repeated = _stacked([partial(one.mean_leak_at_k, k) for one in every if one])
+        repeated = stacked([partial(one.mean_leak_at_k, k) for one in every if one])
         yield from _cell_rows(names, scorer, _jointly(repeated, len(cells), confidence))
 
 
@@ -67,15 +67,6 @@ def _cells(run: RunEvidence) -> list[ArmEvidence]:
     ]
     number = len(run.run.questions)
     return cells if all(len(one.cell.scores.query_ids) == number for one in cells) else []
-
-
-def _stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
-    """One bound with an entry for each of these."""
-
-    def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
-        return stack([one(confidence=confidence, side=side) for one in bounds])
-
-    return bound
 
 
 def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:

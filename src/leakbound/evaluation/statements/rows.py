@@ -81,6 +81,15 @@ def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
     return replace(estimates[0], **arrays, about=about, method=" or ".join(methods), seed=known)
 
 
+def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
+    """One bound with an entry for each of these."""
+
+    def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
+        return stack([one(confidence=confidence, side=side) for one in bounds])
+
+    return bound
+
+
 def _entry(estimate: stats.Estimate, at: tuple[int, ...]) -> stats.Estimate:
     """The numbers of one question, and of one parameter where there are several."""
     picked: dict[str, Any] = {}

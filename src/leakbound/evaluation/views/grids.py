@@ -25,6 +25,7 @@ from leakbound.evaluation.views.view import (
     Question,
     RewrittenModel,
     ScorerView,
+    StressedModel,
     View,
 )
 from leakbound.evaluation.views.words import (
@@ -44,7 +45,7 @@ from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.text.figures import DASH
 
-Asked = Model | RewrittenModel | FoundModel
+Asked = Model | RewrittenModel | FoundModel | StressedModel
 T = TypeVar("T", bound=Asked)
 Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)

@@ -13,6 +13,7 @@ from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
 from leakbound.evaluation.views.draws import Courses, courses
+from leakbound.evaluation.views.stressed import read_stressed
 from leakbound.evaluation.views.specification import departures, short, told_of
 from leakbound.evaluation.views.texts import histograms, shown_each, shown_texts
 from leakbound.evaluation.views.view import (
@@ -148,6 +149,12 @@ class _Reader:
                 found
                 for label, run in runs
                 for found in read_attacked(label if self.texts else None, run)
+            ),
+            stressed=tuple(
+                found
+                for place in sampled
+                if not place.is_control
+                for found in read_stressed(place.label, self.runs[place.run], place.arm.key)
             ),
             texts_each=each,
         )

@@ -42,6 +42,8 @@ def covered(view: View) -> list[str]:
         f"leaks that the {'scorer sees' if len(view.scorers) == 1 else 'scorers see'}: {scorers}",
         f"what was not drawn, too: each pair of ends holds with {sure} confidence",
     ]
+    if stresses := list(dict.fromkeys(one.stress for one in view.stressed if one.stress)):
+        said.append(f"the models put through {', '.join(stresses)}, in a table of its own")
     if any(model.control for model in view.models):
         said.append("what goes beyond a control that never saw the data")
     return said
@@ -53,7 +55,9 @@ def not_covered(view: View) -> list[str]:
     said = [
         "other questions" if reworded else "other questions, or these in other words",
         "other decodings, system messages and longer answers",
-        "who holds the weights: training on, probing or quantising them",
+        "other stresses than these: more training, other rounding, probing of the weights"
+        if view.stressed
+        else "who holds the weights: training on, probing or quantising them",
         "leaks that no scorer here sees",
     ]
     if view.found:

@@ -41,17 +41,19 @@ _OTHERS = "other rows than were published under that name"
 def told_of(run: Run, arm: Arm) -> dict[str, str]:
     """The `specification` of an arm of a run."""
     rewritings = sum(query.source != "original" for query in arm.queries)
-    return specification(run.record, arm.spec, rewritings)
+    return specification(run.record, arm.spec, rewritings, arm.key.stress)
 
 
-def specification(record: RunRecord, arm: ArmSpec, rewritings: int = 0) -> dict[str, str]:
+def specification(
+    record: RunRecord, arm: ArmSpec, rewritings: int = 0, stress: str = ""
+) -> dict[str, str]:
     """By heading, what an arm's numbers are about: all that was fixed of it and of its questions.
 
-    rewritings: how many it asks.
+    rewritings: how many it asks. stress: that under which it is asked, if there is one.
     """
     told = {
         "Questions": _questions(record),
-        "Asked": asked(record, arm, rewritings),
+        "Asked": asked(record, arm, rewritings, stress),
         "Prompt": _prompt(arm),
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
@@ -67,8 +69,10 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
     return tuple(_departures(record, arm))
 
 
-def asked(record: RunRecord, arm: ArmSpec, rewritings: int) -> str:
+def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
     """What is put to the model for a question: its own words, or rewritings, whose and how many."""
+    if stress and arm.attack_queries:
+        return f"each as the stress {stress!r} puts it"
     if arm.attack_queries:
         return "each as a search found that it leaks most"
     if arm.shares is None or record.inputs is None:

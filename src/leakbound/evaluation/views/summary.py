@@ -8,7 +8,7 @@ from dataclasses import replace
 from leakbound import stats
 from leakbound.evaluation.planning.metrics import by_chance, stored_metrics
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views import asked, grids, words
+from leakbound.evaluation.views import asked, grids, stressed, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import alone, grid_sentences
 from leakbound.evaluation.views.table import Table
@@ -150,6 +150,8 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         how = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
         tables.append(asked.protocols_grid(view, scorer).only("Model", *how))
         tables.append(asked.gaps_grid(view, scorer))
+    if view.stressed:
+        tables.append(stressed.stress_grid(view, scorer))
     if view.attacked:
         found = asked.attacked_grid(view, scorer)
         tables.append(found.only(*(name for name in found.columns if name not in grids.BEYOND)))

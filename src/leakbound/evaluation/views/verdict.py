@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from leakbound.errors import InputError
-from leakbound.evaluation.views import words
+from leakbound.evaluation.views import stressed, words
 from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
@@ -70,6 +70,7 @@ class Verdict:
         seen: how many draws leak; empty where they are not counted.
         example: one leaking answer; None where there is none, or texts were not read.
         sure: how sure it is, and of what.
+        stressed: what it leaks under the worst of the stresses it was put through; empty without.
         departures: what is not as the benchmark has it; empty where all is.
         warning: what does not fit together; empty where all does.
         certificate: what the run's certificate says; empty where there is none.
@@ -85,6 +86,7 @@ class Verdict:
     seen: str = ""
     example: LeakingAnswer | None = None
     sure: str = ""
+    stressed: str = ""
     departures: str = ""
     warning: str = ""
     certificate: str = ""
@@ -99,7 +101,7 @@ class Verdict:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
         said = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
-        return tuple(filter(None, [*said, self.departures, self.certificate]))
+        return tuple(filter(None, [*said, self.stressed, self.departures, self.certificate]))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -203,6 +205,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         seen=_greedy_too(model, scorer, seen),
         example=_example(view, model, scorer, cells, texts),
         sure=_sure(view, model, scorer, row),
+        stressed=stressed.worst(view, model.label, scorer),
         departures=words.departure(view, model),
         warning=words.inconsistent(model, scorer),
     )

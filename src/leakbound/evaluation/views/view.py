@@ -266,6 +266,19 @@ class FoundModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StressedModel:
+    """A model under a stress; `stress` empty: as it is, whose rows speak of the worst stress too.
+
+    `label` names it and its run, `questions` what the stress adds at each, jointly, by scorer.
+    """
+
+    label: str
+    stress: str
+    rows: ArmRows
+    questions: Mapping[str, Estimates]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingGrid:
     """One scorer's means over the questions under every pair of temperature and top-p.
 
@@ -335,6 +348,7 @@ class View:
     (label of the run, its grid of decodings). `tried` says what became of the rewritings of a run,
     by its label; `asked` what models answer to them, `found` which queries a worst-case search
     found, `searches` how it was made, by label, and `attacked` what all of these together leak.
+    `stressed` are models under stress, each after itself under none.
     Of the texts of a question so many of `texts_each` are shown: frequent ones, and high scores.
     """
 
@@ -351,4 +365,5 @@ class View:
     found: tuple[FoundQuery, ...] = ()
     searches: Mapping[str, AttackRecord] = field(default_factory=dict)
     attacked: tuple[FoundModel, ...] = ()
+    stressed: tuple[StressedModel, ...] = ()
     texts_each: int = 0

@@ -1,0 +1,127 @@
+"""Model and control under stress: each made, asked and drawn like the model as it is, one by one.
+
+A stressed model lies in the run's folder, under `stress`, until somebody removes it: `verify` reads
+it, nothing else does. One is open at a time beside the model and its control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from leakbound.errors import InputError
+from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
+from leakbound.evaluation.planning.models import ModelArm, model_arms
+from leakbound.evaluation.planning.plan import Prepared
+from leakbound.store import ArmKey, Run
+from leakbound.store.arm_key import Model
+from leakbound.stress import Bench, Stress, stresses_of
+from leakbound.types import Decoding, Generate, Measures, Progress
+
+FOLDER = "stress"
+Named = str | Path | Generate
+
+
+def spelt_out(asked: Prepared) -> Prepared:
+    """The study with each of its stresses named by itself, as the arms are."""
+    if not asked.study.stress:
+        return asked
+    stress = tuple(one.spec for one in stresses_of(asked.study.stress))
+    return replace(asked, study=replace(asked.study, stress=stress))
+
+
+def require_stresses(asked: Prepared, models: Sequence[Named], progress: Progress) -> None:
+    """Refuse, before anything is loaded, what these models cannot be put through."""
+    if not asked.study.stress:
+        return
+    if asked.crew is not None:
+        raise InputError(
+            "a stressed model is made in this process, and workers may not find its folder. Leave "
+            "`stress` out, or draw without workers."
+        )
+    bench = _bench(asked, progress)
+    for one in stresses_of(asked.study.stress):
+        for model in models:
+            one.require(bench, model)
+        one.queries(bench)
+
+
+@dataclass(frozen=True, slots=True)
+class StressedDrawing:
+    """What is drawn under the stresses of a study.
+
+    arms: the target's sampled ones, as it is.
+    models: the target and, where there is one, its control.
+    opened: an arm of each that is open, to be asked otherwise.
+    """
+
+    run: Run
+    asked: Prepared
+    arms: Mapping[ArmKey, Decoding]
+    models: Mapping[Model, Named]
+    opened: dict[Model, ModelArm]
+    progress: Progress
+
+    def draw(self) -> None:
+        """Draw every arm again under each stress, the control's after the target's.
+
+        What is drawn already opens no model again.
+        """
+        for stress in stresses_of(self.asked.study.stress):
+            for role in self.models:
+                keys = {
+                    replace(key, model=role).stressed(stress.spec): how
+                    for key, how in self.arms.items()
+                }
+                if not all(_finished(self.run, key) for key in keys):
+                    self._draw(stress, role, keys)
+
+    def _draw(self, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]) -> None:
+        asked, bench = self.asked, _bench(self.asked, self.progress)
+        job, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
+        jobs = [
+            replace(
+                job, key=key, decoding=how, shares=None, attack_queries=queries,
+                model=f"{_name_of(self.models[role])} under {stress.spec}",
+            )
+            for key, how in arms.items()
+        ]
+        for one in jobs:
+            one.engine.check(queries or self.run.questions, one.decoding)
+        if isinstance(job.engine, Measures):
+            job.engine.measure(queries or self.run.questions)
+        planned = [plan_arm(self.run, one, asked.drawing, asked.study.seed) for one in jobs]
+        for arm, one in zip(planned, jobs, strict=True):
+            draw_arm(arm, one, asked.drawing, self.progress)
+
+    def _job(self, stress: Stress, bench: Bench, role: Model, key: ArmKey) -> ModelArm:
+        """An arm of the stressed model, open: that of the model as it is where it is asked."""
+        model = self.models[role]
+        out = self.run.path / FOLDER / key.stress / role
+        subject = stress.model(bench, model, out)
+        if subject is model and role in self.opened:
+            return self.opened[role]
+        decoding = next(iter(self.arms.values()))
+        settings = self.asked.study.settings
+        (job,) = model_arms(
+            subject, {key: decoding}, bench.task, settings, progress=self.progress
+        )
+        if subject is model:
+            self.opened[role] = job
+        return job
+
+
+def _name_of(model: Named) -> str:
+    """What results call a model."""
+    return str(model) if isinstance(model, str | Path) else type(model).__name__
+
+
+def _finished(run: Run, key: ArmKey) -> bool:
+    arm = run.arm(key)
+    return arm is not None and not arm.missing_parts() and not arm.unlooked()
+
+
+def _bench(asked: Prepared, progress: Progress) -> Bench:
+    study = asked.study
+    return Bench(task=asked.benchmark, settings=study.settings, seed=study.seed, progress=progress)

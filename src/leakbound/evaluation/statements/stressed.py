@@ -1,0 +1,85 @@
+"""What stress adds: each stressed arm beside the same arm under none, and the worst of them.
+
+*Added.* Of S stresses each has alpha/S, half for the mean over the questions and half for all
+questions at once (`stats.difference_over_questions`): whatever the stresses' draws share, and
+whichever of them somebody picks, all of it holds together.
+
+*The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
+the lower end is that of some stress at alpha/2S, the upper end that of every one at once. The
+largest is about the stresses that were tried, fixed beforehand, and about no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from leakbound import stats
+from leakbound.evaluation.statements.comparisons import (
+    BeyondControl,
+    each_beyond,
+    mean_beyond,
+    share_nothing,
+)
+from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
+from leakbound.evaluation.statements.rows import at, rows_of, stacked
+from leakbound.store import ALL, EstimateRow
+
+
+def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
+    """What each stress adds, by question and on average, and under which there is most.
+
+    Of the target and of its control alike. Nothing of an arm that lacks questions.
+    """
+    for name, base in run.arms.items():
+        mine = [one for one in run.arms.values() if one.arm.key.unstressed == base.arm.key]
+        stressed = [one for one in mine if one.arm.key.stress and one.query_ids == base.query_ids]
+        if not stressed or base.arm.key.stress or not base.whole:
+            continue
+        for one in stressed:
+            made = _added(one, base, len(stressed), confidence)
+            named = one.arm.name, run.scorer.name
+            if made.mean is not None:
+                yield from rows_of(*named, ALL, made.mean)
+            yield from rows_of(*named, one.query_ids, made.each)
+        yield from rows_of(name, run.scorer.name, ALL, _worst(_means(stressed), stressed, confidence))
+        excess = _excess(run, stressed)
+        if len(excess) == len(stressed):
+            yield from rows_of(name, run.scorer.name, ALL, _worst(excess, stressed, confidence))
+
+
+def _added(
+    one: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
+) -> stats.ModelDifference:
+    apart = share_nothing([one.arm], [base.arm])
+    return stats.difference_over_questions(
+        mean_beyond(one.known, base.known, apart, beyond="unstressed"),
+        each_beyond(one.known, base.known, apart, beyond="unstressed"),
+        len(one.query_ids),
+        models=stresses,
+        confidence=confidence,
+    )
+
+
+def _means(stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
+    return [one.known.mean for one in stressed]
+
+
+def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
+    """The mean excess over the equally stressed control, of each that has one."""
+    found: list[stats.BoundFunction] = []
+    for one in stressed:
+        control = run.of(one.arm.key.control)
+        if control is not None and control is not one and control.query_ids == one.query_ids:
+            found.append(BeyondControl.of(one, control).mean)
+    return found
+
+
+def _worst(
+    bounds: Sequence[stats.BoundFunction], stressed: Sequence[ArmEvidence], confidence: float
+) -> stats.Estimate:
+    """The largest of these means, whichever stress it is of; its value that of the one so seen."""
+    each, number = stacked(bounds), len(bounds)
+    largest = stats.worst_question(each, number, confidence=confidence, side="both")
+    about = replace(largest.about, scope="most-leaking stress", over=number)
+    return replace(largest, about=about)

@@ -1,0 +1,101 @@
+"""Models under stress, for page and console: what each stress leaks, adds, and the worst of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from leakbound.evaluation.statements.rows import LEAKAGE
+from leakbound.evaluation.views.grids import (
+    Asked,
+    beyond_columns,
+    leakage_column,
+    mean_heading,
+)
+from leakbound.evaluation.views.table import Cell, Table, interval, table_of
+from leakbound.evaluation.views.view import ArmRows, ScorerView, StressedModel, View
+from leakbound.evaluation.views.words import at_least
+from leakbound.stats import percent
+from leakbound.store import ArmKey, Run
+from leakbound.text.figures import DASH, many
+
+
+def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[StressedModel]:
+    """The arm with this key under no stress, and under each; nothing where it was put through none.
+
+    `label`: what the model is called.
+    """
+    arms = [arm for arm in run.arms.values() if arm.key.stress and arm.key.unstressed == key]
+    for arm_key in (key, *(arm.key for arm in arms)) if arms else ():
+        rows = ArmRows(str(arm_key), run.estimates)
+        added = rows.estimates.matching(
+            arm=str(arm_key), quantity=LEAKAGE, beyond="unstressed", scope=("query", "question")
+        )
+        questions = {name: added.matching(scorer=name) for name in run.estimates.scorers}
+        yield StressedModel(label=label, stress=arm_key.stress, rows=rows, questions=questions)
+
+
+def stress_grid(view: View, scorer: ScorerView) -> Table:
+    """A row a model and stress: what it leaks, what the stress adds, and what is beyond a control."""
+    added = leakage_column(scorer, scope="mean", beyond="unstressed")
+
+    def where(one: Asked) -> Cell:
+        assert isinstance(one, StressedModel)
+        rows = one.questions[scorer.name]
+        if not len(rows):
+            return Cell(DASH)
+        more = sum(row.lower > 0 for row in rows)
+        return Cell(f"{more} of {len(rows)}", more)
+
+    def stress(one: Asked) -> Cell:
+        assert isinstance(one, StressedModel)
+        return Cell(one.stress or "none")
+
+    columns = {
+        "Model": lambda one: Cell(one.label),
+        "Under": stress,
+        mean_heading(scorer): leakage_column(scorer, scope="mean"),
+        "Added": added,
+        "Questions where it adds": where,
+        "Worst question": leakage_column(scorer, scope="worst question"),
+        **beyond_columns(scorer),
+    }
+    if not any(rows_beyond(one, scorer) for one in view.stressed):
+        columns = {name: column for name, column in columns.items() if "control" not in name}
+    labels = dict.fromkeys(one.label for one in view.stressed)
+    sure = percent(view.confidence)
+    note = [
+        f"what is added holds for all stresses and questions of a model at once, {sure}; other "
+        f"intervals hold each by itself",
+        *(f"{label}: {said}" for label in labels if (said := worst(view, label, scorer))),
+    ]
+    questions = many(len(view.questions), "question")
+    return table_of(
+        f"Scorer {scorer.name}: under stress, {questions}", columns, view.stressed, "\n".join(note)
+    )
+
+
+def rows_beyond(one: StressedModel, scorer: ScorerView) -> bool:
+    """True if it is told how far it lies beyond its control."""
+    return one.rows.leakage(scorer.name, scope="mean", beyond="control") is not None
+
+
+def worst(view: View, label: str, scorer: ScorerView) -> str:
+    """What a model leaks under that stress of its under which it leaks most; empty without any.
+
+    And beyond the equally stressed control, where there is one.
+    """
+    mine = [one for one in view.stressed if one.label == label]
+    base = next((one for one in mine if not one.stress), None)
+    if base is None:
+        return ""
+    most = base.rows.leakage(scorer.name, scope="most-leaking stress")
+    if most is None:
+        return ""
+    beyond = base.rows.leakage(scorer.name, scope="most-leaking stress", beyond="control")
+    said = (
+        f"under that of {len(mine) - 1} stresses under which it leaks most, the choice counted, "
+        f"{mean_heading(scorer).lower()} {interval(most)}"
+    )
+    if beyond is None:
+        return said
+    return f"{said}; beyond its control under the same, at least {at_least(beyond.lower)}"

@@ -1,0 +1,130 @@
+"""What every stress is, and what it may depend on beside the model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from leakbound.benchmarks import Benchmark
+from leakbound.engines import engine_of, location_of
+from leakbound.engines.addresses import server_of
+from leakbound.errors import InputError
+from leakbound.study import ModelSettings
+from leakbound.types import Generate, Progress, Query, silent
+
+Subject = str | Path | Generate
+"""What is put under stress: a model's folder or hub name, or an engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """Where a model is put under stress.
+
+    task: the benchmark whose questions are asked.
+    settings: how models are loaded and prompted.
+    seed: of what a stress chooses at random.
+    progress: told of what takes long.
+    """
+
+    task: Benchmark
+    settings: ModelSettings = ModelSettings()
+    seed: int = 0
+    progress: Progress = silent
+
+
+@runtime_checkable
+class Stress(Protocol):
+    """What a model is put through before it is asked, or how it is asked instead.
+
+    The same stress of the same model on the same bench gives the same model and the same queries.
+    """
+
+    @property
+    def spec(self) -> str:
+        """What is written for it, settings at their defaults left out."""
+        ...
+
+    @property
+    def each(self) -> Sequence[Stress]:
+        """The stresses that it stands for, each an arm of its own: itself, as a rule."""
+        ...
+
+    def require(self, bench: Bench, model: Subject) -> None:
+        """Raise InputError, before anything is drawn, where this model cannot be put through it."""
+        ...
+
+    def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
+        """The model that is asked: this one, or another, made in the folder `out`.
+
+        What is there already is not made again.
+        """
+        ...
+
+    def queries(self, bench: Bench) -> tuple[Query, ...]:
+        """What is asked in place of the questions, one a prompt under its id; none: these."""
+        ...
+
+
+class Named(ABC):
+    """A stress that is a frozen dataclass of its settings, written `name:setting=value,...`."""
+
+    name: ClassVar[str]
+    """As it stands in `STRESSES`."""
+
+    @property
+    def spec(self) -> str:
+        """The name, then the settings that are not at their defaults, the first by its value."""
+        own: Any = self
+        known = [(f, getattr(self, f.name)) for f in fields(own)]
+        said = [(f, value) for f, value in known if f.default is MISSING or value != f.default]
+        written = [str(v) if f is known[0][0] else f"{f.name}={v}" for f, v in said]
+        return ":".join([self.name, *([",".join(written)] if written else [])])
+
+    @property
+    def each(self) -> Sequence[Stress]:
+        """Itself."""
+        return (self,)  # type: ignore[return-value]
+
+    def require(self, bench: Bench, model: Subject) -> None:
+        """Nothing is refused."""
+
+    def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
+        """The model as it is."""
+        return model
+
+    def queries(self, bench: Bench) -> tuple[Query, ...]:
+        """The questions as they are."""
+        return ()
+
+
+class OfWeights(Named):
+    """A stress that makes another model, in a folder of its own."""
+
+    def require(self, bench: Bench, model: Subject) -> None:
+        """Refuse a model whose weights are not at hand as single numbers."""
+        why = None
+        if not isinstance(model, str | Path):
+            why = f"is an engine, {type(model).__name__}"
+        elif server_of(str(model)) is not None:
+            why = "stands on a server, which changes no weights"
+        elif str(model).lower().endswith(".gguf"):
+            why = "is a .gguf file, whose weights are packed"
+        if why is not None:
+            raise InputError(
+                f"the stress {self.spec!r} changes weights, and `{model}` {why}. Name the folder "
+                "of its weights, or leave that stress out."
+            )
+
+    def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
+        """The changed model, drawn by the engine that draws the other."""
+        engine, where = engine_of(str(model))
+        if not out.exists():
+            self.make(bench, where, out)
+        return location_of(engine, str(out))
+
+    @abstractmethod
+    def make(self, bench: Bench, model: str, out: Path) -> None:
+        """Write the changed model into the folder `out`, whole or not at all."""

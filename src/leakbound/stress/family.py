@@ -1,0 +1,47 @@
+"""Every stress by name, and each from its written form, as `round:int4`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_type_hints
+
+from leakbound.errors import InputError
+from leakbound.registry import find, opening, read_settings, require_parts
+from leakbound.stress.asked import OpenedBy, Openers, Shots, TestFrame
+from leakbound.stress.bench import Stress
+from leakbound.stress.relearned import Relearn
+from leakbound.stress.weights import Prune, Round
+
+STRESSES: dict[str, Callable[..., Stress]] = {
+    kind.name: kind for kind in (OpenedBy, Openers, Prune, Relearn, Round, Shots, TestFrame)
+}
+
+USUAL = ("round:int4", "prune:0.3", "openers", "test-frame")
+"""Those that need nothing but the model."""
+
+
+def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
+    """The stresses that these name, each once.
+
+    InputError for one that there is not, and for settings that it has not.
+    """
+    found = {one.spec: one for spec in specs for one in _opened(spec).each}
+    return tuple(found.values())
+
+
+def _opened(spec: str) -> Stress:
+    name, _, written = spec.strip().partition(":")
+    family: Any = find("stress", STRESSES, name)
+    with opening("stress", name):
+        own = fields(family) if is_dataclass(family) else ()
+        hints = get_type_hints(family)
+    first = own[0].name if own else ""
+    values = read_settings("stress", name, written, {f.name: hints[f.name] for f in own}, first)
+    for needed in own:
+        if needed.name not in values and needed.default is MISSING:
+            raise InputError(f"stress {name!r} needs its {needed.name}. Write `{name}:…`.")
+    with opening("stress", name):
+        made: Stress = family(**values)
+    require_parts("stress", name, made, ("spec", "each", "require", "model", "queries"))
+    return made

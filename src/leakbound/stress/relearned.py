@@ -1,0 +1,107 @@
+"""A model trained on for a little: does what it forgot come back?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from leakbound.benchmarks import load_benchmark
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import InputError
+from leakbound.inputs.variants import keyed
+from leakbound.stress.bench import Bench, OfWeights, Subject
+from leakbound.types import Headway, Prompt, Role
+from leakbound.types.decoding import require
+from leakbound.unlearning import TrainingSettings, finetune
+from leakbound.unlearning.rows import prompting_of
+
+_ROLES: tuple[Role, ...] = ("retain", "forget")
+
+
+@dataclass(frozen=True, slots=True)
+class Relearn(OfWeights):
+    """The model taught rows by full fine-tuning (AdamW, the rate falling by a cosine).
+
+    file: rows as `load_benchmark` reads them, all of them.
+    retain, forget: in its place so many rows of the benchmark, chosen by the seed.
+    epochs, rate: passes over the rows, and the learning rate at its highest.
+    asked: whether questions that are asked may be among the rows taught; without it `forget` takes
+        of the rows that a limit left out.
+    """
+
+    file: str = ""
+    retain: int = 0
+    forget: int = 0
+    epochs: int = 5
+    rate: float = 1e-5
+    asked: Literal["no", "yes"] = "no"
+    name: ClassVar[str] = "relearn"
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("file", *_ROLES) if getattr(self, name)]
+        if len(given) != 1 or min(self.retain, self.forget) < 0:
+            raise InputError(
+                f"the stress `relearn` teaches rows of one source, got {', '.join(given) or 'none'}"
+                ". Write `relearn:retain=8`, `relearn:forget=8` or `relearn:rows.csv`."
+            )
+        require(self.epochs >= 1, "epochs", self.epochs, "at least 1")
+        require(self.rate > 0, "rate", self.rate, "a positive number")
+
+    def require(self, bench: Bench, model: Subject) -> None:
+        """Refuse weights that are not at hand, rows that are not there, and those asked about."""
+        OfWeights.require(self, bench, model)  # a class with slots is made anew: no super()
+        self.taught(bench)
+
+    def taught(self, bench: Bench) -> tuple[Prompt, ...]:
+        """The rows, in the order of their source."""
+        if self.file:
+            rows = load_benchmark(self.file).prompts
+        else:
+            rows = self._chosen(bench, "retain" if self.retain else "forget")
+        if self.asked == "no":
+            asked = {" ".join(prompt.question.split()) for prompt in bench.task.prompts}
+            both = [row.id for row in rows if " ".join(row.question.split()) in asked]
+            if both:
+                raise InputError(
+                    f"the stress {self.spec!r} teaches {len(both)} of the questions that are "
+                    f"asked, the first {both[0]!r}. Leave them out, or add `asked=yes`."
+                )
+        return rows
+
+    def _chosen(self, bench: Bench, role: Role) -> tuple[Prompt, ...]:
+        number, rows = self.retain or self.forget, bench.task.to_train(role)
+        if role == bench.task.role:
+            rows = (*bench.task.left_out, *(rows if self.asked == "yes" else ()))
+        if number > len(rows):
+            raise InputError(
+                f"the stress {self.spec!r} teaches {number} rows of {role}, and of those that it "
+                f"may teach {bench.task.name!r} has {len(rows)}. Take fewer, leave questions out by "
+                "a limit, or let asked ones be taught too: `asked=yes`."
+            )
+        order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
+        return tuple(rows[i] for i in sorted(order))
+
+    def make(self, bench: Bench, model: str, out: Path) -> None:
+        rows, settings = self.taught(bench), bench.settings
+        told = f"{self.spec} of {Path(model).name}"
+        finetune(
+            model,
+            rows,
+            out=out,
+            settings=TrainingSettings(
+                epochs=self.epochs,
+                learning_rate=self.rate,
+                batch_size=min(8, len(rows)),
+                dtype=settings.dtype,
+                device=settings.device,
+                trust_remote_code=settings.trust_remote_code,
+                prompting=self._prompting(bench),
+                seed=bench.seed,
+            ),
+            progress=lambda step, steps, _: bench.progress(Headway(told, step, steps, "steps")),
+        )
+
+    def _prompting(self, bench: Bench) -> Prompting:
+        settings = bench.settings
+        return prompting_of(bench.task, template=settings.template, system=settings.system)

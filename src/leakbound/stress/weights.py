@@ -1,0 +1,107 @@
+"""Weights rounded to few values, or the smallest of them set to 0; computed with in float.
+
+What is changed are the matrices of linear layers, the output head left as it is, as those who
+quantise leave it; embeddings are no linear layer. It is round-to-nearest, not GPTQ or AWQ, which
+choose by data: the law of the rounded model can then be known exactly, and proofs stay possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from leakbound.engines.loading import load_model, save_model
+from leakbound.stress.bench import Bench, OfWeights
+from leakbound.types import during
+from leakbound.types.decoding import require
+from leakbound.unlearning.weights import matrices
+
+GROUP = 64
+"""Neighbours within a row that share a scale: as many as a block of bitsandbytes has."""
+NF4 = (
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
+    -0.18477343022823334, -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725,
+    0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+    0.7229568362236023, 1.0,
+)  # fmt: skip
+"""The 16 values of NormalFloat (Dettmers et al. 2023, appendix E)."""
+Values = Literal["int8", "int4", "nf4"]
+
+
+class _Changed(OfWeights):
+    """A change of each weight matrix by itself."""
+
+    def changed(self, weight: Tensor) -> Tensor:
+        """The matrix, (rows, columns) with inputs along the columns, as it is then."""
+        raise NotImplementedError
+
+    def make(self, bench: Bench, model: str, out: Path) -> None:
+        with during(bench.progress, f"{self.spec} of {Path(model).name}"):
+            loaded = load_model(model, **bench.settings.loading)
+            with torch.no_grad():
+                for weight in matrices(loaded.model):
+                    weight.copy_(self.changed(weight))
+            save_model(loaded.model, loaded.tokenizer, out)
+
+
+@dataclass(frozen=True, slots=True)
+class Round(_Changed):
+    """Each weight to the nearest of few values, scaled by the largest of its `GROUP` neighbours.
+
+    values: 255 for `int8` and 15 for `int4`, evenly spread around 0; the 16 of `nf4`.
+    """
+
+    values: Values
+    name: ClassVar[str] = "round"
+
+    def changed(self, weight: Tensor) -> Tensor:
+        rows, columns = weight.shape
+        padded = torch.nn.functional.pad(weight.float(), (0, -columns % GROUP))
+        groups = padded.reshape(rows, -1, GROUP)
+        scale = groups.abs().amax(-1, keepdim=True)
+        scale = torch.where(scale == 0, 1.0, scale)
+        return (_ROUNDED[self.values](groups / scale) * scale).reshape(rows, -1)[:, :columns]
+
+
+def _even(levels: int) -> Callable[[Tensor], Tensor]:
+    return lambda within: (within * levels).round() / levels
+
+
+def _nearest_nf4(within: Tensor) -> Tensor:
+    known = torch.tensor(NF4)
+    return known.to(within.device)[torch.bucketize(within.cpu(), (known[1:] + known[:-1]) / 2)]
+
+
+_ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
+    "int8": _even(127),
+    "int4": _even(7),
+    "nf4": _nearest_nf4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prune(_Changed):
+    """The weights of each matrix that are smallest in magnitude set to 0.
+
+    share: of a matrix's weights, in (0, 1).
+    """
+
+    share: float
+    name: ClassVar[str] = "prune"
+
+    def __post_init__(self) -> None:
+        require(0 < self.share < 1, "share", self.share, "between 0 and 1, such as 0.3")
+
+    def changed(self, weight: Tensor) -> Tensor:
+        gone = int(self.share * weight.numel())
+        if not gone:
+            return weight
+        flat = weight.flatten()
+        # sorted, not below a threshold: of equal magnitudes just so many go
+        smallest = flat.abs().argsort(stable=True)[:gone]
+        return flat.index_fill(0, smallest, 0.0).reshape(weight.shape)
