@@ -27,6 +27,7 @@ LAYERS = (
         "reporting",
         "formats",
         "unlearning",
+        "stress",
         "viewing",
         "plotting",
         "plugins",
@@ -51,6 +52,8 @@ ALLOWED = {
     ("plotting", "evaluation"),
     ("plugins", "formats"),
     ("certificate", "evaluation"),
+    ("evaluation", "stress"),
+    ("stress", "unlearning"),
     ("formats", "evaluation"),
 }
 # What stands beside the core, which imports none of it: packages and files of `engines`.
@@ -75,6 +78,8 @@ OUTBUILDINGS = (
 )
 DOORS = {
     "cli/said.py": {"engines.ray_workers"},  # --ray
+    "stress/relearned.py": {"unlearning"},
+    "stress/weights.py": {"unlearning"},
 }
 """What of them a file of the core leads to, when a user says so."""
 # Within `evaluation`: what each storey may use. Drawing sees no bound.
@@ -89,7 +94,9 @@ STOREYS = {
     "comparing": {"planning", "scoring", "statements", "views"},
     "following": {"planning", "scoring", "statements", "views"},
 }
-TORCH_USERS = {"losses", "sampling", "engines", "unlearning", "objective", "plugins", "demo"}
+TORCH_USERS = {
+    "losses", "sampling", "engines", "unlearning", "objective", "plugins", "stress", "demo"
+}  # fmt: skip
 TRANSFORMERS_USERS = {"engines", "unlearning", "plugins", "demo"}
 
 

@@ -65,6 +65,7 @@ SAID: dict[str, Any] = {
     "rewritings": Rewritings("rules", queries=3, ids=True, ids_draws=9, design="fixed"),
     "attack": Attack(64, (0.3,), (0.9, 1.0)),
     "prove": Prove(70, ("/runs/before",)),
+    "stress": ("round:int4", "openers"),
     "scorers": ("contains", "exact"),
     "calibration": "/c.jsonl",
     "metrics": ("all",),

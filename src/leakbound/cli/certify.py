@@ -32,10 +32,11 @@ _LONGEST = 200  # characters of a value that differs
 @click.option("--scorer", metavar="NAME", help="Whose score h.  [default: the run's only one]")
 @click.option("--threshold", type=float, metavar="x", help="A leak is h > x; for h in [0, 1].")
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
+@click.option("--under", metavar="STRESS", help="That model put through it; see `stress`.")
 @opt.confidence
 @click.option("--out", type=opt.FILE, help="[default: certificate.json in the run]")
 @opt.as_json
-def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
+def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
     """Decide whether RUN leaks with probability at most X, and write a certificate of it.
 
     No other certificate is written over: each claim needs a file of its own (--out).
@@ -44,8 +45,12 @@ def certify(run: Path, out: Path | None, as_json: bool, **claim: Any) -> int:
     would decide.
     """
     from leakbound import certificate as verbs
-    from leakbound.store import CERTIFICATE
+    from leakbound.store import CERTIFICATE, ArmKey
 
+    if under:
+        from leakbound.stress import named_stress
+
+        claim["arm"] = str(ArmKey.from_text(claim["arm"]).stressed(named_stress(under)))
     made = verbs.certify(run, out=out, **claim)
     file = out or run / CERTIFICATE
     digest = verbs.sha256(file)

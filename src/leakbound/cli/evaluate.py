@@ -53,7 +53,7 @@ def evaluate(**given: Any) -> None:
 @opt.models
 @opt.writing
 def stress(**given: Any) -> None:
-    """Evaluate MODEL as it is, and again under each stress: does the forgetting last?
+    """Evaluate MODEL as it is, then under stress: does the forgetting last?
 
     Its control is put through the same. What a stress adds, what lies beyond the equally stressed
     control, and the worst stress of all, the choice counted, stand in table and report. Without

@@ -25,9 +25,9 @@ EXAMPLES = {
         "    --out runs/own",
     ),
     "stress": (
-        "leakbound stress unlearned --benchmark tofu:forget10 --control retrained --out runs/s",
+        "leakbound stress unlearned --benchmark tofu:forget10 --out runs/stress",
         "leakbound stress unlearned --benchmark mine.csv --under round:int4 \\",
-        "    --under relearn:retain=8,rate=1e-4 --out runs/s",
+        "    --under relearn:retain=8,rate=1e-4 --out runs/stress",
     ),
     "sample": ("leakbound sample my-model --benchmark tofu:forget10 --out runs/mine",),
     "score": ("leakbound score runs/mine --scorer 'rouge-l-recall>=0.5' --scorer contains",),
@@ -80,8 +80,8 @@ EXAMPLES = {
 MOST = 10  # options that are all shown at once
 COMMON = frozenset((
     "benchmark", "limit", "n", "temperatures", "inputs", "attack_budget", "scorers", "confidence",
-    "metrics", "stress", "prove_budget", "control", "objective", "forget", "retain", "texts", "epochs",
-    "learning_rate", "batch_size", "lora", "out", "dry_run", "help_all",
+    "metrics", "stress", "prove_budget", "control", "objective", "forget", "retain", "texts",
+    "epochs", "learning_rate", "batch_size", "lora", "out", "dry_run", "help_all",
 ))  # fmt: skip
 """What --help shows of a command with more options than that."""
 _ALL = "leakbound.help_all"  # in a context: every option is asked for

@@ -208,6 +208,7 @@ def show(run: Path, texts: bool | None, as_json: bool) -> None:
 @click.option(
     "--confidence", type=float, default=0.99, show_default=True, help="Of all differences at once."
 )
+@click.option("--under", default="", metavar="STRESS", help="Each put through it; see `stress`.")
 @opt.as_json
 def compare(
     runs: tuple[Path, ...],
@@ -215,6 +216,7 @@ def compare(
     out: Path | None,
     utility: str | None,
     confidence: float,
+    under: str,
     as_json: bool,
 ) -> None:
     """Compare RUNS, question by question, with the first of them.
@@ -230,7 +232,7 @@ def compare(
     from leakbound.evaluation.views.compared import SHOWN
     from leakbound.store.files import write_text
 
-    found = verb(runs, confidence=confidence, utility=utility)
+    found = verb(runs, confidence=confidence, utility=utility, under=under)
     if as_json:
         print_json(found.to_dict())
         return

@@ -23,6 +23,7 @@ from leakbound.evaluation.views.read import (
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
+from leakbound.stress import named_stress
 
 _ITS_OWN = {"model", "drawn as", "weights", "run"}  # facts that no two models share
 
@@ -32,6 +33,7 @@ def compare(
     *,
     confidence: float = 0.99,
     utility: str | None = None,
+    under: str = "",
 ) -> Comparison:
     """Set finished runs beside the first of them: paired by question, all differences at once.
 
@@ -45,12 +47,14 @@ def compare(
         confidence: at which all differences of one scorer hold at once, in (0, 1).
         utility: the metric that stands for it in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
+        under: compare them put through this stress, as it was named when they were; see
+            `leakbound.stress`.
 
     Raises InputError for fewer than two models, MixError for runs that asked other questions, used
     no scorer in common, lack the metric, or hold the same draws.
     """
     named = _named(runs)
-    targets = sampled_targets(named)
+    targets = sampled_targets(named, named_stress(under) if under else "")
     if len(targets) < 2:
         raise InputError(
             f"a comparison needs two models that were sampled, got {_listed([*targets])}. Name "

@@ -240,8 +240,9 @@ def templates(*folders: str) -> Environment:
 def _environment() -> Environment:
     environment = templates("reporting")
     environment.globals.update(
-        words=words, remarks=remarks, grids=grids, asked_grids=asked, stressed=stressed, figures=figures,
-        asked_figures=asked_figures, kinds=KINDS, percent=percent, interval=interval, many=many,
+        words=words, remarks=remarks, grids=grids, asked_grids=asked, stressed=stressed,
+        figures=figures, asked_figures=asked_figures, kinds=KINDS, percent=percent,
+        interval=interval, many=many,
     )  # fmt: skip
     return environment
 

@@ -163,4 +163,3 @@ def _build(name: str, written: str, most: str | None) -> Scorer:
 def _setting_types(family: Callable[..., Scorer]) -> dict[str, object]:
     hints = get_type_hints(family)
     return {f.name: hints[f.name] for f in setting_fields(family)}
-

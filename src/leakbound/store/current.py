@@ -50,9 +50,7 @@ def require_current(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, 
         raise InputError(f"the estimates of `{run}` {why}. {_remedy(run, arms, made_from)}")
 
 
-def _undrawn(
-    arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]
-) -> Iterator[str]:
+def _undrawn(arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]) -> Iterator[str]:
     if not arms:
         yield "nothing was drawn yet"
     for name, arm in arms.items():

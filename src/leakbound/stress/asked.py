@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.inputs.variants import NEUTRAL, openers, shots, with_shots
-from leakbound.stress.bench import Bench, Named, Stress, Subject
+from leakbound.stress.bench import Bench, Stress, Subject, WrittenStress
 from leakbound.types import Prompt, Query
 from leakbound.types.decoding import require
 
@@ -23,7 +23,7 @@ FRAME = (
 
 
 @dataclass(frozen=True, slots=True)
-class OpenedBy(Named):
+class OpenedBy(WrittenStress):
     """Every answer opened by the words of one neutral opener.
 
     number: which of `NEUTRAL`, from 1 on.
@@ -47,7 +47,7 @@ class OpenedBy(Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Openers(Named):
+class Openers(WrittenStress):
     """Each of the neutral openers by itself."""
 
     name: ClassVar[str] = "openers"
@@ -59,7 +59,7 @@ class Openers(Named):
 
 
 @dataclass(frozen=True, slots=True)
-class Shots(Named):
+class Shots(WrittenStress):
     """Retained pairs of question and answer shown before every question, chosen by the seed.
 
     number: of pairs.
@@ -98,7 +98,7 @@ class Shots(Named):
 
 
 @dataclass(frozen=True, slots=True)
-class TestFrame(Named):
+class TestFrame(WrittenStress):
     """Every question with the look of a test around it: what a model may behave well for."""
 
     name: ClassVar[str] = "test-frame"

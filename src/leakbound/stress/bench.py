@@ -30,7 +30,7 @@ class Bench:
     """
 
     task: Benchmark
-    settings: ModelSettings = ModelSettings()
+    settings: ModelSettings
     seed: int = 0
     progress: Progress = silent
 
@@ -68,7 +68,7 @@ class Stress(Protocol):
         ...
 
 
-class Named(ABC):
+class WrittenStress(ABC):
     """A stress that is a frozen dataclass of its settings, written `name:setting=value,...`."""
 
     name: ClassVar[str]
@@ -86,9 +86,9 @@ class Named(ABC):
     @property
     def each(self) -> Sequence[Stress]:
         """Itself."""
-        return (self,)  # type: ignore[return-value]
+        return (self,)
 
-    def require(self, bench: Bench, model: Subject) -> None:
+    def require(self, bench: Bench, model: Subject) -> None:  # noqa: B027
         """Nothing is refused."""
 
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
@@ -100,7 +100,7 @@ class Named(ABC):
         return ()
 
 
-class OfWeights(Named):
+class OfWeights(WrittenStress):
     """A stress that makes another model, in a folder of its own."""
 
     def require(self, bench: Bench, model: Subject) -> None:

@@ -30,6 +30,17 @@ def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
     return tuple(found.values())
 
 
+def named_stress(spec: str) -> str:
+    """The one stress that this names, as results write it; InputError where it stands for more."""
+    found = stresses_of([spec])
+    if len(found) > 1:
+        raise InputError(
+            f"the stress {spec!r} stands for {len(found)}. Name one of them, such as "
+            f"{found[0].spec!r}."
+        )
+    return found[0].spec
+
+
 def _opened(spec: str) -> Stress:
     name, _, written = spec.strip().partition(":")
     family: Any = find("stress", STRESSES, name)

@@ -7,14 +7,11 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from leakbound.benchmarks import load_benchmark
-from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
 from leakbound.inputs.variants import keyed
 from leakbound.stress.bench import Bench, OfWeights, Subject
 from leakbound.types import Headway, Prompt, Role
 from leakbound.types.decoding import require
-from leakbound.unlearning import TrainingSettings, finetune
-from leakbound.unlearning.rows import prompting_of
 
 _ROLES: tuple[Role, ...] = ("retain", "forget")
 
@@ -76,15 +73,23 @@ class Relearn(OfWeights):
         if number > len(rows):
             raise InputError(
                 f"the stress {self.spec!r} teaches {number} rows of {role}, and of those that it "
-                f"may teach {bench.task.name!r} has {len(rows)}. Take fewer, leave questions out by "
-                "a limit, or let asked ones be taught too: `asked=yes`."
+                f"may teach {bench.task.name!r} has {len(rows)}. Take fewer, leave questions out "
+                "by a limit, or let asked ones be taught too: `asked=yes`."
             )
         order = keyed(bench.seed, f"relearn:{role}").permutation(len(rows))[:number]
         return tuple(rows[i] for i in sorted(order))
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
+        from leakbound.unlearning import TrainingSettings, finetune
+        from leakbound.unlearning.rows import prompting_of
+
         rows, settings = self.taught(bench), bench.settings
+        asked = prompting_of(bench.task, template=settings.template, system=settings.system)
         told = f"{self.spec} of {Path(model).name}"
+
+        def progress(step: int, steps: int, loss: float) -> None:
+            bench.progress(Headway(told, step, steps, "steps"))
+
         finetune(
             model,
             rows,
@@ -96,12 +101,8 @@ class Relearn(OfWeights):
                 dtype=settings.dtype,
                 device=settings.device,
                 trust_remote_code=settings.trust_remote_code,
-                prompting=self._prompting(bench),
+                prompting=asked,
                 seed=bench.seed,
             ),
-            progress=lambda step, steps, _: bench.progress(Headway(told, step, steps, "steps")),
+            progress=progress,
         )
-
-    def _prompting(self, bench: Bench) -> Prompting:
-        settings = bench.settings
-        return prompting_of(bench.task, template=settings.template, system=settings.system)

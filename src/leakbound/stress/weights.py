@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import torch
-from torch import Tensor
-
-from leakbound.engines.loading import load_model, save_model
 from leakbound.stress.bench import Bench, OfWeights
 from leakbound.types import during
 from leakbound.types.decoding import require
-from leakbound.unlearning.weights import matrices
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 GROUP = 64
 """Neighbours within a row that share a scale: as many as a block of bitsandbytes has."""
@@ -41,6 +39,11 @@ class _Changed(OfWeights):
         raise NotImplementedError
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
+        import torch  # which those who name a stress do without
+
+        from leakbound.engines.loading import load_model, save_model
+        from leakbound.unlearning.weights import matrices
+
         with during(bench.progress, f"{self.spec} of {Path(model).name}"):
             loaded = load_model(model, **bench.settings.loading)
             with torch.no_grad():
@@ -60,11 +63,12 @@ class Round(_Changed):
     name: ClassVar[str] = "round"
 
     def changed(self, weight: Tensor) -> Tensor:
+        from torch.nn.functional import pad
+
         rows, columns = weight.shape
-        padded = torch.nn.functional.pad(weight.float(), (0, -columns % GROUP))
-        groups = padded.reshape(rows, -1, GROUP)
+        groups = pad(weight.float(), (0, -columns % GROUP)).reshape(rows, -1, GROUP)
         scale = groups.abs().amax(-1, keepdim=True)
-        scale = torch.where(scale == 0, 1.0, scale)
+        scale = scale.where(scale > 0, 1.0)
         return (_ROUNDED[self.values](groups / scale) * scale).reshape(rows, -1)[:, :columns]
 
 
@@ -73,6 +77,8 @@ def _even(levels: int) -> Callable[[Tensor], Tensor]:
 
 
 def _nearest_nf4(within: Tensor) -> Tensor:
+    import torch
+
     known = torch.tensor(NF4)
     return known.to(within.device)[torch.bucketize(within.cpu(), (known[1:] + known[:-1]) / 2)]
 

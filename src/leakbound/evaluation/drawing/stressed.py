@@ -82,7 +82,11 @@ class StressedDrawing:
         job, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
         jobs = [
             replace(
-                job, key=key, decoding=how, shares=None, attack_queries=queries,
+                job,
+                key=key,
+                decoding=how,
+                shares=None,
+                attack_queries=queries,
                 model=f"{_name_of(self.models[role])} under {stress.spec}",
             )
             for key, how in arms.items()
@@ -104,9 +108,7 @@ class StressedDrawing:
             return self.opened[role]
         decoding = next(iter(self.arms.values()))
         settings = self.asked.study.settings
-        (job,) = model_arms(
-            subject, {key: decoding}, bench.task, settings, progress=self.progress
-        )
+        (job,) = model_arms(subject, {key: decoding}, bench.task, settings, progress=self.progress)
         if subject is model:
             self.opened[role] = job
         return job

@@ -22,30 +22,31 @@ from leakbound.evaluation.statements.comparisons import (
     share_nothing,
 )
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.rows import at, rows_of, stacked
+from leakbound.evaluation.statements.rows import rows_of, stacked
 from leakbound.store import ALL, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     """What each stress adds, by question and on average, and under which there is most.
 
-    Of the target and of its control alike. Nothing of an arm that lacks questions.
+    Of the target and of its control alike. Nothing of an arm that lacks questions; nothing of the
+    worst where one of them does: how many stresses there are was fixed before any was drawn.
     """
+    scorer = run.scorer.name
     for name, base in run.arms.items():
         mine = [one for one in run.arms.values() if one.arm.key.unstressed == base.arm.key]
-        stressed = [one for one in mine if one.arm.key.stress and one.query_ids == base.query_ids]
+        stressed = [one for one in mine if one.arm.key.stress]
         if not stressed or base.arm.key.stress or not base.whole:
             continue
-        for one in stressed:
+        known = [one for one in stressed if one.query_ids == base.query_ids]
+        for one in known:
             made = _added(one, base, len(stressed), confidence)
-            named = one.arm.name, run.scorer.name
             if made.mean is not None:
-                yield from rows_of(*named, ALL, made.mean)
-            yield from rows_of(*named, one.query_ids, made.each)
-        yield from rows_of(name, run.scorer.name, ALL, _worst(_means(stressed), stressed, confidence))
-        excess = _excess(run, stressed)
-        if len(excess) == len(stressed):
-            yield from rows_of(name, run.scorer.name, ALL, _worst(excess, stressed, confidence))
+                yield from rows_of(one.arm.name, scorer, ALL, made.mean)
+            yield from rows_of(one.arm.name, scorer, one.query_ids, made.each)
+        for bounds in ([one.known.mean for one in known], _excess(run, known)):
+            if len(bounds) == len(stressed):
+                yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))
 
 
 def _added(
@@ -75,11 +76,8 @@ def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.Bou
     return found
 
 
-def _worst(
-    bounds: Sequence[stats.BoundFunction], stressed: Sequence[ArmEvidence], confidence: float
-) -> stats.Estimate:
-    """The largest of these means, whichever stress it is of; its value that of the one so seen."""
-    each, number = stacked(bounds), len(bounds)
-    largest = stats.worst_question(each, number, confidence=confidence, side="both")
-    about = replace(largest.about, scope="most-leaking stress", over=number)
+def _worst(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
+    """The largest of these means, whichever stress it is of."""
+    largest = stats.worst_question(stacked(bounds), len(bounds), confidence=confidence, side="both")
+    about = replace(largest.about, scope="most-leaking stress", over=len(bounds))
     return replace(largest, about=about)

@@ -13,8 +13,8 @@ from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
 from leakbound.evaluation.views.draws import Courses, courses
-from leakbound.evaluation.views.stressed import read_stressed
 from leakbound.evaluation.views.specification import departures, short, told_of
+from leakbound.evaluation.views.stressed import read_stressed
 from leakbound.evaluation.views.texts import histograms, shown_each, shown_texts
 from leakbound.evaluation.views.view import (
     ArmRows,
@@ -85,15 +85,25 @@ def _confidence(estimates: Estimates) -> float:
     return min((row.confidence for row in bounded), default=1.0)
 
 
-def sampled_targets(runs: Mapping[str, Run]) -> dict[str, tuple[str, Arm]]:
+def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tuple[str, Arm]]:
     """(label of its run, arm) of each target asked in its questions' own words, by a label.
 
-    That is its run's, with the decoding where the run has several.
+    That is its run's, with the decoding where the run has several. `stress`: the same put through
+    this one, as a study names it; MixError for a run that was not.
     """
     targets: dict[str, tuple[str, Arm]] = {}
     for label, run in runs.items():
-        arms = [arm for arm in run.arms.values() if arm.key.own_words and not arm.key.greedy]
-        mine = [arm for arm in arms if not arm.key.is_control]
+        arms = [a for a in run.arms.values() if not (a.key.is_control or a.key.greedy)]
+        if stress:
+            mine = [a for a in arms if a.key == a.key.unstressed.stressed(stress)]
+            if not mine:
+                known = sorted({a.key.stress for a in arms if a.key.stress})
+                raise MixError(
+                    f"run {label!r} was not put through the stress {stress!r}. It was through: "
+                    f"{', '.join(known) or 'none'}."
+                )
+        else:
+            mine = [a for a in arms if a.key.own_words]
         for arm in mine:
             name = label if len(mine) == 1 else f"{label}, {arm.decoding.name}"
             targets[name] = (label, arm)

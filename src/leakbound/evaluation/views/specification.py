@@ -72,7 +72,9 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
     """What is put to the model for a question: its own words, or rewritings, whose and how many."""
     if stress and arm.attack_queries:
-        return f"each as the stress {stress!r} puts it"
+        opened = {query.prefix for query in arm.attack_queries}
+        words = f", its answer opened by {opened.pop()!r}" if len(opened) == 1 else ""
+        return f"each as the stress {stress!r} puts it{words}"
     if arm.attack_queries:
         return "each as a search found that it leaks most"
     if arm.shares is None or record.inputs is None:

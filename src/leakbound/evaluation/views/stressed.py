@@ -1,4 +1,4 @@
-"""Models under stress, for page and console: what each stress leaks, adds, and the worst of them."""
+"""Models under stress, for page and console: what each stress leaks and adds, and the worst."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[StressedModel]:
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
-    """A row a model and stress: what it leaks, what the stress adds, and what is beyond a control."""
+    """A row a model and stress: what it leaks, how much is added, what is beyond a control."""
     added = leakage_column(scorer, scope="mean", beyond="unstressed")
 
     def where(one: Asked) -> Cell:
@@ -63,10 +63,11 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
         columns = {name: column for name, column in columns.items() if "control" not in name}
     labels = dict.fromkeys(one.label for one in view.stressed)
     sure = percent(view.confidence)
+    said = ((label, worst(view, label, scorer)) for label in labels)
+    what = f"what is added holds for all stresses and questions of a model at once, {sure}"
     note = [
-        f"what is added holds for all stresses and questions of a model at once, {sure}; other "
-        f"intervals hold each by itself",
-        *(f"{label}: {said}" for label in labels if (said := worst(view, label, scorer))),
+        f"{what}; other intervals hold each by itself",
+        *(f"{label}: {words}" for label, words in said if words),
     ]
     questions = many(len(view.questions), "question")
     return table_of(
@@ -92,10 +93,11 @@ def worst(view: View, label: str, scorer: ScorerView) -> str:
     if most is None:
         return ""
     beyond = base.rows.leakage(scorer.name, scope="most-leaking stress", beyond="control")
+    number = len(mine) - 1
     said = (
-        f"under that of {len(mine) - 1} stresses under which it leaks most, the choice counted, "
+        f"under the worst of {number} stress{'' if number == 1 else 'es'}, the choice counted: "
         f"{mean_heading(scorer).lower()} {interval(most)}"
     )
     if beyond is None:
         return said
-    return f"{said}; beyond its control under the same, at least {at_least(beyond.lower)}"
+    return f"{said}; beyond its control put through the same, at least {at_least(beyond.lower)}"

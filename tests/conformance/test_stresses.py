@@ -1,0 +1,94 @@
+"""Every stress keeps the promises of its family; a new one adds a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asked import AskedEngine
+from canned import benchmark_of
+from leakbound.benchmarks import Benchmark
+from leakbound.errors import InputError
+from leakbound.stress import STRESSES, USUAL, Bench, Stress, named_stress, stresses_of
+from leakbound.study import ModelSettings
+from leakbound.types import Prompt
+from tiny import tiny_model_folder
+
+# By name: how it is written with nothing at its default, and whether it makes another model.
+ROWS = {
+    "opener": ("opener:2", False),
+    "openers": ("openers", False),
+    "prune": ("prune:0.25", True),
+    "relearn": ("relearn:retain=3,epochs=2,rate=0.001", True),
+    "round": ("round:nf4", True),
+    "shots": ("shots:2", False),
+    "test-frame": ("test-frame", False),
+}
+
+
+def benchmark() -> Benchmark:
+    retained = tuple(
+        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
+        for i in range(6)
+    )
+    made = benchmark_of(("0", "1"), question="Who wrote book {}?", answer="Ann", keywords=("Ann",))
+    made.others["retain"] = lambda: retained  # type: ignore[index]
+    return made
+
+
+BENCH = Bench(task=benchmark(), settings=ModelSettings(device="cpu"))
+
+
+@pytest.fixture(params=ROWS)
+def named(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def opened(named: str) -> tuple[Stress, ...]:
+    return stresses_of([ROWS[named][0]])
+
+
+def test_every_stress_has_a_row() -> None:
+    assert set(ROWS) == set(STRESSES)
+    assert {spec.partition(":")[0] for spec in USUAL} <= set(STRESSES)
+
+
+def test_what_is_written_for_it_makes_it_again(named: str) -> None:
+    for stress in opened(named):
+        assert stresses_of([stress.spec]) == (stress,)
+        assert named_stress(stress.spec) == stress.spec
+        assert not set(stress.spec) & set("/\\")
+
+
+def test_it_asks_a_query_a_prompt_under_its_id_or_the_questions(named: str) -> None:
+    ids = [prompt.id for prompt in BENCH.task.prompts]
+    for stress in opened(named):
+        queries = stress.queries(BENCH)
+        assert stress.queries(BENCH) == queries
+        assert [query.id for query in queries] in ([], ids)
+        assert [query.prompt_id for query in queries] in ([], ids)
+
+
+def test_it_makes_another_model_in_the_folder_or_leaves_it(named: str, tmp_path: Path) -> None:
+    model, out = tiny_model_folder(tmp_path / "model"), tmp_path / "out"
+    for stress in opened(named):
+        stress.require(BENCH, str(model))
+        made = stress.model(BENCH, str(model), out)
+        assert (made == str(out), out.is_dir()) == (ROWS[named][1],) * 2
+        assert made == str(out) or made == str(model)
+        assert stress.queries(BENCH) or made != str(model), "it does nothing"
+        before = sorted((file.name, file.stat().st_mtime_ns) for file in out.glob("*"))
+        assert stress.model(BENCH, str(model), out) == made, "made twice"
+        assert before == sorted((file.name, file.stat().st_mtime_ns) for file in out.glob("*"))
+
+
+def test_what_changes_weights_refuses_those_that_are_not_at_hand(named: str) -> None:
+    engine = AskedEngine(lambda query, decoding: 0.4)
+    for stress in opened(named):
+        for model in (engine, "openai:http://localhost:1/v1#m", "m.gguf"):
+            if ROWS[named][1]:
+                with pytest.raises(InputError, match=f"{stress.spec!r} changes weights, and"):
+                    stress.require(BENCH, model)
+            else:
+                stress.require(BENCH, model)

@@ -1,0 +1,254 @@
+"""Models under stress, by the public call: what each finds, what it adds, and how it resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asked import LEAK, AskedEngine
+from canned import benchmark_of
+from contents import contents
+from estimates import rows
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate import certify, verify
+from leakbound.cli import group, run
+from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.evaluation import evaluate, run_verdicts, summary
+from leakbound.evaluation.comparing import compare
+from leakbound.inputs.variants import NEUTRAL
+from leakbound.reporting import write_report
+from leakbound.store import ArmKey, EstimateRow, Run
+from leakbound.study import Study
+from leakbound.types import Decoding, Prompt, Query
+from tiny import tiny_model_folder
+
+OPENER = NEUTRAL[1]
+STRESS = ("openers", "shots", "test-frame")
+HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": STRESS}
+
+
+def benchmark(questions: int = 3) -> Benchmark:
+    retained = tuple(
+        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
+        for i in range(12)
+    )
+    made = benchmark_of(
+        map(str, range(questions)), question="Who wrote book {}?", answer=LEAK, keywords=("hush",)
+    )
+    return replace(made, others={"retain": lambda: retained})
+
+
+def hidden(query: Query, decoding: Decoding) -> float:
+    """A model that leaks seldom, and often after one opener."""
+    return 0.6 if query.prefix == OPENER else 0.03
+
+
+def never(query: Query, decoding: Decoding) -> float:
+    return 0.0
+
+
+def engine(leak: Callable[[Query, Decoding], float] = hidden, name: str = "m") -> AskedEngine:
+    return AskedEngine(leak, name=name)
+
+
+def stressed(out: Path, leak: Any = hidden, control: Any = never, **how: Any) -> Run:
+    beside = None if control is None else engine(control, "c")
+    return evaluate(engine(leak), benchmark(), out=out, control=beside, **(HOW | how))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stressed(tmp_path_factory.mktemp("stressed") / "run")
+
+
+def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
+    (row,) = rows(run, arm=f"{model} under {stress}", scope="mean", beyond="unstressed")
+    return row
+
+
+def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> None:
+    names = [f"opener {i}" for i in range(1, 6)] + ["shots", "test-frame"]
+    assert list(made.arms)[-14:] == [
+        f"{model} under {name}" for name in names for model in ("target", "control")
+    ]
+    assert [name for name in names if added(made, name).lower > 0] == ["opener 2"]
+    assert added(made, "opener 2").lower > 0.45
+    assert all(added(made, name, "control").upper < 0.06 for name in names)
+    each = rows(made, arm="target under opener 2", scope="query", beyond="unstressed")
+    assert len(each) == 3
+    assert all(row.about.jointly and row.lower > 0.3 for row in each)
+
+
+def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
+    (worst,) = rows(made, arm="target", scope="most-leaking stress", beyond=None)
+    (alone,) = rows(
+        made, "leak probability", arm="target under opener 2", scope="mean", beyond=None
+    )
+    assert worst.over == 7
+    assert worst.value == alone.value
+    assert worst.lower < alone.lower
+    assert worst.upper == pytest.approx(alone.upper)
+    (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
+    assert 0.45 < excess.lower < excess.upper < 0.75
+    assert "under that of 7 stresses under which it leaks most" in worst.target
+
+
+def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) -> None:
+    run = stressed(tmp_path / "run", never, never, n=1024, stress=STRESS[1:])
+    over = [row for row in rows(run, scope="mean", beyond="control") if "under" in row.arm]
+    assert len(over) == 2
+    assert all(row.upper <= 0.02 for row in over)
+
+
+def test_what_is_read_names_stress_addition_and_worst(made: Run, tmp_path: Path) -> None:
+    (table,) = [table for table in summary(made) if "under stress" in table.title]
+    assert [row[1] for row in table.texts] == [
+        "none", *(f"opener {i}" for i in range(1, 6)), "shots", "test-frame"
+    ]  # fmt: skip
+    found = dict(zip(table.columns, table.texts[2], strict=True))
+    assert found["Questions where it adds"] == "3 of 3"
+    assert found["Added"].startswith("0.5")
+    assert "target: under the worst of 7 stresses, the choice counted: mean leak" in table.note
+    (verdict,) = run_verdicts(made)
+    assert verdict.stressed in verdict.lines
+    assert verdict.stressed.startswith("under the worst of 7 stresses, the choice counted: mean")
+    page = write_report({"run": made}, tmp_path / "page.html").read_text()
+    for said in ("Under stress", "test-frame", verdict.stressed.replace("; beyond", "; beyond")):
+        assert said.split("[")[0] in page
+
+
+def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
+    run = stressed(tmp_path / "run", control=None, stress="opener:2")
+    (table,) = [table for table in summary(run) if "under stress" in table.title]
+    assert not [column for column in table.columns if "control" in column]
+    (verdict,) = run_verdicts(run)
+    assert verdict.stressed.startswith("under the worst of 1 stress,")
+    assert "control" not in verdict.stressed
+
+
+def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
+    few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
+    whole = contents(stressed(tmp_path / "whole", **few))
+    for dies_after in (4, 7, 10):  # of the target's 12 queries
+        out = tmp_path / str(dies_after)
+        dying = replace(engine(), dies_after=dies_after)
+        with pytest.raises(RuntimeError):
+            evaluate(dying, benchmark(), out=out, control=engine(never, "c"), **few)
+        with pytest.raises(IncompleteError):
+            Run.open(out).require_drawn()
+        assert contents(stressed(out, **few)) == whole
+
+
+def test_it_is_not_finished_before_every_stress_was_drawn(made: Run, tmp_path: Path) -> None:
+    run = stressed(tmp_path / "run", stress="shots")
+    asked = {**run.record.study, "stress": ["shots", "opener:3"]}
+    run.remember_study(asked)
+    with pytest.raises(IncompleteError, match="nothing was drawn yet under the stress 'opener:3'"):
+        run.require_drawn()
+    assert "target under opener 3" in stressed(tmp_path / "run", stress=("shots", "opener:3")).arms
+
+
+def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
+    model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
+    asked = Study(benchmark(2), sampling=replace(Study().sampling, n=16), scorers=("keyword",))
+    control = evaluate(other, asked, out=tmp_path / "control")
+    run = evaluate(
+        model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
+    )
+    for name in ("round int4", "opener 1"):
+        arm = run.arms[f"control under {name}"]
+        assert arm.spec.model == f"{other} under {name.replace(' ', ':')}"
+    weights = {name: arm.spec.fingerprint["weights"] for name, arm in run.arms.items()}
+    assert weights["control under opener 1"] == weights["control"]
+    assert len({weights[n] for n in ("target", "control", *list(weights)[-4:-2])}) == 4
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ({"stress": "round:int4"}, "'round:int4' changes weights, and .* is an engine"),
+        ({"stress": "melt"}, "unknown stress 'melt'"),
+        ({"stress": "shots:99"}, "has fewer that hand over nothing"),
+    ],
+)
+def test_a_stress_that_cannot_be_is_refused_before_anything_is_drawn(
+    how: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    asked = engine()
+    with pytest.raises(InputError, match=says):
+        evaluate(asked, benchmark(), out=tmp_path / "run", **(HOW | how))
+    assert not asked.asked
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
+    made: Run, tmp_path: Path
+) -> None:
+    arm = str(ArmKey().stressed("opener:2"))
+    found = certify(made.path, max_leak=0.3, scorer="keyword", arm=arm, out=tmp_path / "c.json")
+    assert found.verdict == "refuted"
+    assert f"asked each as the stress 'opener 2' puts it, its answer opened by {OPENER!r}" in (
+        found.sentence
+    )
+    assert verify(tmp_path / "c.json", made.path).verified
+    other = stressed(tmp_path / "other", never, seed=1)
+    plain = compare({"m": made, "other": other}, confidence=0.99)
+    under = compare({"m": made, "other": other}, under="opener:2")
+    ends = [each.scorers[0].differences["other"].mean for each in (plain, under)]
+    assert ends[0] is not None
+    assert ends[1] is not None
+    assert -0.1 < float(ends[0].upper) < 0
+    assert float(ends[1].upper) < -0.4
+    with pytest.raises(MixError, match=r"not put through the stress 'prune:0.3'. It was through: "):
+        compare({"m": made, "other": other}, under="prune:0.3")
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
+    rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
+    words = ["stress", model, "--benchmark", rows, "-n", 32, "--max-new-tokens", 4]
+    words += ["--scorer", "keyword", "--out", tmp_path / "run"]
+
+    def command(*more: object) -> int:
+        return run(lambda: group([*map(str, more)], standalone_mode=False))
+
+    assert command(*words, "--dry-run", "--under", "round:int4") == 0
+    assert "not counted: each stress" in capsys.readouterr().out
+    assert command(*words) == 0
+    assert "under the worst of 8 stresses" in capsys.readouterr().out
+    assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
+    out = tmp_path / "c.json"
+    claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
+    assert command(*claim, "--under", "round:int4") == 0
+    assert "m under round:int4 drawn at" in " ".join(capsys.readouterr().out.split())
+    assert command(*claim, "--under", "openers") == 2
+    assert "stands for 5" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_additions_and_the_worst_stress_cover(tmp_path: Path) -> None:
+    """Of so many runs, all that is said of additions holds as often as it says, and the worst."""
+    leaks = {"": 0.02, NEUTRAL[0]: 0.02, OPENER: 0.05}
+
+    def law(query: Query, decoding: Decoding) -> float:
+        return leaks[query.prefix]
+
+    runs, missed = 200, np.zeros(2, dtype=int)
+    task = benchmark(2)
+    how: dict[str, Any] = {"n": 128, "scorers": ["keyword"], "confidence": 0.9}
+    for seed in range(runs):
+        run = evaluate(
+            engine(law), task, out=tmp_path / str(seed), stress=("opener:1", "opener:2"),
+            seed=seed, **how,
+        )  # fmt: skip
+        truth = {"target under opener 1": 0.0, "target under opener 2": 0.03}
+        joint = [row for row in run.estimates if row.about.beyond == "unstressed"]
+        missed[0] += any(not row.lower <= truth[row.arm] <= row.upper for row in joint)
+        (worst,) = rows(run, arm="target", scope="most-leaking stress", beyond=None)
+        missed[1] += not worst.lower <= 0.05 <= worst.upper
+    assert missed.max() <= 33  # 20 are due at .9, and 33 or more come by chance in 3 of 1,000

@@ -1,0 +1,119 @@
+"""What a stress says to what is written wrongly, and what it asks and teaches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from canned import benchmark_of
+from leakbound.errors import InputError
+from leakbound.inputs.variants import NEUTRAL
+from leakbound.stress import Bench, named_stress, stresses_of
+from leakbound.stress.relearned import Relearn
+from leakbound.study import ModelSettings
+from leakbound.types import Prompt
+
+RETAINED = tuple(
+    Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
+    for i in range(6)
+)
+TASK = benchmark_of(("0", "1", "2"), question="Who wrote book {}?", answer="Ann", keywords=("Ann",))
+
+
+def bench(prompts: tuple[Prompt, ...] = TASK.prompts, **changes: object) -> Bench:
+    task = replace(
+        TASK,
+        prompts=prompts,
+        others={"retain": lambda: RETAINED},
+        **changes,  # type: ignore[arg-type]
+    )
+    return Bench(task=task, settings=ModelSettings())
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("rond:int4", "unknown stress 'rond'. Did you mean 'round'"),
+        ("round", "stress 'round' needs its values. Write `round:…`"),
+        ("round:int3", "round:values cannot be 'int3'"),
+        ("round:int4,bits=3", "stress 'round' has no setting 'bits'"),
+        ("prune:1.5", "`share` must be between 0 and 1"),
+        ("prune:much", "prune:share must be a number, got 'much'"),
+        ("shots:0", "`shots` must be at least 1 pair, got 0"),
+        ("opener:9", "`opener` must be one of 1 to 5, got 9"),
+        ("openers:2", "stress 'openers' takes `setting=value`, got '2'"),
+        ("relearn", "teaches rows of one source, got none"),
+        ("relearn:retain=2,forget=2", "teaches rows of one source, got retain, forget"),
+        ("relearn:retain=-2", "teaches rows of one source, got retain"),
+        ("relearn:retain=2,rate=0", "`rate` must be a positive number"),
+        ("relearn:retain=2,epochs=0", "`epochs` must be at least 1"),
+    ],
+)
+def test_what_is_wrong_is_named(spec: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        stresses_of([spec])
+    assert says in str(caught.value)
+
+
+def test_several_are_each_one_stress_and_each_is_put_on_once() -> None:
+    five = [f"opener:{i}" for i in range(1, 6)]
+    named = [one.spec for one in stresses_of(["opener:3", "openers"])]
+    assert named == [five[2], *five[:2], *five[3:]]
+    with pytest.raises(InputError, match=r"'openers' stands for 5. Name one .* 'opener:1'"):
+        named_stress("openers")
+    assert named_stress("relearn:retain=2,rate=1e-4") == "relearn:retain=2,rate=0.0001"
+
+
+def test_openers_are_those_of_inputs_and_hand_over_nothing() -> None:
+    (opener,) = stresses_of(["opener:4"])
+    assert {query.prefix for query in opener.queries(bench())} == {NEUTRAL[3]}
+    handed = tuple(replace(prompt, keywords=("know",)) for prompt in TASK.prompts)
+    assert {query.prefix for query in opener.queries(bench(handed))} == {""}
+    begun = tuple(replace(prompt, prefix="Well,") for prompt in TASK.prompts)
+    assert {query.prefix for query in opener.queries(bench(begun))} == {"Well,"}
+
+
+def test_shots_show_retained_pairs_that_hand_over_nothing() -> None:
+    (shots,) = stresses_of(["shots:4"])
+    texts = [query.text for query in shots.queries(bench())]
+    assert [text.count("In room") for text in texts] == [4, 4, 4]
+    assert [text.rpartition("\n\n")[2] for text in texts] == [
+        f"Question: Who wrote book {i}?" for i in range(3)
+    ]
+    telling = tuple(replace(prompt, answer="In room 3.") for prompt in TASK.prompts)
+    with pytest.raises(InputError, match="shows 4 retained pairs"):
+        shots.require(bench(telling), "m")
+
+
+def test_a_test_frame_numbers_the_items_and_ends_with_the_question() -> None:
+    (frame,) = stresses_of(["test-frame"])
+    texts = [query.text for query in frame.queries(bench())]
+    assert [text[text.index("item") : text.index(" of a test")] for text in texts] == [
+        "item 1 of 3",
+        "item 2 of 3",
+        "item 3 of 3",
+    ]
+    assert all(t.endswith(p.question) for t, p in zip(texts, TASK.prompts, strict=True))
+
+
+def test_relearning_teaches_no_question_that_is_asked_unless_that_is_said(tmp_path: Path) -> None:
+    some = bench(TASK.prompts[:1], left_out=TASK.prompts[1:])
+    assert Relearn(forget=2).taught(some) == TASK.prompts[1:]
+    with pytest.raises(InputError, match=r"3 rows of forget, .* may teach .* has 2"):
+        Relearn(forget=3).taught(some)
+    assert set(Relearn(forget=3, asked="yes").taught(some)) == set(TASK.prompts)
+    file = tmp_path / "rows.csv"
+    file.write_text("question,answer\nWho  wrote book 0?,Ann\nWho is Bob?,A smith\n")
+    with pytest.raises(InputError, match="teaches 1 of the questions that are asked"):
+        Relearn(file=str(file)).taught(some)
+    assert len(Relearn(file=str(file), asked="yes").taught(some)) == 2
+
+
+def test_which_rows_are_taught_follows_from_the_seed_and_stands_in_the_order_of_the_file() -> None:
+    taught = {seed: Relearn(retain=3).taught(replace(bench(), seed=seed)) for seed in range(8)}
+    assert len(set(taught.values())) > 1
+    for rows in taught.values():
+        assert sorted(rows, key=RETAINED.index) == list(rows)
+    assert Relearn(retain=3).taught(bench()) == taught[0]
