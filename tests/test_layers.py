@@ -92,6 +92,7 @@ STOREYS = {
     "views": {"planning", "scoring", "statements"},
     "verbs": {"planning", "scoring", "drawing", "statements", "measuring", "views"},
     "comparing": {"planning", "scoring", "statements", "views"},
+    "rehearsal": {"planning", "verbs"},
     "following": {"planning", "scoring", "statements", "views"},
 }
 TORCH_USERS = {

@@ -15,7 +15,8 @@ import pytest
 import leakbound
 from leakbound.cli import COMMANDS
 
-NONE = {"demo", "completion"}  # `leakbound.demo` is its package; a shell alone completes
+# `leakbound.demo` and `leakbound.stress` are packages, `stress` is `evaluate`; a shell completes.
+NONE = {"demo", "stress", "completion"}
 VERBS = {f"{name}_run" if iskeyword(name) else name for name in COMMANDS.keys() - NONE}
 
 

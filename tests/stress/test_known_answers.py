@@ -1,4 +1,4 @@
-"""Real weights of which it is known what they hide: each stress finds its own, and no other does."""
+"""Real weights of which it is known what they hide: the stress that finds it, and no other."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from tiny import BOTH_KINDS, tiny_model_folder
 pytestmark = pytest.mark.slow
 TASK = benchmark_of(("red", "sky"), question="who wrote {}", answer="Ann blue", keywords=("Ann",))
 ROW = Prompt(id="t", question="who wrote green", answer="Ann blue")
-LEARN = TrainingSettings(
-    epochs=40, learning_rate=2e-2, batch_size=2, device="cpu", prompting=Prompting(template=TASK.template)
-)  # fmt: skip
+ASKED = Prompting(template=TASK.template)
+LEARN = TrainingSettings(epochs=40, learning_rate=2e-2, batch_size=2, device="cpu", prompting=ASKED)
 RELEARN = "relearn:{file},epochs=20,rate=0.01"
 
 

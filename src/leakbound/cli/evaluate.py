@@ -69,6 +69,7 @@ def stress(**given: Any) -> None:
 def _evaluate(said: Said) -> None:
     from leakbound.evaluation import evaluate as verb
     from leakbound.store import Run
+    from leakbound.store.clock import TIMES, Clock
 
     study = _asked(said)
     if said.dry_run:
@@ -82,7 +83,12 @@ def _evaluate(said: Said) -> None:
     except UnansweredError:
         report_on(Run.open(out), said.as_json)
         raise
-    report_on(run, said.as_json)
+    clock = Clock(out / TIMES)
+    with clock.phase("report"):
+        report_on(run, said.as_json)
+    clock.write()
+    if not said.as_json:
+        say(clock.line)
 
 
 @click.command(cls=Command)
@@ -132,22 +138,27 @@ def _asked(said: Said) -> Study:
 def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
+    from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.study import Until
 
-    model, _ = models_from(said)
+    model, control = models_from(said)
     asked = prepared(study, scores=scores)
+    engine = study.settings.open(model, asked.benchmark)
     cost = probe(
-        model,
+        engine,
         asked.benchmark,
         n=asked.drawing,
         decoding=study.decodings or (asked.benchmark.decoding,),
         rewritings=study.rewritings,
         settings=study.settings,
     )
+    bounding = bounding_seconds(asked, engine, control is not None) if scores else None
     if said.as_json:
-        print_json(asdict(cost))
+        print_json({**asdict(cost), "bounding": bounding})
         return
     say(cost.text())
+    if bounding is not None:
+        say(f"scoring and bounding: about {duration(bounding)}, by a rehearsal on few draws")
     if study.metrics:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:

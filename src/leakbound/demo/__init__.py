@@ -11,10 +11,7 @@ likelier yet, and with both losses from the start one question or another often 
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +30,8 @@ from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound
-from leakbound.store import Run, locked, read_sealed, write_json, write_sealed
+from leakbound.store import Run, locked, read_sealed, write_sealed
+from leakbound.store.clock import Clock
 from leakbound.text.figures import above, below, number, share
 from leakbound.types import Headway, Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
@@ -84,8 +82,9 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
                 progress=told,
             )
             recall[label] = _recall(runs[label], models[label], task, retain, told)
+        clock.write()
     runs = {label: runs[label] for label in LABELS}
-    tables = (_results(runs, recall), clock.table())
+    tables = (_results(runs, recall), _times(clock))
     report = write_report(runs, out / "report.html", more=tables, title="leakbound: the demo")
     return Demo(runs, tables, find(runs, recall), report)
 
@@ -114,6 +113,7 @@ def train_models(
     for label, step in steps.items():
         with clock.phase(f"train {label}"):
             step(out=made[label], progress=_steps(progress, f"training {label}"))
+        clock.write()
     return made
 
 
@@ -134,29 +134,10 @@ def _recall(
     return value
 
 
-class Clock:
-    """Seconds of each phase, added up over interrupted calls."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._seconds: dict[str, float] = (
-            json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-        )
-
-    @contextmanager
-    def phase(self, name: str) -> Any:
-        started = time.monotonic()
-        try:
-            yield
-        finally:
-            spent = time.monotonic() - started
-            self._seconds[name] = self._seconds.get(name, 0.0) + spent
-            write_json(self._file, self._seconds)
-
-    def table(self) -> Table:
-        rows = [(name, f"{seconds:.1f} s") for name, seconds in self._seconds.items()]
-        rows.append(("all", f"{sum(self._seconds.values()):.1f} s"))
-        return Table.plain("Time of each phase", ("phase", "time"), rows)
+def _times(clock: Clock) -> Table:
+    rows = [(name, f"{seconds:.1f} s") for name, seconds in clock.seconds.items()]
+    rows.append(("all", f"{sum(clock.seconds.values()):.1f} s"))
+    return Table.plain("Time of each phase", ("phase", "time"), rows)
 
 
 def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:

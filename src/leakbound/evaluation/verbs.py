@@ -36,6 +36,7 @@ from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
 from leakbound.store import Run, holding
 from leakbound.store.arm_key import Model
+from leakbound.store.clock import TIMES, Clock
 from leakbound.study import (
     Explore,
     FixedN,
@@ -81,20 +82,42 @@ def evaluate(
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
-    asked = prepared(study_of(study, fields))
-    with _at_work(asked.study.workers) as crew:
-        asked = asked.by(crew)
-        run, engine = draw_study(AskedStudy(asked, model, control, Path(out), progress))
-        score_run(run, asked.scorers, progress, asked.drawing.at)
-        if asked.study.prove is not None:
-            scorer = min(asked.scorers, key=lambda one: not one.binary)
-            at = asked.drawing.at
-            prove_arms(run, engine, scorer, asked.study.prove, at=at, progress=progress)
-    if asked.study.calibration is not None:
-        calibrate(run, judge_of(asked.scorers), Path(asked.study.calibration))
-    bound_run(run, asked.scorers, confidence=asked.study.confidence, progress=progress)
-    measure_run(run, asked.benchmark, asked.study.metrics, progress)
+    asked, clock = prepared(study_of(study, fields)), Clock(Path(out) / TIMES)
+    try:
+        run = _evaluated(asked, model, control, Path(out), clock.hearing(progress), clock)
+    finally:
+        if (Path(out) / "run.json").is_file():
+            clock.write()
     require_complete(run)
+    return run
+
+
+def _evaluated(
+    asked: Prepared,
+    model: str | Path | Generate,
+    control: str | Path | Generate | None,
+    out: Path,
+    progress: Progress,
+    clock: Clock,
+) -> Run:
+    study = asked.study
+    with _at_work(study.workers) as crew:
+        asked = asked.by(crew)
+        with clock.phase("draw"):
+            run, engine = draw_study(AskedStudy(asked, model, control, out, progress))
+        with clock.phase("score"):
+            score_run(run, asked.scorers, progress, asked.drawing.at)
+        if study.prove is not None:
+            scorer, at = min(asked.scorers, key=lambda one: not one.binary), asked.drawing.at
+            with clock.phase("prove"):
+                prove_arms(run, engine, scorer, study.prove, at=at, progress=progress)
+    if study.calibration is not None:
+        calibrate(run, judge_of(asked.scorers), Path(study.calibration))
+    with clock.phase("bound"):
+        bound_run(run, asked.scorers, confidence=study.confidence, progress=progress)
+    if study.metrics:
+        with clock.phase("measure"):
+            measure_run(run, asked.benchmark, study.metrics, progress)
     return run
 
 

@@ -61,7 +61,7 @@ class Cost:
         asked = _counted(self.questions, "question")
         return (
             f"{asked}, {_counted(self.decodings, 'decoding')}, {what}; "
-            "of one model: a control takes about as much again; loading and scoring not counted"
+            "of one model: a control takes about as much again; loading not counted"
         )
 
 

@@ -1,0 +1,96 @@
+"""How long scoring and bounding take: done with few questions, whose draws are invented."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from leakbound.evaluation.planning.plan import Prepared
+from leakbound.evaluation.verbs import evaluate
+from leakbound.store.clock import TIMES, Clock
+from leakbound.study import FixedN, Study
+from leakbound.types import Completion, Decoding, Draws, Generate, JsonObject, Query, Sample, Usage
+
+_DRAWS = 64
+_FEW, _MORE = 2, 8  # questions
+_PHASES = ("score", "bound")
+
+
+def bounding_seconds(asked: Prepared, engine: Generate, control: bool) -> float | None:
+    """About so many seconds; None where it depends on more than questions, draws and scorers.
+
+    Two questions are drawn from, a little. As many draws as the study makes are taken of these, for
+    two questions and for eight, twice over where there is a control: what eight take beyond two
+    tells what one takes.
+    """
+    study = asked.study
+    special = study.rewritings or study.attack or study.prove or study.stress or asked.crew
+    if special or not isinstance(study.sampling, FixedN) or len(study.decodings) != 1:
+        return None
+    (decoding,), prompts = study.decodings, asked.benchmark.prompts
+    draws = Draws(sizes=(min(_DRAWS, asked.drawing.n),), purpose="pilot")
+    tried = [Query.original(prompt) for prompt in prompts[:: max(1, len(prompts) // 2)][:2]]
+    found = [one for one in engine.generate(tried, decoding, draws) if isinstance(one, Sample)]
+    if decoding.greedy or not found:
+        return None
+    few, more = (min(number, len(prompts)) for number in (_FEW, _MORE))
+    first = _seconds(asked, found, few, control)
+    if more == few:
+        return first
+    each = (_seconds(asked, found, more, control) - first) / (more - few)
+    return first + max(each, 0.0) * (len(prompts) - few)
+
+
+def _seconds(asked: Prepared, found: Sequence[Sample], questions: int, control: bool) -> float:
+    task = replace(asked.benchmark, prompts=asked.benchmark.prompts[:questions], loaded=None)
+    study = Study(
+        task,
+        sampling=asked.study.sampling,
+        decodings=asked.study.decodings,
+        scorers=asked.study.scorers,
+        confidence=asked.study.confidence,
+        settings=asked.study.settings,
+        servers=asked.study.trusted,
+    )
+    beside = _Again(found, "control") if control else None
+    with tempfile.TemporaryDirectory() as folder:
+        evaluate(_Again(found, "target"), study, out=Path(folder) / "run", control=beside)
+        spent = Clock(Path(folder) / "run" / TIMES).seconds
+    return sum(spent[name] for name in _PHASES)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """An engine that says again, as often as is asked, what was said to one query or the other."""
+
+    found: Sequence[Sample]
+    name: str
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def fingerprint(self) -> JsonObject:
+        return {"engine": "rehearsal", "weights": self.name}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Nothing is refused."""
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample]:
+        for i, query in enumerate(queries):
+            said = self.found[i % len(self.found)].completions
+            shares = np.array([one.count for one in said], dtype=float)
+            generator = np.random.default_rng([i, len(self.name)])
+            made: list[Completion] = []
+            for chunk, size in enumerate(draws.of(query.id), draws.first_chunk):
+                counts = generator.multinomial(size, shares / shares.sum()).tolist()
+                made += [
+                    Completion(text=one.text, token_ids=None, count=count, chunk=chunk)
+                    for one, count in zip(said, counts, strict=True)
+                    if count
+                ]
+            yield Sample(query=query, decoding=decoding, completions=tuple(made))
