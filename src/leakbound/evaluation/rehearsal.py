@@ -63,7 +63,7 @@ def _seconds(asked: Prepared, found: Sequence[Sample], questions: int, control: 
     return sum(spent[name] for name in _PHASES)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Again:
     """An engine that says again, as often as is asked, what was said to one query or the other."""
 

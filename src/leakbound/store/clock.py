@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.store.files import read_json, write_json
@@ -27,7 +28,7 @@ class Clock:
         self._since = time.monotonic()
         self.seconds: dict[str, float] = {}
         try:
-            known = read_json(file, "Remove it.") if file.exists() else {}
+            known: Any = read_json(file, "Remove it.") if file.exists() else {}
             self.seconds = {str(name): float(spent) for name, spent in known.items()}
         except (InputError, AttributeError, TypeError, ValueError):
             pass  # what was measured before is lost, and nothing else
