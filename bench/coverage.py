@@ -478,6 +478,7 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "std over questions": "mean of sds",
     "mean + sd over questions": "mean of means + 2 sds",
     "mass mean over questions": "mean of masses",
+    "median over seeds": "tests/stats/test_seeds.py",
     "worst question": "worst question",
     "every question": "every question",
     "leaking questions": "leaking questions at 6 x",

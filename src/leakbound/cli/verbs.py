@@ -206,7 +206,14 @@ def show(run: Path, texts: bool | None, as_json: bool) -> None:
 @click.option("--out", type=opt.FILE, help="Write it to a file.  [default: print it]")
 @click.option("--utility", metavar="METRIC", help="What utility is.  [default: what all runs have]")
 @click.option(
-    "--confidence", type=float, default=0.99, show_default=True, help="Of all differences at once."
+    "--confidence", type=float, help="Of all differences at once.  [default: 0.99; by method 0.95]"
+)
+@click.option(
+    "--by",
+    type=click.Choice(["run", "method"]),
+    default="run",
+    show_default=True,
+    help="method: the median over training seeds, of runs called npo-0, npo-1 …",
 )
 @click.option("--under", default="", metavar="STRESS", help="Each put through it; see `stress`.")
 @opt.as_json
@@ -215,7 +222,8 @@ def compare(
     form: Literal["table", "markdown", "latex", "csv"],
     out: Path | None,
     utility: str | None,
-    confidence: float,
+    confidence: float | None,
+    by: str,
     under: str,
     as_json: bool,
 ) -> None:
@@ -226,19 +234,29 @@ def compare(
     each model is said first, then what was made otherwise, and a leaderboard last: certified
     leakage, beyond the control where all have one, and utility where it was measured with
     --metrics. Runs of other questions are refused. Of a run with several decodings each stands by
-    itself.
+    itself. By method, what is said is about a method over the seeds that it trained from, not
+    about these models.
     """
-    from leakbound.evaluation.comparing import compare as verb
-    from leakbound.evaluation.views.compared import SHOWN
+    from leakbound.evaluation import comparing as verbs
+    from leakbound.evaluation.views.compared import SHOWN, Comparison
     from leakbound.store.files import write_text
 
-    found = verb(runs, confidence=confidence, utility=utility, under=under)
+    how: Any = {"under": under} | ({} if confidence is None else {"confidence": confidence})
+    found = (
+        verbs.compare_methods(runs, **how)
+        if by == "method"
+        else verbs.compare(runs, utility=utility, **how)
+    )
     if as_json:
         print_json(found.to_dict())
         return
     if form == "table" and out is None:
-        say(f"{prose(found.opening)}\n")
-        for table in found.tables(questions=SHOWN):
+        if isinstance(found, Comparison):
+            say(f"{prose(found.opening)}\n")
+            tables = found.tables(questions=SHOWN)
+        else:
+            tables = list(found.tables())
+        for table in tables:
             print_table(table)
         return
     text = found.written("markdown" if form == "table" else form)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.statements.comparisons import differences, standing
+from leakbound.evaluation.statements.comparisons import differences, mean_of, median_of, standing
 from leakbound.evaluation.views.compared import (
     UTILITY,
     Comparison,
@@ -14,6 +15,7 @@ from leakbound.evaluation.views.compared import (
     ScorerComparison,
     differing,
 )
+from leakbound.evaluation.views.methods import MethodComparison, MethodStanding
 from leakbound.evaluation.views.read import (
     drawn_as,
     facts_of,
@@ -23,8 +25,10 @@ from leakbound.evaluation.views.read import (
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
+from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
 
+_NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
 _ITS_OWN = {"model", "drawn as", "weights", "run"}  # facts that no two models share
 
 
@@ -96,6 +100,75 @@ def compare(
             for name in scorers
         ),
     )
+
+
+def compare_methods(
+    runs: Sequence[Run | str | Path] | Mapping[str, Run],
+    *,
+    confidence: float = 0.95,
+    under: str = "",
+) -> MethodComparison:
+    """Set methods side by side, each by its median over the seeds that models were trained from.
+
+    A method's runs are those whose labels are alike but for a number at their end: `npo-0` to
+    `npo-4`. Of fewer seeds than a two-sided statement needs the lower end alone is told.
+
+    Args:
+        runs, under: as of `compare`.
+        confidence: of each statement, in (0, 1).
+
+    Raises InputError for fewer seeds than any statement needs, MixError for runs that asked other
+    questions, used no scorer in common, hold models of one training, or of which some have a
+    control.
+    """
+    named = _named(runs)
+    stress = named_stress(under) if under else ""
+    targets = sampled_targets(named, stress)
+    if len(targets) > len(named):
+        raise MixError("methods are compared under one decoding, and a run has several.")
+    scorers = _common(named)
+    _require_apart(targets)
+    methods: dict[str, list[str]] = {}
+    for label in named:
+        methods.setdefault(_NUMBERED.sub("", label) or label, []).append(label)
+    for method, labels in methods.items():
+        _require_trained_apart(method, {label: targets[label][1] for label in labels})
+    controls = {label: named[label].arm(arm.key.control) for label, (_, arm) in targets.items()}
+    lacking = [label for label, control in controls.items() if control is None]
+    if lacking and len(lacking) < len(controls):
+        raise MixError(f"of these runs {_listed(lacking)} have no control. Give each one, or none.")
+
+    def standing(method: str, scorer: str) -> MethodStanding:
+        labels = methods[method]
+        bounds = [
+            mean_of(targets[label][1], controls[label], make_scorer(scorer)) for label in labels
+        ]
+        median = median_of(bounds, confidence)
+        each = [bound(confidence=confidence, side="both").value for bound in bounds]
+        values = [None if value != value else float(value) for value in each]
+        return MethodStanding(
+            method=method, median=median, seeds=dict(zip(labels, values, strict=True))
+        )
+
+    return MethodComparison(
+        standings={name: tuple(standing(m, name) for m in methods) for name in scorers},
+        excess=not lacking,
+        under=stress,
+        confidence=confidence,
+    )
+
+
+def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
+    """Refuse one model twice: a seed that is counted twice is no second seed."""
+    known: dict[str, str] = {}
+    for label, arm in arms.items():
+        if (model := which_model(arm.spec)) is not None:
+            other = known.setdefault(model, label)
+            if other != label:
+                raise MixError(
+                    f"{other!r} and {label!r} of the method {method!r} are of one model. Name a "
+                    "run for each seed that it was trained from."
+                )
 
 
 def _named(runs: Sequence[Run | str | Path] | Mapping[str, Run]) -> dict[str, Run]:

@@ -106,6 +106,7 @@ from leakbound.stats.questions import each_query as each_query
 from leakbound.stats.questions import leaking_questions as leaking_questions
 from leakbound.stats.questions import worst_query as worst_query
 from leakbound.stats.questions import worst_question as worst_question
+from leakbound.stats.seeds import median_over_seeds as median_over_seeds
 from leakbound.stats.stopping import Claim as Claim
 from leakbound.stats.stopping import Looks as Looks
 from leakbound.stats.stopping import mean_over_stopped_questions as mean_over_stopped_questions
@@ -132,6 +133,7 @@ Evidence = Literal[
     "bound",
     "bound of questions",
     "bound of queries",
+    "bound of seeds",
     "two bounds",
     "two estimates",
     "bound of p",
@@ -234,6 +236,9 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
             worst_query,
             "bound of queries",
             replace(LEAK, scope="question", inputs="worst query"),
+        ),
+        "median over seeds": ListedBound(
+            median_over_seeds, "bound of seeds", replace(MEAN.about, seeds=5)
         ),
         "excess of bounds": ListedBound(excess_of, "two bounds", EXCESS),
         "excess with proof": ListedBound(excess_with_proof, "two bounds", EXCESS),

@@ -60,6 +60,7 @@ class About:
         of a claim, the x or k of a quantity by which questions are counted.
     `over`: how many queries, questions or cells that are; one an entry where questions differ.
     `knob`: whose effect it is.
+    `seeds`: over how many models, trained from as many seeds, it is the median; None: it is of one.
     `jointly`: whether all entries hold at once at the confidence, instead of each by itself.
     `proved`: whether single outputs of known probability prove it, without a draw.
     """
@@ -72,6 +73,7 @@ class About:
     constant: float | None = None
     over: int | tuple[int, ...] | None = None
     knob: str | None = None
+    seeds: int | None = None
     jointly: bool = False
     proved: bool = False
 
@@ -107,6 +109,8 @@ class About:
     @property
     def target(self) -> str:
         """Whose quantity it is: 'the mean over these questions under this decoding'."""
+        if self.seeds is not None:
+            return f"the median over training seeds of {replace(self, seeds=None).target}"
         if self.scope == "grid":
             return f"the grid of {self.over} decodings"
         beyond = f", {BEYOND[self.beyond]}" if self.beyond is not None else ""

@@ -37,6 +37,7 @@ class Where(TypedDict, total=False):
     parameter: float | tuple[float | None, ...] | None
     constant: float | None
     knob: str | None
+    seeds: int | None
     jointly: bool
     proved: bool
 

@@ -38,11 +38,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound import stats
-from leakbound.errors import MixError
+from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
-from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of
+from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of, stacked
 from leakbound.stats.about import Beyond
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
 from leakbound.store.identity import some
@@ -348,6 +348,34 @@ def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBou
         return found
     over = BeyondControl.of(target, other).over_questions(confidence)
     return replace(found, excess=over.mean, worst_excess=over.worst)
+
+
+def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
+    """What bounds an arm's mean over the questions, beyond the control's where there is one.
+
+    MixError where the two have completions of other questions.
+    """
+    target = ArmEvidence(arm, scorer)
+    if control is None:
+        return target.known.mean
+    other = ArmEvidence(control, scorer)
+    _require_same(arm.place, target.query_ids, other.query_ids)
+    return BeyondControl.of(target, other).mean
+
+
+def median_of(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
+    """The median over models trained from as many seeds, from below alone where these are few.
+
+    InputError where they are too few for that.
+    """
+    try:
+        return stats.median_over_seeds(
+            stacked(bounds), len(bounds), confidence=confidence, side="both"
+        )
+    except InputError:
+        return stats.median_over_seeds(
+            stacked(bounds), len(bounds), confidence=confidence, side="lower"
+        )
 
 
 def _require_same(label: str, mine: Sequence[str], base: Sequence[str]) -> None:

@@ -1,0 +1,117 @@
+"""Methods side by side, each over the seeds that its models were trained from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from leakbound.evaluation.views.table import (
+    Cell,
+    Interval,
+    Table,
+    count_cell,
+    csv_of,
+    interval,
+    latex,
+    markdown,
+    table_of,
+)
+from leakbound.stats import Estimate, percent
+from leakbound.text.figures import DASH, below, number
+from leakbound.types import Json, to_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodStanding:
+    """What is said of a method under one scorer.
+
+    median: over its training seeds, of the mean over the questions; an upper end of 1 says nothing.
+    seeds: what each of its models leaks, by the label of its run.
+    """
+
+    method: str
+    median: Estimate
+    seeds: Mapping[str, float | None]
+
+    @property
+    def known(self) -> list[float]:
+        """The values of the seeds."""
+        return [value for value in self.seeds.values() if value is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodComparison:
+    """Methods over their seeds, by scorer; each statement by itself at `confidence`.
+
+    excess: whether it is what lies beyond the control, else what leaks.
+    under: the stress that all were put through; empty for none.
+    """
+
+    standings: Mapping[str, tuple[MethodStanding, ...]]
+    excess: bool
+    under: str
+    confidence: float
+
+    def tables(self) -> Iterator[Table]:
+        """One a scorer, a row a method, the least first."""
+        for scorer, standings in self.standings.items():
+            yield self._table(scorer, standings)
+
+    def _table(self, scorer: str, standings: Sequence[MethodStanding]) -> Table:
+        what = "excess over the control" if self.excess else "leakage"
+        columns = {
+            "Method": lambda one: Cell(one.method),
+            "Seeds": lambda one: count_cell(len(one.seeds)),
+            f"Median {what}": _median_cell,
+            "Each seed": lambda one: Cell(", ".join(map(number, sorted(one.known))), prose=True),
+            "Mean ± sd of the seeds": _spread_cell,
+        }
+        ranked = sorted(standings, key=lambda one: float(one.median.value))
+        under = f", under {self.under}" if self.under else ""
+        note = (
+            f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
+            "itself; the seeds' values, mean and spread describe these models and bound nothing."
+        )
+        return table_of(f"{scorer}: methods by their median {what}{under}", columns, ranked, note)
+
+    def to_dict(self) -> dict[str, Json]:
+        """Every statement, unrounded."""
+        return {"confidence": self.confidence, "under": self.under, "rows": [*self._rows()]}
+
+    def written(self, form: str) -> str:
+        """As Markdown, LaTeX or CSV."""
+        if form == "csv":
+            return csv_of([*self._rows()])
+        return {"markdown": markdown, "latex": latex}[form]([*self.tables()])
+
+    def _rows(self) -> Iterator[dict[str, Json]]:
+        for scorer, standings in self.standings.items():
+            for one in standings:
+                made = one.median
+                yield {
+                    "scorer": scorer,
+                    "method": one.method,
+                    "seeds": len(one.seeds),
+                    "of": "excess" if self.excess else "leakage",
+                    "value": float(made.value),
+                    "lower": float(made.lower),
+                    "upper": float(made.upper),
+                    "side": made.side,
+                    "each": to_json(list(one.seeds.values())),
+                }
+
+
+def _median_cell(one: MethodStanding) -> Cell:
+    made = Interval.of(one.median)
+    if one.median.side == "both":
+        return Cell(interval(made), made.value)
+    return Cell(f"{number(made.value)} (≥ {below(made.lower)})", made.value)
+
+
+def _spread_cell(one: MethodStanding) -> Cell:
+    """None where the spread is 0, or one value has none: they would pass for a bound."""
+    spread = stdev(one.known) if len(one.known) > 1 else 0.0
+    if not spread:
+        return Cell(DASH)
+    return Cell(f"{number(fmean(one.known))} ± {number(spread)}")

@@ -1,0 +1,102 @@
+"""Medians over training seeds: by hand, by counting, and how often they miss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+
+from leakbound.errors import InputError
+from leakbound.stats import Estimate, median_over_seeds, proportion_bound
+
+HITS = [3, 0, 9, 4, 6, 2, 8, 5]
+
+
+def bound(hits: list[int], n: int = 40) -> Callable[..., Estimate]:
+    return partial(proportion_bound, hits, n)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "side", "confidence", "beta"),
+    [
+        (5, "lower", 0.95, (Fraction(1, 20) - Fraction(1, 32)) / 5),  # .00375
+        (6, "both", 0.95, (Fraction(1, 40) - Fraction(1, 64)) / 6),
+        (8, "both", 0.99, (Fraction(1, 200) - Fraction(1, 256)) / 8),
+        (5, "upper", 0.95, Fraction(3, 800)),
+    ],
+)
+def test_few_seeds_take_the_least_and_the_largest_end(
+    seeds: int, side: Any, confidence: float, beta: Fraction
+) -> None:
+    made = median_over_seeds(bound(HITS[:seeds]), seeds, side=side, confidence=confidence)
+    alone = bound(HITS[:seeds])
+    low = alone(confidence=1 - float(beta), side="lower").lower.min() if side != "upper" else 0.0
+    high = alone(confidence=1 - float(beta), side="upper").upper.max() if side != "lower" else 1.0
+    assert (made.lower, made.upper) == (pytest.approx(low, abs=1e-12), pytest.approx(high))
+    assert (made.confidence, made.side, made.n) == (confidence, side, 40 * seeds)
+    assert made.value == np.median(HITS[:seeds]) / 40
+    assert made.about.seeds == seeds
+    assert made.target.startswith("the median over training seeds of")
+
+
+@pytest.mark.parametrize(("seeds", "confidence"), [(4, 0.95), (5, 0.97), (1, 0.9), (9, 0.999)])
+def test_too_few_seeds_are_refused_and_as_many_as_are_named_do(
+    seeds: int, confidence: float
+) -> None:
+    with pytest.raises(InputError, match="say nothing of a median") as caught:
+        median_over_seeds(bound([1] * seeds), seeds, confidence=confidence, side="lower")
+    needed = int(str(caught.value).split("Train ")[1].split()[0])
+    median_over_seeds(bound([1] * needed), needed, confidence=confidence, side="lower")
+    assert (
+        Fraction(1, 2) ** (needed - 1) >= 1 - Fraction(str(confidence)) > Fraction(1, 2) ** needed
+    )
+
+
+@pytest.mark.parametrize("seeds", [12, 30, 101])
+def test_many_seeds_take_the_order_statistic_that_leaves_a_fifth_to_the_bounds(seeds: int) -> None:
+    def exact(confidence: float, side: str) -> Estimate:
+        """As if each were known: its order statistic is what is looked at."""
+        return proportion_bound(list(range(seeds)), 10 * seeds, confidence=confidence, side=side)
+
+    share, rank, luck = Fraction(1, 40), 0, Fraction(0)
+    while luck + Fraction(comb(seeds, rank), 2**seeds) <= Fraction(4, 5) * share:
+        luck += Fraction(comb(seeds, rank), 2**seeds)
+        rank += 1
+    made = median_over_seeds(exact, seeds, side="both")
+    each = 1 - float((share - luck) / seeds)
+    low, high = (exact(each, side) for side in ("lower", "upper"))
+    assert made.lower == pytest.approx(np.sort(low.lower)[rank - 1], abs=1e-12)
+    assert made.upper == pytest.approx(np.sort(high.upper)[seeds - rank], abs=1e-12)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="`seeds` must be at least 1"):
+        median_over_seeds(bound([1]), 0)
+    with pytest.raises(InputError, match="6"):
+        median_over_seeds(bound(HITS[:5]), 6)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "side", "confidence"), [(5, "lower", 0.95), (6, "both", 0.95), (16, "both", 0.9)]
+)
+@pytest.mark.parametrize("law", ["spread", "two points", "all alike"])
+def test_it_misses_as_seldom_as_it_says(seeds: int, side: Any, confidence: float, law: str) -> None:
+    """Models of a law of leak probabilities, each drawn from 60 times; 2,000 methods."""
+    generator, runs, n = np.random.default_rng(seeds), 2000, 60
+    p = {
+        "spread": generator.beta(1, 6, (runs, seeds)),
+        "two points": generator.choice([0.02, 0.4], (runs, seeds)),
+        "all alike": np.full((runs, seeds), 0.1),
+    }[law]
+    medians = {"spread": (0.109101, 0.109101), "two points": (0.02, 0.4), "all alike": (0.1, 0.1)}
+    hits, missed = generator.binomial(n, p), 0
+    for row in hits:
+        made = median_over_seeds(bound(row.tolist(), n), seeds, side=side, confidence=confidence)
+        low, high = medians[law]  # of two points every number between them is a median
+        missed += not (made.lower <= high and made.upper >= low)
+    assert missed <= runs * (1 - confidence) + 3.3 * (runs * confidence * (1 - confidence)) ** 0.5
