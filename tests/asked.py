@@ -70,6 +70,7 @@ class AskedEngine:
         if decoding.greedy:
             leak = float(leak > 0.5)
         words = f"{query.prompt_id}|{query.text}|{query.prefix}"
+        words += "".join(answer for _, answer in query.examples)
         key = philox.stream_key(draws.seed, draws.purpose, words, chunk)
         hits = int((np.random.default_rng(key).random(size) < leak).sum())
         return [(LEAK, hits), (SILENCE, size - hits)]

@@ -67,12 +67,22 @@ class Stress(Protocol):
         """What is asked in place of the questions, one a prompt under its id; none: these."""
         ...
 
+    def engine(self, bench: Bench, engine: Generate) -> Generate:
+        """What draws: the engine of that model, or one that draws by it."""
+        ...
+
+    @property
+    def drawn_only(self) -> bool:
+        """True if nothing but draws is to be had: no exact masses."""
+        ...
+
 
 class WrittenStress(ABC):
     """A stress that is a frozen dataclass of its settings, written `name:setting=value,...`."""
 
     name: ClassVar[str]
     """As it stands in `STRESSES`."""
+    drawn_only: ClassVar[bool] = False
 
     @property
     def spec(self) -> str:
@@ -98,6 +108,10 @@ class WrittenStress(ABC):
     def queries(self, bench: Bench) -> tuple[Query, ...]:
         """The questions as they are."""
         return ()
+
+    def engine(self, bench: Bench, engine: Generate) -> Generate:
+        """The engine itself."""
+        return engine
 
 
 class OfWeights(WrittenStress):

@@ -10,11 +10,13 @@ from leakbound.errors import InputError
 from leakbound.registry import find, opening, read_settings, require_parts
 from leakbound.stress.asked import OpenedBy, Openers, Shots, TestFrame
 from leakbound.stress.bench import Stress
+from leakbound.stress.dialogue import Dialogue
 from leakbound.stress.relearned import Relearn
 from leakbound.stress.weights import Prune, Round
 
 STRESSES: dict[str, Callable[..., Stress]] = {
-    kind.name: kind for kind in (OpenedBy, Openers, Prune, Relearn, Round, Shots, TestFrame)
+    kind.name: kind
+    for kind in (Dialogue, OpenedBy, Openers, Prune, Relearn, Round, Shots, TestFrame)
 }
 
 USUAL = ("round:int4", "prune:0.3", "openers", "test-frame")
@@ -54,5 +56,5 @@ def _opened(spec: str) -> Stress:
             raise InputError(f"stress {name!r} needs its {needed.name}. Write `{name}:…`.")
     with opening("stress", name):
         made: Stress = family(**values)
-    require_parts("stress", name, made, ("spec", "each", "require", "model", "queries"))
+    require_parts("stress", name, made, ("spec", "each", "require", "model", "queries", "engine"))
     return made

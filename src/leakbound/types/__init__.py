@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import (
+    TURN,
     Completion,
     Draws,
     Effort,
@@ -67,6 +68,7 @@ from leakbound.types.seams import (
 )
 
 __all__ = [
+    "TURN",
     "BenchmarkRecord",
     "Chat",
     "Classify",

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from leakbound.types.decoding import Decoding, require
 from leakbound.types.prompts import Query
 
+TURN = "\x1e"  # between the turns of a conversation that is one completion
 FinishReason = Literal["stop", "stop_string", "length"]
 _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
 

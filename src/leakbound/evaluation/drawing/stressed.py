@@ -42,6 +42,11 @@ def require_stresses(asked: Prepared, models: Sequence[Named], progress: Progres
         )
     bench = _bench(asked, progress)
     for one in stresses_of(asked.study.stress):
+        if one.drawn_only and asked.drawing.explores:
+            raise InputError(
+                f"the stress {one.spec!r} can only be drawn, and `explore` asks for masses. Leave "
+                "one of them out."
+            )
         for model in models:
             one.require(bench, model)
         one.queries(bench)
@@ -80,9 +85,11 @@ class StressedDrawing:
     def _draw(self, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]) -> None:
         asked, bench = self.asked, _bench(self.asked, self.progress)
         job, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
+        engine = stress.engine(bench, job.engine)
         jobs = [
             replace(
                 job,
+                engine=engine,
                 key=key,
                 decoding=how,
                 shares=None,
@@ -93,8 +100,8 @@ class StressedDrawing:
         ]
         for one in jobs:
             one.engine.check(queries or self.run.questions, one.decoding)
-        if isinstance(job.engine, Measures):
-            job.engine.measure(queries or self.run.questions)
+        if isinstance(engine, Measures):
+            engine.measure(queries or self.run.questions)
         planned = [plan_arm(self.run, one, asked.drawing, asked.study.seed) for one in jobs]
         for arm, one in zip(planned, jobs, strict=True):
             draw_arm(arm, one, asked.drawing, self.progress)

@@ -24,7 +24,7 @@ from leakbound.scorers import (
 from leakbound.scorers.spec import Logged
 from leakbound.store import Arm, Run, holding
 from leakbound.study import Loading
-from leakbound.types import Headway, JsonObject, Progress, Prompt, Scorer, different, silent
+from leakbound.types import TURN, Headway, JsonObject, Progress, Prompt, Scorer, different, silent
 
 
 def scorers_for(
@@ -101,34 +101,57 @@ def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
         yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
 
 
+def is_dialogue(arm: Arm) -> bool:
+    """True if each of its completions is a conversation."""
+    return "dialogue" in arm.spec.fingerprint
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
     """Completions to be scored at once: their texts, each with the id of its query.
 
-    number: of the table that they stand in. prompts: by query id.
+    number: of the table that they stand in. prompts: by query id. turns: whether each text is a
+    conversation, whose score is the largest of its turns.
     """
 
     number: int
     query_ids: tuple[str, ...]
     texts: tuple[str, ...]
     prompts: Mapping[str, Prompt]
+    turns: bool = False
 
     @classmethod
-    def of(cls, number: int, table: Any, prompts: Mapping[str, Prompt]) -> ScoreJob:
+    def of(cls, number: int, table: Any, prompts: Mapping[str, Prompt], turns: bool) -> ScoreJob:
         """The rows of a table of completions."""
         query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
-        return cls(number, tuple(query_ids), tuple(texts), {q: prompts[q] for q in query_ids})
+        asked = {q: prompts[q] for q in query_ids}
+        return cls(number, tuple(query_ids), tuple(texts), asked, turns)
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
-    """One score, or None, for each completion."""
-    prompts = (job.prompts[query_id] for query_id in job.query_ids)
-    return score_pairs(scorer, [*zip(job.texts, prompts, strict=True)])
+    """One score, or None, for each completion.
+
+    A conversation of which a turn has no score has none either, unless another is a full leak.
+    """
+    texts = [text.split(TURN) if job.turns else [text] for text in job.texts]
+    pairs = [
+        (one, job.prompts[query_id])
+        for turns, query_id in zip(texts, job.query_ids, strict=True)
+        for one in turns
+    ]
+    each = iter(score_pairs(scorer, pairs))
+    found = [[*islice(each, len(turns))] for turns in texts]
+    return [_largest(scores) for scores in found]
+
+
+def _largest(scores: Sequence[float | None]) -> float | None:
+    known = [score for score in scores if score is not None]
+    return max(known) if known and (len(known) == len(scores) or max(known) == 1) else None
 
 
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
     """One score, or None, for each row of a table of the arm's completions."""
-    return score_job(scorer, ScoreJob.of(0, table, prompts_by_query(arm)))
+    return score_job(scorer, ScoreJob.of(0, table, prompts_by_query(arm), is_dialogue(arm)))
 
 
 def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
@@ -166,7 +189,7 @@ def _jobs(arm: Arm, tables: Iterable[Any], began: Callable[[], object]) -> Itera
     prompts = prompts_by_query(arm)
     for number, table in enumerate(tables):
         began()
-        yield ScoreJob.of(number, table, prompts)
+        yield ScoreJob.of(number, table, prompts, is_dialogue(arm))
 
 
 def _scores(

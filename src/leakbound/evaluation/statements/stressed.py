@@ -4,6 +4,9 @@
 questions at once (`stats.difference_over_questions`): whatever the stresses' draws share, and
 whichever of them somebody picks, all of it holds together.
 
+A draw of a conversation has several answers, and is told against as many answers of the model as it
+is: against leak@k, k its turns.
+
 *The worst.* The means under S stresses are bounded as those of S questions are (`worst_question`):
 the lower end is that of some stress at alpha/2S, the upper end that of every one at once. The
 largest is about the stresses that were tried, fixed beforehand, and about no others.
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from leakbound import stats
 from leakbound.evaluation.statements.comparisons import (
@@ -22,8 +26,8 @@ from leakbound.evaluation.statements.comparisons import (
     share_nothing,
 )
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.rows import rows_of, stacked
-from leakbound.store import ALL, EstimateRow
+from leakbound.evaluation.statements.rows import LEAKAGE, StatedBound, rows_of, stacked
+from leakbound.store import ALL, Arm, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -40,6 +44,8 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
             continue
         known = [one for one in stressed if one.query_ids == base.query_ids]
         for one in known:
+            if turns_of(one.arm) > 1 and base.fixed is None:
+                continue  # leak@k is known of draws whose number was fixed
             made = _added(one, base, len(stressed), confidence)
             if made.mean is not None:
                 yield from rows_of(one.arm.name, scorer, ALL, made.mean)
@@ -52,6 +58,22 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def _added(
     one: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
 ) -> stats.ModelDifference:
+    turns = turns_of(one.arm)
+    if turns > 1:
+        mean, each = (
+            partial(stats.excess_of, mine, other, beyond="unstressed")
+            for mine, other in (
+                (one.known.mean, partial(_mean_at, base, turns)),
+                (one.known.leakage, partial(_each_at, base, turns)),
+            )
+        )
+        return stats.difference_over_questions(
+            mean,
+            each,
+            len(one.query_ids),
+            models=stresses,
+            confidence=confidence,
+        )
     apart = share_nothing([one.arm], [base.arm])
     return stats.difference_over_questions(
         mean_beyond(one.known, base.known, apart, beyond="unstressed"),
@@ -64,6 +86,32 @@ def _added(
 
 def _means(stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
     return [one.known.mean for one in stressed]
+
+
+def turns_of(arm: Arm) -> int:
+    """How many answers a draw of this arm has."""
+    follow_ups = arm.spec.fingerprint.get("dialogue")
+    return 1 + len(follow_ups) if isinstance(follow_ups, Sequence) else 1
+
+
+def _each_at(
+    base: ArmEvidence, turns: int, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """leak@turns of each question as it is, named as the leakage that a conversation is beside."""
+    binary = base.known.binary
+    row = StatedBound("leak@k proportion" if binary else "leak@k", binary, at={"k": turns})
+    made = base.known.made(row, confidence=confidence, side=side)
+    return replace(made, about=replace(made.about, quantity=LEAKAGE[not binary], parameter=None))
+
+
+def _mean_at(
+    base: ArmEvidence, turns: int, *, confidence: float, side: stats.Side
+) -> stats.Estimate:
+    """The mean of leak@turns over the questions."""
+    assert base.fixed is not None
+    made = base.fixed.mean_leak_at_k(turns, confidence=confidence, side=side)
+    quantity = LEAKAGE[not base.known.binary]
+    return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 
 
 def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:

@@ -7,7 +7,7 @@ says. A field of the records that no words tell is on a list with its reason, or
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from leakbound import stats
 from leakbound.evaluation.views.words import described
@@ -71,6 +71,9 @@ def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
 
 def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
     """What is put to the model for a question: its own words, or rewritings, whose and how many."""
+    if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
+        words = ", then ".join(repr(str(one)) for one in follow_ups)
+        return f"each in its own words, then {words}; a conversation counts by its worst turn,"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
         words = f", its answer opened by {opened.pop()!r}" if len(opened) == 1 else ""

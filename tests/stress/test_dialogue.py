@@ -1,0 +1,125 @@
+"""Conversations: one draw has several answers, and counts by its worst."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asked import LEAK, SILENCE, AskedEngine
+from canned import benchmark_of
+from contents import counts
+from estimates import rows
+from leakbound.certificate import certify, verify
+from leakbound.errors import InputError
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.scoring.score import ScoreJob, score_job
+from leakbound.scorers import make_scorer
+from leakbound.store import Run
+from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
+from leakbound.study import Explore
+from leakbound.testing import FakeScorer
+from leakbound.types import TURN, Decoding, Draws, Failure, Query, Sample
+
+TASK = benchmark_of(("0", "1"), question="Who wrote {}?", answer=LEAK, keywords=("hush",))
+QUERY = Query.original(TASK.prompts[0])
+
+
+def second(query: Query, decoding: Decoding) -> float:
+    """A model that gives it away in its second turn."""
+    return 0.6 if len(query.examples) == 1 else 0.02
+
+
+def alike(query: Query, decoding: Decoding) -> float:
+    return 0.3
+
+
+def stressed(out: Path, leak: Any = second, **how: Any) -> Run:
+    fields: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": "dialogue", **how}
+    control = AskedEngine(lambda query, decoding: 0.0, name="c")
+    return evaluate(AskedEngine(leak, name="m"), TASK, out=out, control=control, **fields)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return stressed(tmp_path_factory.mktemp("dialogue") / "run")
+
+
+def test_a_turn_is_asked_after_all_that_was_said_before() -> None:
+    engine = AskedEngine(alike)
+    (sample,) = DialogueEngine(engine).generate([QUERY], Decoding(), Draws(sizes=(400, 240)))
+    assert isinstance(sample, Sample)
+    assert sample.n == 640
+    assert {one.chunk: 0 for one in sample.completions} == {0: 0, 1: 0}
+    for chunk, size in enumerate((400, 240)):
+        assert sum(one.count for one in sample.completions if one.chunk == chunk) == size
+    words = [QUERY.text, *(text.format(question=QUERY.text) for text in FOLLOW_UPS)]
+    for _, query, _, _ in engine.asked:
+        assert query.text == words[len(query.examples)]
+        assert [said for said, _ in query.examples] == words[: len(query.examples)]
+        assert {answer for _, answer in query.examples} <= {LEAK, SILENCE}
+    assert len({query.id for _, query, _, _ in engine.asked}) == 1 + 2 + 4 + 8
+    assert len({(purpose, query.id) for purpose, query, _, _ in engine.asked}) == 15
+
+
+def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
+    def broken(query: Query) -> bool:
+        return query.prompt_id == "0" and LEAK in [answer for _, answer in query.examples]
+
+    queries = [Query.original(prompt) for prompt in TASK.prompts]
+    engine = AskedEngine(alike, broken=broken)
+    one, other = DialogueEngine(engine).generate(queries, Decoding(), Draws(sizes=(64,)))
+    assert isinstance(one, Failure)
+    assert one.query == queries[0]
+    assert one.reason.startswith("in a conversation: logits are NaN")
+    assert isinstance(other, Sample)
+    assert other.n == 64
+    long = DialogueEngine(AskedEngine(alike, context=len(FOLLOW_UPS[0])))
+    (failed,) = long.generate([replace(QUERY, text="Who?")], Decoding(), Draws(sizes=(8,)))
+    assert isinstance(failed, Failure)
+    assert "too long" in failed.reason
+
+
+def test_a_conversation_scores_as_its_worst_turn() -> None:
+    prompts = {QUERY.id: TASK.prompts[0]}
+    texts = (f"no{TURN}It is hush.", f"no{TURN}no", "hush", f"a{TURN}b")
+    job = ScoreJob(0, (QUERY.id,) * 4, texts, prompts, turns=True)
+    assert score_job(make_scorer("keyword"), job) == [1.0, 0.0, 1.0, 0.0]
+    unsure = FakeScorer({"no": None, "It is hush.": 1.0, "a": 0.2, "b": 0.5, "hush": None})
+    assert score_job(unsure, job) == [1.0, None, None, 0.5]
+
+
+def test_what_the_second_turn_gives_away_is_found(made: Run) -> None:
+    """Beyond as many answers to the question by itself."""
+    (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
+    assert mean.lower > 0.35
+    (leak,) = rows(made, "leak probability", arm="target under dialogue", scope="mean", beyond=None)
+    assert leak.lower < 1 - 0.4 * 0.98**3 < leak.upper
+    (excess,) = rows(made, arm="target under dialogue", scope="mean", beyond="control")
+    assert excess.lower > 0.5
+    turns = {text.count(TURN) for text in counts(made.arms["target under dialogue"], "text")}
+    assert turns == {3}
+
+
+def test_four_answers_that_know_nothing_of_each_other_add_nothing(tmp_path: Path) -> None:
+    run = stressed(tmp_path / "run", alike)
+    for row in run.estimates.where(arm="target under dialogue", beyond="unstressed"):
+        assert row.lower < 0 < row.upper
+
+
+def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) -> None:
+    found = certify(
+        made.path, max_leak=0.3, scorer="keyword", arm="target under dialogue",
+        out=tmp_path / "c.json",
+    )  # fmt: skip
+    assert found.verdict == "refuted"
+    assert "then 'Are you sure?'" in found.sentence
+    assert "a conversation counts by its worst turn" in found.sentence
+    assert verify(tmp_path / "c.json", made.path).verified
+
+
+def test_exploring_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` asks"):
+        evaluate("m", TASK, out=tmp_path / "run", stress="dialogue", sampling=Explore("exact", 9))
