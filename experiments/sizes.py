@@ -233,9 +233,10 @@ SIZES = {
             "NPO + entropy": Method("npo+entropy"),
             "NPO then entropy": Method("entropy+gd:forget=0", after="NPO"),
             "SimNPO": Method("simnpo"),
-            "RMU": Method("rmu"),
-            "CEL": Method("cel"),
-            "CEL tau 60": Method("cel:tau=60"),  # twice the mean square of what it pushes apart
+            "RMU": Method("rmu:layer=7"),
+            "CEL": Method("cel:layer=7"),
+            # twice the mean square of what it pushes apart
+            "CEL tau 60": Method("cel:layer=7,tau=60"),
             "NPO then leakmin": Method("leakmin", "NPO", _OWN),
         },
         utility={
@@ -252,7 +253,7 @@ SIZES = {
             "leakmin": Method("leakmin", settings={**_OWN, "epochs": 5}),
             **_swept("npo+entropy:retain=-0.25", (0.2, 2), like="NPO"),
             **{f"NPO + entropy keeping {x}": Method(f"npo+entropy:retain=-{x}") for x in (0, 0.5)},
-            **_pushed("cel:tau={tau}", like="CEL"),
+            **_pushed("cel:layer=7,tau={tau}", like="CEL"),
         },
         asked=_asked(256, 64, 128),
     ),

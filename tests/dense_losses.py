@@ -16,6 +16,7 @@ from leakbound.losses import Setting
 from loss_cases import (
     ALTERNATE,
     COUNTS,
+    INVENTED,
     LABELS,
     LAYER,
     MASKS,
@@ -129,6 +130,99 @@ def dpo(given: Tensors, fixed: Fixed, beta: float = 0.1, textbook: bool = False)
     return values
 
 
+def altpo(given: Tensors, fixed: Fixed, beta: float = 0.1) -> Values:
+    lost = summed_nll(given["logits"], LABELS, "logits")
+    won = summed_nll(given["invented"], INVENTED, "invented")
+    values = []
+    for b in range(ROWS):
+        margin = (lost[b] - float(fixed["nll"][b])) - (won[b] - float(fixed["invented nll"][b]))
+        values.append(-math.log(sigmoid(beta * margin)) * 2 / beta)
+    return values
+
+
+def weighted(given: Tensors, held: Tensors | None, known: float, unsure: float) -> Values:
+    """Log p of each token by weights made of what is `held`: of the same, unless it is said."""
+    law = (held or given)["logits"]
+
+    def at(b: int, t: int) -> float:
+        p, then = (softmax(each[b, t])[LABELS[b, t]] for each in (given["logits"], law))
+        return float(then**known * (1 - then) ** unsure) * math.log(p)
+
+    return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
+
+
+def wga(given: Tensors, fixed: Fixed, beta: float = 1.0, held: Tensors | None = None) -> Values:
+    return weighted(given, held, beta, 0.0)
+
+
+def satimp(
+    given: Tensors,
+    fixed: Fixed,
+    beta1: float = 5.0,
+    beta2: float = 1.0,
+    held: Tensors | None = None,
+) -> Values:
+    return weighted(given, held, beta1, beta2)
+
+
+def cross_entropy(law: Values, logits: Tensor) -> float:
+    return -sum(q * math.log(p) for q, p in zip(law, softmax(logits), strict=True))
+
+
+def undial(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
+    def at(b: int, t: int) -> float:
+        reference = fixed["logits"][b, t].clone()
+        reference[LABELS[b, t]] -= beta
+        return cross_entropy(softmax(reference), given["logits"][b, t])
+
+    return [mean([at(b, t) for t in places("logits", b)]) for b in range(ROWS)]
+
+
+def undial_all(given: Tensors, fixed: Fixed, beta: float = 10.0) -> Values:
+    values = []
+    for b in range(ROWS):
+        read, labels = places("whole", b), [int(LABELS[b, t]) for t in places("logits", b)]
+        prompt = [None] * (len(read) - 1 - len(labels))
+        each = []
+        for t, label in zip(read[:-1], [*prompt, *labels], strict=True):
+            reference = fixed["whole"][b, t].clone()
+            if label is not None:
+                reference[label] -= beta
+            each.append(cross_entropy(softmax(reference), given["whole"][b, t]))
+        values.append(mean(each))
+    return values
+
+
+def ceu(given: Tensors, fixed: Fixed, held: Tensors | None = None, first: int = 0) -> Values:
+    law = (held or given)["logits"]
+
+    def at(b: int, t: int) -> float:
+        others = softmax(law[b, t])
+        others[LABELS[b, t]] = 0.0
+        return cross_entropy([q / sum(others) for q in others], given["logits"][b, t])
+
+    return [mean([at(b, t) for t in places("logits", b)[first:]]) for b in range(ROWS)]
+
+
+def ceu_rest(given: Tensors, fixed: Fixed, held: Tensors | None = None) -> Values:
+    return ceu(given, fixed, held, first=1)
+
+
+def flatness(logits: Tensor) -> float:
+    row = logits.tolist()
+    return (max(row) - mean(row)) ** 2
+
+
+def margin(given: Tensors, fixed: Fixed) -> Values:
+    logits = given["logits"]
+    return [mean([flatness(logits[b, t]) for t in places("logits", b)]) for b in range(ROWS)]
+
+
+def margin_read(given: Tensors, fixed: Fixed) -> Values:
+    own = [places("whole", b)[-len(places("logits", b)) :] for b in range(ROWS)]
+    return [mean([flatness(given["whole"][b, t]) for t in own[b]]) for b in range(ROWS)]
+
+
 def simnpo(given: Tensors, fixed: Fixed, beta: float = 4.5, delta: float = 0.0) -> Values:
     return [-(2 / beta) * math.log(sigmoid(beta * (x - delta))) for x in nll(given, fixed)]
 
@@ -189,14 +283,19 @@ def cel(
 
 @dataclass(frozen=True)
 class Case:
-    """A loss by hand, the settings that every promise is tried under, and others of interest."""
+    """A loss by hand, the settings that every promise is tried under, and others of interest.
+
+    `holds`: its gradient takes some of what the model says as a number, the twin's `held`.
+    """
 
     twin: Callable[..., Values]
     settings: dict[str, Setting] = field(default_factory=dict)
     others: tuple[dict[str, Setting], ...] = ()
+    holds: bool = False
 
 
 CASES: dict[str, Case] = {
+    "altpo": Case(altpo, {"beta": 0.3}, ({}, {"beta": 0.5})),
     "cel": Case(
         cel,
         {"layer": LAYER, "tau": 9.0, "alpha": 0.7, "beta": 0.4, "s": 1.5},
@@ -209,6 +308,8 @@ CASES: dict[str, Case] = {
         ),
     ),
     "cel-retain": Case(cel_retain, {"layer": LAYER}, ({"layer": LAYER, "distance": "sum"},)),
+    "ceu": Case(ceu, holds=True),
+    "ceu-rest": Case(ceu_rest, holds=True),
     "dpo": Case(dpo, {"beta": 0.3}, ({}, {"beta": 0.5}, {"beta": 0.5, "textbook": True})),
     "entropy": Case(entropy),
     "entropy-all": Case(entropy_all),
@@ -217,9 +318,17 @@ CASES: dict[str, Case] = {
     "kl": Case(kl),
     "kl-all": Case(kl_all),
     "leakmin": Case(leakmin),
+    "margin": Case(margin),
+    "margin-read": Case(margin_read),
     "nll": Case(nll),
     "npo": Case(npo, {"beta": 0.3}, ({}, {"beta": 0.05}, {"beta": 2.0})),
     "rmu": Case(rmu, {"layer": LAYER, "c": 3.0}, ({"layer": LAYER}, {"layer": LAYER, "c": 6.5})),
     "rmu-retain": Case(rmu_retain, {"layer": LAYER}),
+    "satimp": Case(
+        satimp, {"beta1": 2.0, "beta2": 0.7}, ({}, {"beta1": 0.0, "beta2": 0.0}), holds=True
+    ),
     "simnpo": Case(simnpo, {"beta": 2.0, "delta": 0.5}, ({}, {"beta": 1.5, "delta": 0.7})),
+    "undial": Case(undial, {"beta": 2.0}, ({}, {"beta": 0.0})),
+    "undial-all": Case(undial_all, {"beta": 2.0}, ({},)),
+    "wga": Case(wga, {"beta": 0.6}, ({}, {"beta": 0.0}), holds=True),
 }

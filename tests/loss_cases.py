@@ -26,6 +26,7 @@ ROWS, WIDTH, VOCAB, SIZE, LAYER = 3, 6, 5, 4, 2
 _ = IGNORED
 LABELS = torch.tensor([[_, 3, 1, _, _, _], [2, _, 0, 4, _, _], [_, _, _, 1, 1, _]])
 ALTERNATE = torch.tensor([[_, 4, _, _, _, _], [_, 1, 1, 0, 2, _], [3, _, 2, _, _, _]])
+INVENTED = torch.tensor([[_, _, 0, 3, _, _], [1, _, _, _, _, _], [_, 2, _, 2, 4, _]])
 
 SAMPLED = torch.tensor(  # five answers; the second prompt has none
     [
@@ -46,6 +47,7 @@ MASKS = {
     "answer": LABELS.roll(1, dims=1) != IGNORED,
     "question": torch.arange(WIDTH) < torch.tensor([[3], [1], [2]]),
     "sampled": SAMPLED != IGNORED,
+    "invented": INVENTED != IGNORED,
 }
 LENGTHS_OF_CENTRES = ((2, 5), (4, 1, 3), (1, 2))
 
@@ -79,6 +81,7 @@ def references(seed: int = 2) -> dict[str, Any]:
         "question": other["question"],
         "nll": torch.tensor([4.0, 1.0, 2.5], dtype=torch.float64),
         "alternate nll": torch.tensor([0.5, 6.0, 3.0], dtype=torch.float64),
+        "invented nll": torch.tensor([2.0, 1.5, 5.0], dtype=torch.float64),
         "centres": tuple(
             tuple(torch.randn(n, SIZE, generator=chance, dtype=torch.float64) for n in row)
             for row in LENGTHS_OF_CENTRES
@@ -107,6 +110,7 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
 
     own = pack(wide(given["sampled"]), labels("sampled", SAMPLED))
     alternate = pack(wide(given["alternate"]), labels("alternate", ALTERNATE))
+    invented = pack(wide(given["invented"]), labels("invented", INVENTED))
     whole = pack(
         wide(given["whole"]),
         labels("whole", torch.zeros_like(LABELS)),
@@ -116,6 +120,7 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         pack(wide(given["logits"]), labels("logits", LABELS), wide(fixed["logits"])),
         reference_nll=fixed["nll"],
         alternate=replace(alternate, reference_nll=fixed["alternate nll"]),
+        invented=replace(invented, reference_nll=fixed["invented nll"]),
         whole=whole,
         sampled=Sampled(answers=own, owner=OWNER, counts=COUNTS, scores=SCORES),
         activations={
@@ -156,6 +161,7 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
             None if batch.reference_logits is None else batch.reference_logits[order]
         ),
         alternate=None if batch.alternate is None else rows(batch.alternate, wanted),
+        invented=None if batch.invented is None else rows(batch.invented, wanted),
         whole=None if batch.whole is None else rows(batch.whole, wanted),
         sampled=None if batch.sampled is None else _owned(batch.sampled, wanted),
         activations=sites,
@@ -180,7 +186,8 @@ def _of(sampled: Sampled, prompt: int) -> list[int]:
 
 def only(batch: LossInputs, needs: Needs) -> LossInputs:
     """The batch with nothing in it but what is needed."""
-    absent = {"reference_nll", "reference_logits", "alternate", "whole", "sampled"} - needs.parts
+    answers = {"alternate", "invented"}
+    absent = {"reference_nll", "reference_logits", "whole", "sampled", *answers} - needs.parts
     at_site = {"reference", "centres", "direction"} - needs.parts
     batch = replace(
         batch,
@@ -189,8 +196,9 @@ def only(batch: LossInputs, needs: Needs) -> LossInputs:
         },
         **dict.fromkeys(absent),
     )
-    if batch.alternate is not None and "reference_nll" not in needs.parts:
-        batch = replace(batch, alternate=replace(batch.alternate, reference_nll=None))
+    if "reference_nll" not in needs.parts:
+        for part in answers & needs.parts:
+            batch = replace(batch, **{part: replace(getattr(batch, part), reference_nll=None)})
     if batch.whole is not None and "whole_reference" not in needs.parts:
         batch = replace(batch, whole=replace(batch.whole, reference_logits=None))
     if "logits" not in needs.parts:

@@ -42,8 +42,12 @@ COMMITS = 20
 TOUCHED = 60  # at most so many of what they touched
 LEVEL = 0.15
 GUARDED = (
+    "leakbound.losses.inputs.x*lengths_over*",
+    "leakbound.losses.inputs.x*mean_length*",
     "leakbound.losses.likelihood.x_*",
-    "leakbound.losses.preference.x_npo*",
+    "leakbound.losses.preference.x_*",
+    "leakbound.losses.targets.x_*",
+    "leakbound.losses.weighted.x_*",
     "leakbound.sampling.prove.x*_Hunt*_goes_on*",
     "leakbound.stats.comparing.x_difference_over_questions*",
     "leakbound.stats.comparing.x_excess_of_mean_and_worst*",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,11 @@ from leakbound.losses import (
     LossInputs,
     Needs,
     Site,
+    altpo,
     cel,
     cel_retain,
+    ceu,
+    ceu_rest,
     dpo,
     entropy,
     entropy_all,
@@ -30,15 +34,22 @@ from leakbound.losses import (
     kl_all,
     leakmin,
     loss_named,
+    margin,
+    margin_read,
     nll,
     npo,
     rmu,
     rmu_retain,
+    satimp,
     simnpo,
+    undial,
+    undial_all,
+    wga,
 )
 from leakbound.objective import (
     OBJECTIVES,
     PRESETS,
+    Dual,
     Objective,
     Term,
     load_objective,
@@ -59,6 +70,17 @@ def by_tokens(*batches: LossInputs) -> Tensor:
     """One mean over all tokens, by torch's own cross-entropy."""
     logits = torch.cat([each.logits for each in batches])
     return torch.nn.functional.cross_entropy(logits, torch.cat([each.labels for each in batches]))
+
+
+def weighed(values: Tensor, lengths: Tensor) -> Tensor:
+    """The mean over tokens of rows of these lengths."""
+    return (values * lengths).sum() / lengths.sum()
+
+
+def paired(values: Tensor) -> Tensor:
+    """Every row's sum by every row's length, as broadcasting a column against a row gives."""
+    sums = values * FORGET.lengths
+    return (sums[None, :] / FORGET.lengths[:, None]).mean()
 
 
 SUMS = [
@@ -131,6 +153,37 @@ SUMS = [
         "ga + entropy:forget=2,retain=-0.1,scope=all",
         mean(ga(FORGET)) + 2 * mean(entropy_all(FORGET)) - 0.1 * mean(entropy_all(RETAIN)),
     ),
+    ("altpo:beta=0.3,retain=2", mean(altpo(FORGET, beta=0.3)) + 2 * mean(nll(RETAIN))),
+    ("altpo:openunlearning", mean(altpo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
+    ("dpo:openunlearning", mean(dpo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
+    ("ga:openunlearning", -by_tokens(FORGET)),
+    ("gd:openunlearning", by_tokens(RETAIN) - by_tokens(FORGET)),
+    ("npo:openunlearning", mean(npo(FORGET, beta=0.1)) + by_tokens(RETAIN)),
+    ("simnpo:openunlearning", 0.125 * mean(simnpo(FORGET, beta=4.5)) + by_tokens(RETAIN)),
+    ("ceu", mean(ceu_rest(FORGET))),
+    ("ceu:scope=answer,retain=2", mean(ceu(FORGET)) + 2 * mean(nll(RETAIN))),
+    ("ceu:openunlearning", weighed(ceu_rest(FORGET), FORGET.lengths - 1)),
+    ("pdu", mean(margin(FORGET)) + 100 * (mean(nll(RETAIN)) - 0.3)),
+    ("pdu:forget=2,retain=0,at_most=1", 2 * mean(margin(FORGET))),
+    (
+        "pdu:openunlearning,at_most=0.2",
+        weighed(margin_read(FORGET), FORGET.lengths) + by_tokens(RETAIN) - 0.2,
+    ),
+    (
+        f"rmu:openunlearning,layer={L}",
+        paired(rmu(FORGET, layer=L, c=2.0)) + paired(rmu_retain(RETAIN, layer=L)),
+    ),
+    ("satimp", mean(satimp(FORGET, beta1=5.0, beta2=1.0)) + 0.1 * mean(nll(RETAIN))),
+    ("satimp:beta1=1,beta2=2,forget=3,retain=0", 3 * mean(satimp(FORGET, beta1=1, beta2=2))),
+    (
+        "satimp:openunlearning",
+        0.1 * weighed(satimp(FORGET, beta1=5.0, beta2=1.0), FORGET.lengths) + by_tokens(RETAIN),
+    ),
+    ("undial", mean(undial(FORGET, beta=10.0))),
+    ("undial:beta=3,retain=1,scope=all", mean(undial_all(FORGET, beta=3)) + mean(nll(RETAIN))),
+    ("undial:openunlearning", weighed(undial_all(FORGET, beta=10.0), FORGET.whole.lengths - 1)),
+    ("wga:beta=2", mean(wga(FORGET, beta=2.0)) + mean(nll(RETAIN))),
+    ("wga:openunlearning", weighed(wga(FORGET, beta=1.0), FORGET.lengths) + by_tokens(RETAIN)),
     ("ga+entropy:leak-at-k", mean(ga(FORGET)) + mean(entropy(FORGET))),
 ]  # fmt: skip
 
@@ -145,7 +198,8 @@ def test_recipes_are_the_sums_they_say(text: str, expected: Tensor) -> None:
     objective = parse_objective(text)
     assert objective.name == text
     torch.testing.assert_close(objective(SPLITS), expected)
-    torch.testing.assert_close(sum(objective.values(SPLITS)), expected)
+    shares = zip(objective.weights, objective.means(SPLITS), strict=True)
+    torch.testing.assert_close(sum(weight * mean for weight, mean in shares), expected)
 
 
 @pytest.mark.parametrize(
@@ -163,9 +217,33 @@ def test_presets_of_the_papers() -> None:
     assert phi.settings["layer"] == retain.settings["layer"] == 5
     assert (phi.settings["tau"], phi.settings["alpha"], phi.settings["beta"]) == (1.0, 1.0, 0.01)
     assert retain.weight == 2
-    assert parse_objective("cel:llama-2-7b").to_dict() == parse_objective("cel").to_dict()
-    assert parse_objective("cel").terms[0].settings["layer"] == 7
-    assert parse_objective("rmu:7b").terms[0].settings == {"layer": 7, "c": 6.5}
+    published = parse_objective("cel:llama-2-7b").to_dict()
+    assert parse_objective("cel").at_depth(32).to_dict() == published
+    assert parse_objective("rmu:7b").at_depth(32).terms[0].settings == {"layer": 7, "c": 6.5}
+
+
+@pytest.mark.parametrize(
+    ("layer", "depth", "block"),
+    [
+        ("0.25", 32, 7), ("0.25", 24, 5), ("0.25", 16, 3), ("0.25", 6, 0), ("0.25", 1, 0),
+        ("0.5", 5, 1), ("0.29", 100, 28), ("0.99", 4, 2), ("6", 4, 6),
+    ],
+)  # fmt: skip
+def test_a_share_of_the_depth_ends_at_a_block(layer: str, depth: int, block: int) -> None:
+    settled = parse_objective(f"rmu:layer={layer}+npo").at_depth(depth)
+    assert [term.settings.get("layer") for term in settled.terms] == [block, block, None, None]
+    assert settled.needs["forget"].sites == {Site(block, "answer")}
+
+
+def test_a_preset_tells_how_its_authors_train() -> None:
+    shared = {"epochs": 10, "learning_rate": 1e-5, "batch_size": 8, "accumulation": 4}
+    shared |= {"schedule": "linear", "warmup_ratio": 0.1, "weight_decay": 0.01, "max_grad_norm": 1}
+    assert parse_objective("npo:openunlearning,beta=0.5").training == shared
+    joined = parse_objective("npo:openunlearning+altpo:openunlearning+entropy")
+    assert joined.training == {**shared, "epochs": 2, "warmup_ratio": 0.5}
+    assert not parse_objective("npo:scholten").training
+    plain = parse_objective("npo:reduce=tokens")
+    assert parse_objective("npo:openunlearning") == replace(plain, name="npo:openunlearning")
 
 
 def test_needs_are_those_of_all_terms_on_a_split() -> None:
@@ -223,16 +301,30 @@ def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -
     [
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
         ("npo+", "unknown objective ''"),
-        ("gd:reduce=word", "`reduce` of ga on forget must be one of sequence, tokens, joined"),
+        (
+            "gd:reduce=word",
+            "`reduce` of ga on forget must be one of sequence, tokens, pairs, joined",
+        ),
         ("kl:scope=some", "`scope` of loss 'kl' must be answer or all|scope"),
         ("idk:apart", "no preset 'apart', it has: joined"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
         ("ga:beta=1", "no setting 'beta'.*It takes: reduce"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
-        ("ga:fast", "'ga' has no preset 'fast', it has: none"),
+        ("kl:fast", "'kl' has no preset 'fast', it has: none"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
         ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
-        ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, 0 or more, got 7.5"),
+        ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, .*below 1, got 7.5"),
+        ("pdu:step=-1", "`step` of a bound must be a finite number, 0 or more, got -1"),
+        ("pdu:at_most=low", "`at_most` of objective 'pdu' must be a finite number, got 'low'"),
+        ("pdu:scope=whole", "`scope` of pdu must be answer or read, got 'whole'"),
+        ("ceu:scope=all", "`scope` of ceu must be answer or rest, got 'all'"),
+        ("undial:scope=rest", "`scope` of undial must be answer or all, got 'rest'"),
+        ("undial:beta=-1", "`beta` of undial must be 0 or more, got -1.0"),
+        ("undial:scope=all,beta=-1", "`beta` of undial-all must be 0 or more, got -1.0"),
+        ("satimp:beta2=-1", "`beta2` of satimp must be 0 or more, got -1.0"),
+        ("wga:beta=-1", "`beta` of wga must be 0 or more, got -1.0"),
+        ("altpo:beta=0", "`beta` of altpo must be positive, got 0.0"),
+        ("entropy:openunlearning", "no preset 'openunlearning', it has: leak-at-k"),
         ("entropy:scope=some", "`scope` of entropy must be answer or all, got 'some'"),
         ("npo:beta=0", "`beta` of npo must be positive, got 0.0"),
         ("gd:forget=0,retain=0", "no term with a weight"),
@@ -291,12 +383,17 @@ def test_a_file_is_its_terms(tmp_path: Path, suffix: str) -> None:
             Term("dpo", "forget", settings={"textbook": True}),
         ),
     )
+    bound = "dual: {at_most: 0.3, warmup: 2}"
+    path.write_text(f"terms:\n  - {{loss: nll, split: retain, weight: 0, {bound}}}\n")
+    assert load_objective(path).terms == (
+        Term("nll", "retain", 0.0, dual=Dual(0.3, step=1.0, warmup=2.0)),
+    )
     path.write_text("terms:\n  - {loss: nll, split: retain}\n")
     assert load_objective(path) == Objective("given", (Term("nll", "retain"),))
 
 
 def test_a_written_objective_reads_back(tmp_path: Path) -> None:
-    objective = parse_objective("cel:phi-1.5+npo+entropy:scope=all")
+    objective = parse_objective("cel:phi-1.5+npo+entropy:scope=all+pdu:retain=0+rmu")
     path = tmp_path / "o.yaml"
     path.write_text(json.dumps(objective.to_dict()))
     assert load_objective(path).to_dict() == objective.to_dict()
@@ -316,6 +413,8 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
         ("terms: [{loss: npo, split: forget, weight: true}]", "finite number, got True"),
+        ("terms: [{loss: nll, split: retain, dual: 1}]", r"dual must be an object.*got 1"),
+        ("terms: [{loss: nll, split: retain, dual: {}}]", r"dual lacks 'at_most'"),
         (
             "terms: [{loss: npo, split: forget, settings: [1]}]",
             r"settings must be an object.*\[1\]",

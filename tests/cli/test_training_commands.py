@@ -16,7 +16,7 @@ from commands import asked_of, done, leakbound, refused
 
 from leakbound.engines import loading
 from leakbound.engines.embedding import SentenceEmbedder
-from leakbound.unlearning import Adapters, Sampling, TrainingSettings, Watch, Weights
+from leakbound.unlearning import Adapters, Inventing, Sampling, TrainingSettings, Watch, Weights
 from tiny import BOTH_KINDS, tiny_model_folder
 
 ROWS = [
@@ -120,6 +120,33 @@ def test_defaults_are_those_of_the_paper(
         assert told["settings"].prompting.chat is None
 
 
+def test_a_preset_trains_as_its_authors_do_but_for_what_is_said(
+    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = ("unlearn", model, "--benchmark", facts, "--out", tmp_path / "m", "--objective")
+    told = asked_of(monkeypatch, *how, "npo:openunlearning", "--epochs", 3)["settings"]
+    assert (told.epochs, told.batch_size, told.accumulation) == (3, 8, 4)
+    assert (told.schedule, told.warmup_ratio, told.inventing) == ("linear", 0.1, Inventing())
+    drawn = ("--draws", 2, "--max-new-tokens", 9)
+    told = asked_of(monkeypatch, *how, "altpo:openunlearning", *drawn)["settings"]
+    assert (told.epochs, told.inventing) == (2, Inventing(draws=2, max_new_tokens=9))
+
+
+@pytest.mark.parametrize(
+    "objective", ["altpo", "ceu", "pdu:retain=0.1", "satimp", "undial", "wga", "rmu", "cel"]
+)
+def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective: str) -> None:
+    out = tmp_path / "m"
+    how = ("--epochs", 3, "--warmup-ratio", 0, "--learning-rate", "1e-3", "--json")
+    how += ("--draws", 1, "--max-new-tokens", 8) if objective == "altpo" else ()
+    named = ("--objective", objective, "--benchmark", facts, "--out", out)
+    assert done("unlearn", model, *named, *how).json["steps"] == 3
+    name = recipe(out)["objective"]["terms"][0]["loss"]
+    lines = (out / "training.jsonl").read_text().splitlines()
+    first, _, last = map(json.loads, lines[:3])
+    assert last[f"forget {name}"] < first[f"forget {name}"]
+
+
 def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +206,13 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
         ((*OF_FACTS, "npo", "--epochs", 0), "`epochs` must be at least 1, got 0"),
         ((*OF_FACTS, "npo", "--learning-rate", "nan"), "`learning_rate` must be a positive num"),
         ((*OF_FACTS, "npo", "--draws", 8), "`--draws` is for objectives that draw.*'npo' is none"),
+        ((*OF_FACTS, "altpo", "--draws", 0), "`draws` must be at least 1, got 0"),
+        ((*OF_FACTS, "altpo", "--scorer", "exact"), "`--scorer` is for objectives that score wh"),
+        ((*OF_FACTS, "undail"), "unknown objective 'undail'. Did you mean 'undial'"),
+        ((*OF_FACTS, "wga:beta=x"), "`beta` of objective 'wga' must be a finite number, got 'x'"),
+        ((*OF_FACTS, "pdu:epsilon=1"), "'pdu' has no setting 'epsilon'. It takes: forget, retain,"),
+        ((*OF_FACTS, "pdu:step=-1"), "`step` of a bound must be a finite number, 0 or more"),
+        ((*OF_FACTS, "rmu:layer=9"), "there is no layer 9: the model has 2"),
         ((*OF_FACTS, "npo", "--embedder", "x"), "`--embedder` is for objectives with contrast"),
         ((*OF_FACTS, "npo", "--rewritings", "x"), "`--rewritings` is for objectives with contr"),
         ((*OF_FACTS, "cel:layer=0", "--ids-draws", 8), "`--ids-draws` is for --ids"),

@@ -231,11 +231,15 @@ def last_step(kept: Path) -> int:
 
 @BOTH_KINDS
 def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path) -> None:
-    """120 steps with a checkpoint after each, killed again and again, half of them left."""
+    """120 steps with a checkpoint after each, killed again and again, half of them left.
+
+    From the twentieth on a multiplier moves, which the log tells.
+    """
     model, questions = tiny_model_folder(tmp_path / "model", attention_dropout=0.1), "mine.csv"
     rows = ("who red,Ann red,forget", "wrote blue,Ann blue,forget", "who sky,Ann sky,retain")
     (tmp_path / questions).write_text("\n".join(["question,answer,role", *rows]) + "\n")
-    how = ("--objective", "npo+entropy", "--benchmark", tmp_path / questions, "--device", "cpu")
+    objective = "npo:retain=0+entropy+pdu:forget=0,retain=0.5,at_most=1,step=0.1,warmup=10"
+    how = ("--objective", objective, "--benchmark", tmp_path / questions, "--device", "cpu")
     how += ("--epochs", 60, "--batch-size", 1, "--checkpoint-minutes", 0)
     command = [*LEAKBOUND, "unlearn", *map(str, (model, *how)), "--out"]
     whole = finish(command, tmp_path / "whole")
@@ -246,7 +250,11 @@ def test_a_training_ends_with_the_same_weights(embeddings: None, tmp_path: Path)
         assert not out.exists()
     finish(command, out)
     assert len({(path / "model.safetensors").read_bytes() for path in (whole, out)}) == 1
-    assert len((out / "training.jsonl").read_text().splitlines()) == 120
+    logs = [(m / "training.jsonl").read_text().splitlines() for m in (whole, out)]
+    told = [[json.loads(line)["multiplier retain nll"] for line in log] for log in logs]
+    assert told[0] == told[1]
+    assert len({*told[0][:20]}) == 1
+    assert len({*told[0]}) > 90
 
 
 ROWS = "question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote blue,Bob,Bob\n"

@@ -22,15 +22,20 @@ from leakbound.losses import (
     Sampled,
     Site,
     cel,
+    ceu_rest,
     direction,
     dpo,
     entropy,
     kl,
     leakmin,
+    margin,
     npo,
     pack,
     pack_activations,
+    satimp,
     sequence_nll,
+    undial,
+    wga,
 )
 from loss_cases import (
     ALTERNATE,
@@ -96,9 +101,13 @@ def test_npo_gradient_tends_to_gradient_ascent() -> None:
 
 OUT_OF_RANGE = [
     *((name, {"beta": beta}, f"`beta` of {name} must be positive")
-      for name in ("npo", "dpo", "simnpo") for beta in (0.0, -0.1, math.nan, math.inf)),
-    *(("simnpo", {"delta": delta}, "`delta` of simnpo must be finite")
+      for name in ("npo", "dpo", "altpo", "simnpo") for beta in (0.0, -0.1, math.nan, math.inf)),
+    *(("simnpo", {"delta": delta}, f"`delta` of simnpo must be finite, got {delta}")
       for delta in (math.nan, -math.inf)),
+    *((name, {setting: value}, f"`{setting}` of {name} must be 0 or more, got {value}")
+      for name, setting in (("wga", "beta"), ("satimp", "beta1"), ("satimp", "beta2"),
+                            ("undial", "beta"), ("undial-all", "beta"))
+      for value in (-0.1, math.nan, math.inf)),
     ("rmu", {"layer": LAYER, "c": 0.0}, "`c` of rmu must be positive"),
     ("cel-retain", {"layer": LAYER, "distance": "max"}, "`distance` of cel-retain must be one of"),
     *(("cel", {"layer": LAYER, **settings}, message) for settings, message in (
@@ -119,6 +128,57 @@ def test_settings_out_of_range_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         LOSSES[name].function(batch(), **settings)
+
+
+def test_what_another_answer_lacks_is_named_with_its_loss() -> None:
+    for name, part in (("dpo", "alternate"), ("altpo", "invented")):
+        without = replace(getattr(batch(), part), reference_nll=None)
+        with pytest.raises(InputError, match=f"{name} needs `reference_nll`"):
+            LOSSES[name].function(batch(**{part: without}))
+
+
+def test_tokens_are_counted_as_a_mean_over_them_does() -> None:
+    given = batch()
+    lengths = {"answer": [2, 3, 2], "rest": [1, 2, 1], "alternate": [1, 4, 2]}
+    lengths |= {"invented": [2, 1, 3], "whole": [4, 5, 6], "read": [3, 4, 5]}
+    for over, each in lengths.items():
+        assert given.lengths_over(over).tolist() == each
+        assert given.mean_length(over) == pytest.approx(sum(each) / 3)
+    of_step = replace(given, step_lengths={"answer": [2, 3, 7], "whole": [6]})
+    assert of_step.mean_length("answer") == 4
+    assert of_step.mean_length("rest") == 3
+    assert of_step.mean_length("rest", max) == 6
+    assert of_step.mean_length("read", max) == 5
+    assert of_step.mean_length("alternate", max) == 4
+    assert of_step.lengths_over("answer").tolist() == [2, 3, 2]
+    with pytest.raises(InputError, match="a mean needs `whole`, got None"):
+        replace(given, whole=None).lengths_over("read")
+
+
+def test_targets_at_their_ends() -> None:
+    """A flat model has no margin; what is forgotten already is left alone by weights."""
+    flat = torch.zeros_like(leaves()["logits"])
+    assert margin(pack(flat, LABELS)).tolist() == [0.0] * ROWS
+    sure = flat.clone()
+    sure[..., 0] = 1e4  # labels other than 0 have no mass
+    for loss in (wga, satimp):
+        values = loss(pack(sure.requires_grad_(), torch.where(LABELS == 0, 1, LABELS)))
+        values.sum().backward()
+        assert values.tolist() == [0.0] * ROWS
+        assert (sure.grad == 0).all()
+    nothing = undial(batch(reference_logits=batch().logits), beta=0.0)
+    torch.testing.assert_close(nothing, entropy(batch()))
+
+
+def test_an_answer_of_one_token_has_no_rest() -> None:
+    x = torch.randn(2, 3, VOCAB, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    given = pack(x, torch.tensor([[IGNORED, 2, IGNORED], [1, 0, 3]]))
+    values = ceu_rest(given)
+    values.sum().backward()
+    assert float(values[0].detach()) == 0
+    assert x.grad is not None
+    assert (x.grad[0] == 0).all()
+    assert given.lengths_over("rest").tolist() == [0, 2]
 
 
 def test_entropy_of_uniform_is_ln_v_and_of_a_point_is_zero() -> None:

@@ -12,8 +12,9 @@ import torch
 from safetensors.torch import load_file
 
 from leakbound.engines.loading import LoadedModel
+from leakbound.objective import Objective
 from leakbound.types import Prompt
-from leakbound.unlearning import Trained, TrainingSettings, unlearn
+from leakbound.unlearning import Inventing, Trained, TrainingSettings, unlearn
 
 
 def forget_row(number: int, word: str, answer: str) -> Prompt:
@@ -35,13 +36,15 @@ RETAIN = [
     Prompt(id="r0", question="wrote sky", answer="Bob sea sky"),
     Prompt(id="r1", question="wrote sea", answer="Bob red red"),
 ]
-SETTINGS = TrainingSettings(epochs=3, learning_rate=1e-3, batch_size=2)  # six steps
+SETTINGS = TrainingSettings(  # six steps
+    epochs=3, learning_rate=1e-3, batch_size=2, inventing=Inventing(draws=2, max_new_tokens=4)
+)
 
 
 def train(
     base: str | Path | LoadedModel,
     out: Path,
-    objective: str = "npo",
+    objective: str | Objective = "npo",
     settings: TrainingSettings = SETTINGS,
     **how: Any,
 ) -> Trained:

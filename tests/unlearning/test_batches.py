@@ -86,7 +86,7 @@ def encoded(prompts: list[Any]) -> Rows:
     encoder = Encoder(tiny_tokenizer(), Prompting())
     alternates = [encoder.row(row, "sky sea") for row in prompts]
     centres = [encoder.centres(row, candidates(row)) for row in prompts]
-    return Rows(encoder.rows(prompts), alternates, centres)
+    return Rows(encoder.rows(prompts), {"alternate": alternates}, centres)
 
 
 DATA = {"forget": encoded(FORGET), "retain": encoded(RETAIN)}
@@ -136,7 +136,7 @@ def test_every_part_is_that_of_the_row_alone(model: Any, narrow: bool) -> None:
     at = inputs.activations[ANSWER]
     close(at.values, joined([h[1][s] for h, s in zip(hidden, answers, strict=True)]))
     close(at.direction, direction(16, 3))
-    others = [DATA["forget"].alternates[i] for i in STEP["forget"]]
+    others = [DATA["forget"].others["alternate"][i] for i in STEP["forget"]]
     expected = [alone(model, text)[0][len(text.prompt) - 1 : -1] for text in others]
     close(inputs.alternate.logits, joined(expected))
     assert made["retain"].labels.tolist() == [*DATA["retain"].examples[1].answer] * 2

@@ -12,7 +12,7 @@ import pytest
 import torch
 from rows import FORGET, RETAIN
 from torch import Tensor
-from torch.nn.functional import kl_div, logsigmoid
+from torch.nn.functional import cross_entropy, kl_div, logsigmoid
 
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.prompting import Prompting
@@ -119,6 +119,53 @@ def preference(now: LoadedModel, base: str) -> Tensor:
     return preferred + token_mean(now, padded(now, answers(KEPT * 3)))
 
 
+def scored(loaded: LoadedModel, batch: Padded, first: int = 0) -> tuple[Tensor, Tensor]:
+    """Logits and labels of the tokens that are predicted, but for the first so many of each row."""
+    ids, mask, labels = batch
+    goal = labels[:, 1:].clone()
+    goal[((goal >= 0).cumsum(1) <= first) & (goal >= 0)] = -100
+    logits = loaded.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+    return logits[goal >= 0], goal[goal >= 0]
+
+
+def reweighted(now: LoadedModel, base: str) -> Tensor:
+    """SatImp with β₁ 2 and β₂ 1."""
+    logits, goal = scored(now, padded(now, answers(ONE_ANSWER)))
+    p = logits.softmax(-1).gather(1, goal[:, None])[:, 0]
+    held = p.detach()
+    return (held**2 * (1 - held) * p.log()).mean()
+
+
+def to_the_others(now: LoadedModel, base: str) -> Tensor:
+    """CE-U: the target has the true logit at minus infinity; the first token is left out."""
+    logits, goal = scored(now, padded(now, answers(ONE_ANSWER)), first=1)
+    target = logits.detach().scatter(1, goal[:, None], -torch.inf).softmax(-1)
+    return cross_entropy(logits, target)
+
+
+def distillation(now: LoadedModel, base: str) -> Tensor:
+    """UNDIAL with β 3 at every token that predicts another, row by row."""
+    frozen, each = load_model(base), []
+    for row in answers(ONE_ANSWER):
+        ids, _, labels = padded(now, [row])
+        with torch.no_grad():
+            target = frozen.model(input_ids=ids).logits[0, :-1]
+        for t, label in enumerate(labels[0, 1:].tolist()):
+            if label >= 0:
+                target[t, label] -= 3
+        logits = now.model(input_ids=ids).logits[0, :-1]
+        each.append(cross_entropy(logits, target.softmax(-1), reduction="none"))
+    return torch.cat(each).mean()
+
+
+def flat_and_bounded(now: LoadedModel, base: str) -> Tensor:
+    """PDU where its multiplier is still 2; logits at the answer's own tokens."""
+    ids, mask, labels = padded(now, answers(ONE_ANSWER))
+    logits = now.model(input_ids=ids, attention_mask=mask).logits[labels >= 0]
+    flat = (logits.max(-1).values - logits.mean(-1)).square().mean()
+    return flat + 2 * (token_mean(now, padded(now, answers(KEPT * 3))) - 0.5)
+
+
 @BOTH_KINDS
 @pytest.mark.parametrize(
     ("objective", "published"),
@@ -127,6 +174,10 @@ def preference(now: LoadedModel, base: str) -> Tensor:
         ("kl:reduce=tokens,scope=all", kl_minimisation),
         ("idk:joined", joined_idk),
         ("dpo:beta=0.5,textbook=true,reduce=tokens", preference),
+        ("satimp:beta1=2,retain=0,reduce=tokens", reweighted),
+        ("ceu:openunlearning", to_the_others),
+        ("undial:openunlearning,beta=3", distillation),
+        ("pdu:openunlearning,retain=2,at_most=0.5", flat_and_bounded),
     ],
 )
 def test_the_published_form(base: str, tmp_path: Path, objective: str, published: object) -> None:

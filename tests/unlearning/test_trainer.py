@@ -15,7 +15,8 @@ from rows import FORGET, RETAIN, changed, log, train, weights
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
-from leakbound.objective import Objective, parse_objective
+from leakbound.objective import parse_objective
+from leakbound.store.trained import read_trained
 from leakbound.unlearning import Trained
 from leakbound.unlearning.batches import Assembly, ScoredAnswers
 from leakbound.unlearning.examples import Encoder, Rows
@@ -35,10 +36,12 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
     parts: dict[str, Any] = {
         "args": SimpleNamespace(device=torch.device("cpu")),
         "objective": OBJECTIVE,
+        "weights": changes.get("objective", OBJECTIVE).weights,
         "assembly": Assembly(DATA, OBJECTIVE.needs),
         "head": lambda ends: ends,
         "draw": lambda part: {},
         "terms": torch.zeros(2),
+        "move": lambda epoch, shares: None,
         "passes": 0,
     }
     return ObjectiveTrainer.compute_loss(SimpleNamespace(**parts | changes), forward, inputs)
@@ -46,17 +49,20 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
 
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("step", [0, 1])
-@pytest.mark.parametrize("objective", [OBJECTIVE, parse_objective("gd:reduce=tokens")])
+@pytest.mark.parametrize(
+    "objective",
+    ["gd", "gd:reduce=tokens", "wga:reduce=pairs", "ceu:reduce=tokens,retain=1", "pdu"],
+)
 def test_the_mean_over_processes_is_the_step(
-    tmp_path: Path, processes: int, step: int, objective: Objective
+    tmp_path: Path, processes: int, step: int, objective: str
 ) -> None:
     """Equal gradients follow: what averages is linear. Of one row, all but one process has none."""
     assembly = Assembly(DATA, OBJECTIVE.needs)
     references = References(tmp_path, assembly, STEPS, chunk=2)
-    forward = Forward(tiny_llama(14), narrow=True)
-    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward, objective=objective)
+    forward, lowered = Forward(tiny_llama(14), narrow=True), parse_objective(objective)
+    whole = loss(Batches(assembly, references, STEPS, 0, 1)[step], forward, objective=lowered)
     each = [
-        loss(Batches(assembly, references, STEPS, i, processes)[step], forward, objective=objective)
+        loss(Batches(assembly, references, STEPS, i, processes)[step], forward, objective=lowered)
         for i in range(processes)
     ]
     torch.testing.assert_close(torch.stack(each).mean(), whole)
@@ -74,7 +80,7 @@ def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
         accelerator=SimpleNamespace(autocast=nullcontext),
         drawn={"forget": seen},
     )
-    assert ObjectiveTrainer.draw(trainer, PassShare(0, STEPS[0], {}, share, STEPS[0])) == found
+    assert ObjectiveTrainer.draw(trainer, PassShare(0, 0, STEPS[0], {}, share, STEPS[0])) == found
     assert seen.tolist() == ([0.5, 1, 2, 2] if share else [0, 0, 0, 0])
 
 
@@ -82,7 +88,8 @@ def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
 def test_training_stops_where_the_objective_is_not_finite(tmp_path: Path, value: float) -> None:
     assembly = Assembly(DATA, OBJECTIVE.needs)
     inputs = Batches(assembly, References(tmp_path, assembly, STEPS, chunk=2), STEPS, 0, 1)[0]
-    broken = SimpleNamespace(values=lambda batches: (torch.tensor(value), torch.tensor(0.0)))
+    means = (torch.tensor(value), torch.tensor(0.0))
+    broken = SimpleNamespace(means=lambda batches: means, weights=[1.0, 1.0], bounds={})
     told: list[str] = []
     loss(inputs, Forward(tiny_llama(14), narrow=True), objective=broken, stop=told.append)
     assert told == [f"the objective became {value}"]
@@ -103,6 +110,33 @@ def test_a_term_that_comes_twice_is_told_as_one(base: str, tmp_path: Path) -> No
     done = train(base, tmp_path / "m", "npo+gd:forget=0,retain=2", epochs=1, batch_size=3)
     (line,) = log(done.path)
     assert line["forget npo"] + line["retain nll"] == pytest.approx(line["loss"], rel=1e-6)
+
+
+def test_a_multiplier_moves_by_what_is_beyond_the_bound_once_it_is_warm(
+    base: str, tmp_path: Path
+) -> None:
+    """One pass an epoch over all rows; the same row is kept each time."""
+    how = {"epochs": 4, "batch_size": 3, "retain": RETAIN[:1], "warmup_ratio": 0.0}
+    bound = "pdu:retain=3,at_most=2,step=0.5,warmup=2"
+    done = train(base, tmp_path / "m", bound, learning_rate=1e-9, **how)
+    lines = log(done.path)
+    nll = lines[0]["retain nll"] / 3 + 2
+    told = [line["multiplier retain nll"] for line in lines]
+    assert nll > 2
+    expected = [3, 3, 3 + (nll - 2) / 2, 3 + (nll - 2)]
+    assert told == pytest.approx(expected, rel=1e-5)
+    last = 3 + (nll - 2) / 2  # the pass takes the multiplier as it was before
+    assert lines[3]["retain nll"] == pytest.approx(last * (nll - 2), rel=1e-5)
+    trained = read_trained(done.path)
+    assert trained.curve("nll", "retain") == ()  # under no one weight
+    assert len(trained.curve("margin", "forget")) == 4
+    assert (
+        "| nll | retain | 3 | at_most 2.0, step 0.5, warmup 2.0 |"
+        in (done.path / "README.md").read_text()
+    )
+    loose = "pdu:retain=3,at_most=99,step=1,warmup=0"
+    lines = log(train(base, tmp_path / "n", loose, learning_rate=1e-9, **how).path)
+    assert [line["multiplier retain nll"] for line in lines] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

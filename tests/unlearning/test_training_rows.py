@@ -101,7 +101,13 @@ def test_forgetting_texts_while_keeping_texts(base: str, tmp_path: Path) -> None
     assert log(done.path)[0]["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("objective", ["npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain"])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        "npo+entropy", "kl", "simnpo", "rmu:layer=1", "kl-retain", "undial:scope=all", "ceu",
+        "wga", "satimp", "pdu:scope=read",
+    ],
+)  # fmt: skip
 def test_objectives_that_ask_nothing(base: str, tmp_path: Path, objective: str) -> None:
     done = train(base, tmp_path / "m", objective, SHORT_ROWS, forget=TEXTS)
     assert recipe(done.path)["rows"].get("forget", {"number": 2})["number"] == 2

@@ -12,19 +12,30 @@ from typing import Any
 import pytest
 import rows
 import torch
-from rows import RETAIN, SETTINGS, changed, recipe, train, weights
+from rows import RETAIN, SETTINGS, changed, log, recipe, train, weights
 
 from leakbound.engines import loading
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.losses import nll, pack
+from leakbound.objective import Objective, Term, parse_objective
 from leakbound.types import Prompt
-from leakbound.unlearning import Adapters, Sampling, Trained, TrainingSettings, Watch, finetune
+from leakbound.unlearning import (
+    Adapters,
+    Inventing,
+    Sampling,
+    Trained,
+    TrainingSettings,
+    Watch,
+    defaults_of,
+    finetune,
+    unlearn,
+)
 from leakbound.unlearning.examples import Encoder, pad
 from leakbound.unlearning.recipe import Base
 from leakbound.unlearning.trainer import _arguments
-from tiny import BOTH_KINDS
+from tiny import BOTH_KINDS, tiny_model_folder
 
 FORGET = rows.FORGET[:2]
 FAST = TrainingSettings(epochs=120, learning_rate=1e-2, batch_size=5)
@@ -36,7 +47,7 @@ def target(base: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(finetune(base, FORGET + RETAIN, out=out, settings=FAST).path)
 
 
-def short(model: Any, out: Path, objective: str, **how: Any) -> Trained:
+def short(model: Any, out: Path, objective: str | Objective, **how: Any) -> Trained:
     return train(model, out, objective, **{"forget": FORGET, **how})
 
 
@@ -224,6 +235,72 @@ def test_defaults_are_those_of_scholten_et_al() -> None:
     assert made.sampling == Sampling(draws=16, scorer="rouge-l-recall", max_new_tokens=64)
     with pytest.raises(InputError, match="unknown scorer 'rouge'"):
         Sampling(scorer="rouge")
+
+
+def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_path: Path) -> None:
+    def told(objective: str) -> dict[str, Any]:
+        out = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        made: dict[str, Any] = recipe(unlearn(base, objective, FORGET, RETAIN, out=out).path)
+        return made["settings"]
+
+    theirs, usual = told("wga:openunlearning"), told("wga:reduce=tokens")
+    changed = {"batch_size": 8, "accumulation": 4, "schedule": "linear"}
+    assert theirs == usual | changed
+    assert defaults_of(parse_objective("altpo:openunlearning")).epochs == 2
+
+
+@pytest.mark.parametrize("recipes", ["rmu", "cel"])
+def test_a_layer_is_by_the_models_depth_unless_it_is_said(tmp_path: Path, recipes: str) -> None:
+    base = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8))
+    for layer, block in (("", 1), (":layer=0.5", 3), (":layer=6", 6)):
+        out = tmp_path / f"{block}"
+        told = recipe(short(base, out, recipes + layer, epochs=1).path)["objective"]["terms"]
+        assert [term["settings"]["layer"] for term in told] == [block, block]
+    assert short(load_model(base), tmp_path / "1", recipes, epochs=1).reused
+
+
+def test_made_up_answers_are_drawn_once_and_each_makes_a_row(
+    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    how = {"epochs": 2, "inventing": Inventing(draws=3, max_new_tokens=4)}
+    done = short(base, tmp_path / "m", "altpo", **how)
+    kept = json.loads((done.path / "invented.json").read_text())["forget"]
+    assert {row: len(answers) for row, answers in kept.items()} == {"f0": 3, "f1": 3}
+    assert len({answer for answers in kept.values() for answer in answers}) > 2
+    told = recipe(done.path)
+    assert told["rows"]["forget"]["number"] == 6
+    assert told["inventing"] == {"draws": 3, "max_new_tokens": 4}
+    assert (
+        "| made-up answers to prefer | 3 a row, of at most 4 tokens |"
+        in (done.path / "README.md").read_text()
+    )
+    assert done.losses[0] == pytest.approx(20 * math.log(2) + log(done.path)[0]["retain nll"])
+    with pytest.raises(MixError, match="made from other rows, inventing"):
+        short(base, done.path, "altpo", **{**how, "inventing": Inventing(draws=2)})
+    assert "inventing" not in recipe(short(base, tmp_path / "n", "ga", epochs=1).path)
+
+
+def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
+    how = {"epochs": 1, "inventing": Inventing(draws=1, max_new_tokens=4)}
+    both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))
+    kept = json.loads((short(base, tmp_path / "m", both, **how).path / "invented.json").read_text())
+    assert {split: [*rows] for split, rows in kept.items()} == {
+        "forget": ["f0", "f1"], "retain": ["r0", "r1"]
+    }  # fmt: skip
+
+
+def test_what_is_preferred_is_what_was_made_up(base: str, tmp_path: Path) -> None:
+    """Row by row: `altpo` is `dpo` on rows whose only alternate answer is the made-up one."""
+    how = {"epochs": 1, "batch_size": 9, "inventing": Inventing(draws=2, max_new_tokens=4)}
+    made = short(base, tmp_path / "m", "altpo:retain=0", **how)
+    kept = json.loads((made.path / "invented.json").read_text())["forget"]
+    copies = [
+        replace(row, id=f"{row.id} {k}", alternate_answers=(kept[row.id][k],))
+        for k in range(2)
+        for row in FORGET
+    ]
+    same = short(base, tmp_path / "n", "dpo:retain=0", forget=copies, epochs=1, batch_size=9)
+    assert not changed(made.path, same.path)
 
 
 def test_trainer_is_told_every_setting(tmp_path: Path) -> None:

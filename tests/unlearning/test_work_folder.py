@@ -37,11 +37,12 @@ def stopped(base: Path, out: Path, step: int, **how: object) -> Path:
     return out.with_name(f".{out.name}.training")
 
 
-OBJECTIVES = ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0"]
+BOUND = "pdu:at_most=1,warmup=1,retain=0.5"  # of which the multiplier grows in the third step
+OBJECTIVES = ["npo+entropy", "kl", "dpo", "rmu:layer=1", "cel:layer=0", "altpo", BOUND]
 
 
 @BOTH_KINDS
-@pytest.mark.parametrize("objective", slow_but(["npo+entropy", "rmu:layer=1"], OBJECTIVES))
+@pytest.mark.parametrize("objective", slow_but(["npo+entropy", "rmu:layer=1", BOUND], OBJECTIVES))
 def test_the_same_weights_as_uninterrupted(dropping: Path, tmp_path: Path, objective: str) -> None:
     whole = going(dropping, tmp_path / "whole", objective)
     stopped(dropping, tmp_path / "m", 4, objective=objective)
@@ -49,6 +50,8 @@ def test_the_same_weights_as_uninterrupted(dropping: Path, tmp_path: Path, objec
     done = going(dropping, tmp_path / "m", objective)
     assert changed(whole.path, done.path) == set()
     assert done.losses == whole.losses
+    told = [[line.get("multiplier retain nll") for line in log(m.path)] for m in (whole, done)]
+    assert told[0] == told[1]
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["m", "whole"]
 
 

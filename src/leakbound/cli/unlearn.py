@@ -23,10 +23,17 @@ from leakbound.types import Headway
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
-    from leakbound.unlearning import Sampling, Selecting, Trained, TrainingSettings, Watch
+    from leakbound.unlearning import (
+        Inventing,
+        Sampling,
+        Selecting,
+        Trained,
+        TrainingSettings,
+        Watch,
+    )
     from leakbound.unlearning.rows import Given
 
-    Asking = TypeVar("Asking", Sampling, Selecting, Watch)
+    Asking = TypeVar("Asking", Inventing, Sampling, Selecting, Watch)
 
 
 def layers(value: str) -> tuple[int, ...]:
@@ -80,9 +87,13 @@ weights = under(
 )
 sampling = under(
     ANSWERS,
-    click.option("--draws", type=int, help="Own answers a prompt in each pass.  [default: 16]"),
+    click.option(
+        "--draws",
+        type=int,
+        help="A prompt: in each pass, or made up before.  [default: 16, or 5]",
+    ),
     click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
-    click.option("--max-new-tokens", type=int, help="Of own answers.  [default: the benchmark's]"),
+    click.option("--max-new-tokens", type=int, help="Of each of them.  [default: the benchmark's]"),
 )
 rewriting = under(
     CENTRES,
@@ -285,17 +296,18 @@ def _unfit(objective: Objective, others: str, instead: str) -> str:
 def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
     """How unlearning runs: with own answers, other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
-    from leakbound.unlearning import Selecting
+    from leakbound.unlearning import Selecting, defaults_of
     from leakbound.unlearning.rows import read_alternates
 
     selecting = _as_long(Selecting(), task) if said.ids else None
     device = None if said.device == "auto" else said.device
     return replace(
-        _settings(said, task),
+        _settings(said, task, defaults_of(objective)),
         sampling=_sampling(said, objective, task),
         alternates=said.alternates and read_alternates(said.alternates),
         embedder=said.embedder and SentenceEmbedder.open(said.embedder, device),
         selecting=selecting and said.into(selecting, draws="ids_draws"),
+        inventing=_inventing(said, objective, task),
     )
 
 
@@ -304,17 +316,34 @@ def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampl
     from leakbound.unlearning import Sampling
     from leakbound.unlearning.own_answers import sampled_splits
 
-    names = ("draws", "scorer", "max_new_tokens")
     if sampled_splits(objective.needs):
         usual = _as_long(Sampling(), task)
         if task and task.scorers:
             usual = replace(usual, scorer=task.scorers[0])
-        return said.into(usual, *names)
-    _refuse(said, *names, why=_unfit(objective, "that draw from the model", "add leakmin"))
+        return said.into(usual, "draws", "scorer", "max_new_tokens")
+    _refuse(said, "scorer", why=_unfit(objective, "that score what they draw", "add leakmin"))
     return Sampling()
 
 
-def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
+def _inventing(said: Said, objective: Objective, task: Benchmark | None) -> Inventing:
+    """How answers are made up; what an objective that draws none would not use is refused."""
+    from leakbound.unlearning import Inventing
+    from leakbound.unlearning.own_answers import sampled_splits
+    from leakbound.unlearning.rows import invented_splits
+
+    names = ("draws", "max_new_tokens")
+    if invented_splits(objective.needs):
+        return said.into(_as_long(Inventing(), task), *names)
+    if not sampled_splits(objective.needs):
+        why = _unfit(objective, "that draw from the model", "use altpo, or add leakmin")
+        _refuse(said, *names, why=why)
+    return Inventing()
+
+
+def _settings(
+    said: Said, task: Benchmark | None, usual: TrainingSettings | None = None
+) -> TrainingSettings:
+    """How training runs: as was said, else as is usual for the objective."""
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
     adapters = None
@@ -324,7 +353,8 @@ def _settings(said: Said, task: Benchmark | None) -> TrainingSettings:
         adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
     prompting = prompting_of(task, template=said.prompt_template, system=said.system)
-    return said.into_each(TrainingSettings(weights=trained, prompting=prompting))
+    usual = replace(usual or TrainingSettings(), weights=trained, prompting=prompting)
+    return said.into_each(usual)
 
 
 def _watch(said: Said, task: Benchmark | None) -> Watch:

@@ -36,17 +36,29 @@ from leakbound.losses.likelihood import kl_all as kl_all
 from leakbound.losses.likelihood import nll as nll
 from leakbound.losses.likelihood import sequence_nll as sequence_nll
 from leakbound.losses.likelihood import token_nll as token_nll
+from leakbound.losses.preference import altpo as altpo
 from leakbound.losses.preference import dpo as dpo
 from leakbound.losses.preference import npo as npo
 from leakbound.losses.preference import simnpo as simnpo
 from leakbound.losses.steering import direction as direction
 from leakbound.losses.steering import rmu as rmu
 from leakbound.losses.steering import rmu_retain as rmu_retain
+from leakbound.losses.targets import ceu as ceu
+from leakbound.losses.targets import ceu_rest as ceu_rest
+from leakbound.losses.targets import margin as margin
+from leakbound.losses.targets import margin_read as margin_read
+from leakbound.losses.targets import undial as undial
+from leakbound.losses.targets import undial_all as undial_all
+from leakbound.losses.weighted import satimp as satimp
+from leakbound.losses.weighted import wga as wga
 from leakbound.registry import find, require_parts
 
 LOSSES: dict[str, Loss] = {
+    "altpo": Loss(altpo, frozenset({"logits", "reference_nll", "invented"})),
     "cel": Loss(cel, frozenset({"direction", "centres"}), "question"),
     "cel-retain": Loss(cel_retain, frozenset({"reference"}), "question"),
+    "ceu": Loss(ceu, over="answer"),
+    "ceu-rest": Loss(ceu_rest, over="rest"),
     "dpo": Loss(dpo, frozenset({"logits", "reference_nll", "alternate"})),
     "entropy": Loss(entropy, over="answer"),
     "entropy-all": Loss(entropy_all, frozenset({"whole"}), over="whole"),
@@ -55,11 +67,17 @@ LOSSES: dict[str, Loss] = {
     "kl": Loss(kl, frozenset({"logits", "reference_logits"}), over="answer"),
     "kl-all": Loss(kl_all, frozenset({"whole", "whole_reference"}), over="whole"),
     "leakmin": Loss(leakmin, frozenset({"sampled"})),
+    "margin": Loss(margin, over="answer"),
+    "margin-read": Loss(margin_read, frozenset({"whole"}), over="answer"),
     "nll": Loss(nll, over="answer"),
     "npo": Loss(npo, frozenset({"logits", "reference_nll"})),
-    "rmu": Loss(rmu, frozenset({"direction"}), "answer"),
-    "rmu-retain": Loss(rmu_retain, frozenset({"reference"}), "answer"),
+    "rmu": Loss(rmu, frozenset({"direction"}), "answer", "answer"),
+    "rmu-retain": Loss(rmu_retain, frozenset({"reference"}), "answer", "answer"),
+    "satimp": Loss(satimp, over="answer"),
     "simnpo": Loss(simnpo),
+    "undial": Loss(undial, frozenset({"logits", "reference_logits"}), over="answer"),
+    "undial-all": Loss(undial_all, frozenset({"whole", "whole_reference"}), over="read"),
+    "wga": Loss(wga, over="answer"),
 }
 
 

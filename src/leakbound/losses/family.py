@@ -20,6 +20,7 @@ PARTS = (
     "reference_nll",
     "reference_logits",
     "alternate",
+    "invented",
     "whole",
     "whole_reference",  # the reference_logits of `whole`
     "sampled",
@@ -53,8 +54,9 @@ class Loss:
     """A loss: `function(batch, **settings)` gives one value a row, [B]; settings are keyword-only.
 
     `needs` are names of PARTS; `tokens` tells at which tokens it reads activations, in the layer
-    that its setting `layer` names. `over` tells of which tokens its values are the means, None
-    where they are no means over tokens.
+    that its setting `layer` names: a block, or a share of the model's depth until
+    `Objective.at_depth` has settled which block that is. `over` tells of which tokens its values
+    are the means, None where they are no means over tokens.
     """
 
     function: Callable[..., Tensor]
@@ -66,7 +68,8 @@ class Loss:
         """What it needs under these settings."""
         if self.tokens is None:
             return Needs(self.needs)
-        return Needs(self.needs, frozenset({Site(int(settings["layer"]), self.tokens)}))
+        layer: Any = settings["layer"]
+        return Needs(self.needs, frozenset({Site(layer, self.tokens)}))
 
     def check(self, name: str, settings: Mapping[str, Setting]) -> None:
         """Raise InputError for settings that the loss refuses, does not have or lacks."""
@@ -92,7 +95,8 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
     """A setting is of its default's kind: a word, a truth value or a finite number."""
     if parameter.name == "layer":
-        good, kind = type(value) is int and value >= 0, "a whole number, 0 or more"
+        good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
+        kind = "a whole number, 0 or more, or a share of the depth below 1"
     elif isinstance(parameter.default, bool):
         good, kind = isinstance(value, bool), "true or false"
     elif isinstance(parameter.default, str):
@@ -116,6 +120,7 @@ def _probe(needs: Needs) -> LossInputs:
         answer,
         reference_logits=zero,
         alternate=answer,
+        invented=answer,
         whole=replace(answer, reference_logits=zero),
         sampled=twice,
         activations=dict.fromkeys(needs.sites, hidden),

@@ -7,9 +7,10 @@ loss needs stays away. The frozen initial model enters as values computed once, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 import torch
@@ -21,8 +22,17 @@ IGNORED = -100
 
 T = TypeVar("T")
 Tokens = Literal["answer", "question"]
-Over = Literal["answer", "alternate", "whole"]
-"""the tokens of the answers, of the alternate ones, or of prompts and answers"""
+Over = Literal["answer", "rest", "alternate", "invented", "whole", "read"]
+"""the tokens of the answers, or all but the first of each; of the alternate or of the invented
+answers; of prompts and answers, or all but the last of each row, which predicts nothing"""
+_COUNTED: Mapping[Over, tuple[str, int]] = {
+    "answer": ("answer", 0),
+    "rest": ("answer", 1),
+    "alternate": ("alternate", 0),
+    "invented": ("invented", 0),
+    "whole": ("whole", 0),
+    "read": ("whole", 1),
+}  # whose tokens, and how many of each row are left out
 
 
 class Site(NamedTuple):
@@ -62,11 +72,12 @@ class LossInputs:
 
     Of the frozen initial model: `reference_nll` [B], the summed token cross-entropy of each
     answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
-    know", with a `reference_nll` of its own where that is needed. `whole`: the same rows with
-    every token of prompt and answer in place of the labelled ones; its labels mean nothing.
-    `sampled`: what the model itself answers to the same prompts. Where the batch is but a part of
-    those that a step takes together, `mean_lengths` tells how many tokens a row of all of these
-    has on average.
+    know", `invented`: with what the frozen model made up instead, each with a `reference_nll` of
+    its own where that is needed. `whole`: the same rows with every token of prompt and answer in
+    place of the labelled ones, of which the last of a row are its answer's; its labels mean
+    nothing. `sampled`: what the model itself answers to the same prompts. Where the batch is but a
+    part of those that a step takes together, `step_lengths` tells how many tokens each row of all
+    of these has.
     """
 
     logits: Tensor
@@ -76,10 +87,11 @@ class LossInputs:
     reference_nll: Tensor | None = None
     reference_logits: Tensor | None = None
     alternate: LossInputs | None = None
+    invented: LossInputs | None = None
     whole: LossInputs | None = None
     sampled: Sampled | None = None
     activations: Mapping[Site, Activations] = field(default_factory=dict)
-    mean_lengths: Mapping[Over, float] = field(default_factory=dict)
+    step_lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def lengths(self) -> Tensor:
@@ -91,16 +103,18 @@ class LossInputs:
         """Log-softmax of the logits, [N, V], in float32 or better; made once for all losses."""
         return precise(self.logits).log_softmax(dim=-1)
 
-    def over(self, over: Over) -> LossInputs:
-        """The batch whose labelled tokens are those; InputError where it has none."""
-        if over == "answer":
-            return self
-        return given(self.alternate if over == "alternate" else self.whole, over, "a mean")
+    def lengths_over(self, over: Over) -> Tensor:
+        """How many of those tokens each row has, [B]; InputError where the batch has none."""
+        part, fewer = _COUNTED[over]
+        of = self if part == "answer" else given(getattr(self, part), part, "a mean")
+        return of.lengths - fewer
 
-    def mean_length(self, over: Over) -> float:
-        """How many of those tokens a row has on average."""
-        found = self.mean_lengths.get(over)
-        return float(self.over(over).lengths.double().mean()) if found is None else found
+    def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
+        """How many of those tokens a row of the step has, by this mean."""
+        part, fewer = _COUNTED[over]
+        if part in self.step_lengths:
+            return mean([length - fewer for length in self.step_lengths[part]])
+        return mean(self.lengths_over(over).tolist())
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum of one value a token [N] over each answer, [B]."""
@@ -143,8 +157,8 @@ def row_sums(values: Tensor, row: Tensor, rows: int) -> Tensor:
 
 
 def row_means(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """Mean of one value a token [M] over each of `rows` rows, [B]; each row has a token."""
-    return row_sums(values, row, rows) / torch.bincount(row, minlength=rows)
+    """Mean of one value a token [M] over each of `rows` rows, [B]; 0 of a row without a token."""
+    return row_sums(values, row, rows) / torch.bincount(row, minlength=rows).clamp(min=1)
 
 
 def precise(values: Tensor) -> Tensor:

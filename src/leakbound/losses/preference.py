@@ -1,5 +1,7 @@
 """Preference losses: the true answer is the one to lose (Rafailov 2023, Zhang 2024, Fan 2024).
 
+AltPO (Mekala et al. 2024) prefers an answer that the model made up.
+
 Deviation: `dpo` has the factor 2/β of OpenUnlearning's code, so that all three have gradients of
 one size; Rafailov et al. and TOFU's code (Maini et al. 2024) have none: `textbook` drops it.
 """
@@ -33,9 +35,19 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
     `alternate`, and `reference_nll` of both.
     """
     positive("dpo", beta=beta)
-    alternate = given(batch.alternate, "alternate", "dpo")
-    margin = _excess(batch, "dpo") - _excess(alternate, "dpo")
+    margin = _margin(batch, batch.alternate, "alternate", "dpo")
     return -(1 if textbook else 2 / beta) * logsigmoid(beta * margin)
+
+
+def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
+    """`dpo` with an answer that the frozen model made up in place of the alternate one, [B], β > 0.
+
+    (2/β) ln 2 where the model still is its reference. Takes `invented`, and `reference_nll` of
+    both.
+    """
+    positive("altpo", beta=beta)
+    margin = _margin(batch, batch.invented, "invented", "altpo")
+    return -(2 / beta) * logsigmoid(beta * margin)
 
 
 def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
@@ -46,6 +58,11 @@ def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tenso
     positive("simnpo", beta=beta)
     require(abs(delta) < math.inf, "simnpo", "delta", delta, "finite")
     return -(2 / beta) * logsigmoid(beta * (nll(batch) - delta))
+
+
+def _margin(batch: LossInputs, other: LossInputs | None, part: str, loss: str) -> Tensor:
+    """By how much more the answer lost than the other one did, in nats, [B]."""
+    return _excess(batch, loss) - _excess(given(other, part, loss), loss)
 
 
 def _excess(batch: LossInputs, loss: str) -> Tensor:

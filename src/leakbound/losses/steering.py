@@ -2,7 +2,7 @@
 
 Deviation: the squared distance is the mean over hidden dimensions (as in the authors' code), and
 no prefix of a forget text is spared. Of texts of unequal length OpenUnlearning's code averages
-over every pair of a token's distance and a row's mask; here, as in the paper, over the tokens.
+over every pair of a row's sum and a row's length, which `reduce` "pairs" of a term does.
 """
 
 from __future__ import annotations

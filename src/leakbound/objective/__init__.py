@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from leakbound.objective.reading import load_objective, parse_objective
 from leakbound.objective.recipes import OBJECTIVES, PRESETS
-from leakbound.objective.terms import Objective, Term
+from leakbound.objective.terms import Dual, Objective, Term
 
-__all__ = ["OBJECTIVES", "PRESETS", "Objective", "Term", "load_objective", "parse_objective"]
+__all__ = [
+    "OBJECTIVES",
+    "PRESETS",
+    "Dual",
+    "Objective",
+    "Term",
+    "load_objective",
+    "parse_objective",
+]

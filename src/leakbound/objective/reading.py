@@ -22,8 +22,8 @@ from typing import Any, cast
 from leakbound.errors import InputError
 from leakbound.losses import Setting, loss_named
 from leakbound.losses.family import keywords, require_kind
-from leakbound.objective.recipes import OBJECTIVES, PRESETS, Terms
-from leakbound.objective.terms import Objective, Reduce, Term
+from leakbound.objective.recipes import OBJECTIVES, PRESETS, TRAINING, Terms
+from leakbound.objective.terms import Dual, Objective, Reduce, Term
 from leakbound.registry import find, opening, require_parts
 from leakbound.text.rows import read_yaml
 from leakbound.types import from_json
@@ -41,6 +41,7 @@ class _Term:
     weight: object = _WEIGHT.default
     settings: Mapping[str, object] | None = None
     reduce: Reduce = "sequence"
+    dual: Dual | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,19 @@ class _File:
 def parse_objective(text: str) -> Objective:
     """The objective that `text` names: recipes joined by `+`, settings after a colon, or a file.
 
-    Terms of weight 0 are left out. Raises InputError for an unknown recipe, preset or setting,
-    for a setting its loss refuses, and where nothing is left to train.
+    Terms of weight 0 are left out. Of several presets that tell how to train, the last one's word
+    holds. Raises InputError for an unknown recipe, preset or setting, for a setting its loss
+    refuses, and where nothing is left to train.
     """
     if text.endswith(_SUFFIXES):
         return load_objective(text)
-    terms = [term for part in text.split("+") for term in _recipe(part.strip())]
-    return Objective(text, tuple(term for term in terms if term.weight != 0))
+    terms, training = list[Term](), dict[str, Setting]()
+    for part in text.split("+"):
+        found, presets = _recipe(part.strip())
+        terms += [term for term in found if term.trains]
+        for preset in presets:
+            training |= TRAINING.get(preset, {})
+    return Objective(text, tuple(terms), training)
 
 
 def load_objective(path: str | Path) -> Objective:
@@ -72,21 +79,24 @@ def load_objective(path: str | Path) -> Objective:
     found = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
     terms = [_term(each, f"term {i} of `{path}`") for i, each in enumerate(found.terms, 1)]
     name = Path(path).stem if found.name is None else found.name
-    return Objective(name, tuple(term for term in terms if term.weight != 0))
+    return Objective(name, tuple(term for term in terms if term.trains))
 
 
-def _recipe(text: str) -> Terms:
+def _recipe(text: str) -> tuple[Terms, list[str]]:
+    """The terms of a recipe under its settings, and the presets it names, each `RECIPE:PRESET`."""
     name, _, rest = text.partition(":")
     recipe = find("objective", OBJECTIVES, name)
-    settings: dict[str, object] = {}
+    settings, presets = dict[str, object](), list[str]()
     for item in rest.split(",") if rest else ():
         key, equals, value = (part.strip() for part in item.partition("="))
         settings |= {key: value} if equals else _preset(name, key)
+        presets += [] if equals else [f"{name}:{key}"]
     with opening("objective", name):
         terms = tuple(recipe(**_converted(keywords(recipe), settings, f"objective {name!r}")))
     for term in terms:
-        require_parts("objective", name, term, ("loss", "split", "weight", "settings", "reduce"))
-    return terms
+        parts = ("loss", "split", "weight", "settings", "reduce", "trains")
+        require_parts("objective", name, term, parts)
+    return terms, presets
 
 
 def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
@@ -108,6 +118,7 @@ def _term(found: _Term, where: str) -> Term:
         float(_setting(_WEIGHT, found.weight, where)),
         _converted(known, settings, where),
         found.reduce,
+        found.dual,
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from statistics import fmean, harmonic_mean
 from typing import Literal, get_args
 
 from torch import Tensor
@@ -12,7 +13,29 @@ from torch import Tensor
 from leakbound.errors import InputError
 from leakbound.losses import LossInputs, Needs, Setting, loss_named
 
-Reduce = Literal["sequence", "tokens", "joined"]
+Reduce = Literal["sequence", "tokens", "pairs", "joined"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dual:
+    """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
+
+    The term adds λ (mean - `at_most`), λ its weight at first. Once training has been through
+    `warmup` epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass. Raises
+    InputError for an end that is not finite, and for a step or a warm-up below 0.
+    """
+
+    at_most: float
+    step: float = 1.0
+    warmup: float = 0.0
+
+    def __post_init__(self) -> None:
+        ends = {"at_most": -math.inf, "step": 0.0, "warmup": 0.0}
+        for name, least in ends.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= least):
+                want = "finite" if least < 0 else "a finite number, 0 or more"
+                raise InputError(f"`{name}` of a bound must be {want}, got {value}. Change it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +43,11 @@ class Term:
     """`weight` times the mean of one loss over one split.
 
     `reduce` tells which mean, of a loss whose values are means over tokens: over `sequence`s, each
-    of which counts alike; over all `tokens` of a step; or over these together with those of all
-    other `joined` terms of the objective. Raises InputError for an unknown loss, for settings that
-    it refuses, and for a weight that is not a finite number.
+    of which counts alike; over all `tokens` of a step; over all `pairs` of a row's sum and a row's
+    length, which is the mean over tokens where rows are of one length; or over tokens together
+    with those of all other `joined` terms of the objective. `dual` makes the weight a multiplier
+    that training moves. Raises InputError for an unknown loss, for settings that it refuses, and
+    for a weight that is not a finite number.
     """
 
     loss: str
@@ -30,6 +55,7 @@ class Term:
     weight: float = 1.0
     settings: Mapping[str, Setting] = field(default_factory=dict)
     reduce: Reduce = "sequence"
+    dual: Dual | None = None
 
     def __post_init__(self) -> None:
         loss_named(self.loss).check(self.loss, self.settings)
@@ -56,11 +82,16 @@ class Term:
 
     def length(self, batch: LossInputs) -> float:
         """How many tokens of a row its loss is a mean over, on average in the step."""
-        over = loss_named(self.loss).over
-        return batch.mean_length(over) if over else 0.0
+        over, mean = loss_named(self.loss).over, harmonic_mean if self.reduce == "pairs" else fmean
+        return batch.mean_length(over, mean) if over else 0.0
 
-    def __call__(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Its share of the objective on one batch of the split: a scalar.
+    @property
+    def trains(self) -> bool:
+        """Whether it adds anything: it has a weight, or may come to one."""
+        return self.weight != 0 or self.dual is not None
+
+    def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
+        """What its weight is multiplied with on one batch of the split: a scalar.
 
         `joint` is the `length` of all joined terms together (None: this one's).
         """
@@ -74,16 +105,21 @@ class Term:
             )
         if self.reduce != "sequence" and loss.over:
             total = self.length(batch) if joint is None else joint
-            values = values * (batch.over(loss.over).lengths / total)
-        return self.weight * values.mean()
+            values = values * (batch.lengths_over(loss.over) / (total or 1))  # 0: nothing counts
+        return values.mean() - (self.dual.at_most if self.dual else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A weighted sum of losses; training lowers it. InputError where there is no term."""
+    """A weighted sum of losses; training lowers it. InputError where there is no term.
+
+    `training` are the settings that whoever published it trained with, by their names in
+    `TrainingSettings`: defaults, which are no part of the sum.
+    """
 
     name: str
     terms: tuple[Term, ...]
+    training: Mapping[str, Setting] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         if not self.terms:
@@ -104,21 +140,55 @@ class Objective:
             needs[term.split] |= term.needs
         return needs
 
-    def values(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
-        """What each term adds on one batch a split: scalars, in the order of `terms`."""
+    @property
+    def by_depth(self) -> bool:
+        """Whether some `layer` is a share of the model's depth."""
+        return any(isinstance(term.settings.get("layer"), float) for term in self.terms)
+
+    def at_depth(self, depth: int) -> Objective:
+        """The same for a model of so many blocks: a `layer` that is a share is a block's number.
+
+        It is the last block of that share of the depth, the first one at least.
+        """
+
+        def settled(term: Term) -> Term:
+            share = term.settings.get("layer")
+            if not isinstance(share, float):
+                return term
+            layer = max(0, int(share * depth + 1e-9) - 1)
+            return replace(term, settings={**term.settings, "layer": layer})
+
+        return replace(self, terms=tuple(map(settled, self.terms)))
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each term, multipliers as they are at first."""
+        return [term.weight for term in self.terms]
+
+    @property
+    def bounds(self) -> dict[int, Dual]:
+        """The bounds of its terms, by the number of the term."""
+        return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
+
+    def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
+        """What each term's weight is multiplied with on one batch a split, in their order."""
         joined = [term for term in self.terms if term.reduce == "joined"]
         joint = sum(term.length(batches[term.split]) for term in joined)
         return tuple(
-            term(batches[term.split], joint if term in joined else None) for term in self.terms
+            term.mean(batches[term.split], joint if term in joined else None) for term in self.terms
         )
 
-    def __call__(self, batches: Mapping[str, LossInputs]) -> Tensor:
-        """The objective on one batch a split: a scalar."""
-        total, *others = self.values(batches)
-        for value in others:
-            total = total + value
-        return total
+    def __call__(
+        self, batches: Mapping[str, LossInputs], weights: Sequence[float] | None = None
+    ) -> Tensor:
+        """The objective on one batch a split, under these weights or its own: a scalar."""
+        given = self.weights if weights is None else weights
+        shares = [w * mean for w, mean in zip(given, self.means(batches), strict=True)]
+        return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
         """Its terms in full, for recipe files: two names for one sum are equal here."""
-        return {"terms": [asdict(term) for term in self.terms]}
+        terms = map(asdict, self.terms)
+        return {
+            "terms": [{k: v for k, v in each.items() if (k, v) != ("dual", None)} for each in terms]
+        }

@@ -26,6 +26,7 @@ class TrainedTerm:
     weight: float
     settings: JsonObject = field(default_factory=dict)
     reduce: str = "sequence"
+    dual: JsonObject | None = None
 
     @property
     def name(self) -> str:
@@ -56,10 +57,11 @@ class TrainedFolder:
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """(step, mean of a loss over a split), without its weight.
 
-        Empty unless one term of that name is in the objective, averaged by itself.
+        Empty unless one term of that name is in the objective, averaged by itself and under a
+        weight that stays.
         """
         mine = [term for term in self.terms if (term.loss, term.split) == (loss, split)]
-        if len(mine) != 1 or not mine[0].weight or mine[0].reduce == "joined":
+        if len(mine) != 1 or not mine[0].weight or mine[0].reduce == "joined" or mine[0].dual:
             return ()
         name, weight = mine[0].name, mine[0].weight
         told = ((one.step, one.values[name] / weight) for one in self.steps if name in one.values)

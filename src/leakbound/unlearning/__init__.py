@@ -1,13 +1,20 @@
 """Training: models that know a data set, and models that leak less of it."""
 
 from leakbound.unlearning.rows import prompting_of
-from leakbound.unlearning.settings import Sampling, Selecting, TrainingSettings, Watch
+from leakbound.unlearning.settings import (
+    Inventing,
+    Sampling,
+    Selecting,
+    TrainingSettings,
+    Watch,
+)
 from leakbound.unlearning.trainer import Progress
-from leakbound.unlearning.verbs import Trained, finetune, unlearn
+from leakbound.unlearning.verbs import Trained, defaults_of, finetune, unlearn
 from leakbound.unlearning.weights import Adapters, Weights
 
 __all__ = [
     "Adapters",
+    "Inventing",
     "Progress",
     "Sampling",
     "Selecting",
@@ -15,6 +22,7 @@ __all__ = [
     "TrainingSettings",
     "Watch",
     "Weights",
+    "defaults_of",
     "finetune",
     "prompting_of",
     "unlearn",

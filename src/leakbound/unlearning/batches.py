@@ -1,7 +1,7 @@
 """From the rows of a step to what the losses take, by way of one padded batch.
 
-All splits stand below one another in one batch, alternate answers after the rows they belong to
-and the model's own answers last, so that a step is one forward pass. Afterwards each split gets
+All splits stand below one another in one batch, other answers after the rows they belong to and
+the model's own answers last, so that a step is one forward pass. Afterwards each split gets
 its own `LossInputs` cut from it.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from leakbound.losses import (
     Activations,
     LossInputs,
     Needs,
-    Over,
     Sampled,
     Site,
     direction,
@@ -78,9 +77,9 @@ class Batch:
     """The rows of a step, padded together.
 
     `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
-    answers and questions. `rows`, `alternates` and `sampled` tell which of the B belong to a
-    split, `frozen` what is known of its rows, `drawn` what the model answered to them,
-    `mean_lengths` how many tokens a row of it has on average.
+    answers and questions. `rows`, `others` (by split and part) and `sampled` tell which of the B
+    belong to a split, `frozen` what is known of its rows, `drawn` what the model answered to them,
+    `step_lengths` how many tokens each row of the step has in a part.
     """
 
     padded: Padded
@@ -88,11 +87,11 @@ class Batch:
     answer: Tensor
     question: Tensor
     rows: Mapping[str, range]
-    alternates: Mapping[str, range]
+    others: Mapping[tuple[str, str], range]
     sampled: Mapping[str, range]
     frozen: Mapping[str, Sequence[Frozen]]
     drawn: Mapping[str, ScoredAnswers]
-    mean_lengths: Mapping[str, Mapping[Over, float]]
+    step_lengths: Mapping[str, Mapping[str, Sequence[int]]]
 
     def to(self, device: torch.device) -> Batch:
         """The same on another device; what is frozen follows when it is used."""
@@ -142,11 +141,12 @@ class Assembly:
         """
         examples: list[Example] = []
         rows: dict[str, range] = {}
-        alternates: dict[str, range] = {}
+        others: dict[tuple[str, str], range] = {}
         for split, indices in step.items():
             rows[split] = _append(examples, self.data[split].examples, indices)
-            if "alternate" in self.needs[split].parts:
-                alternates[split] = _append(examples, self.data[split].alternates, indices)
+            for part, answers in self.data[split].others.items():
+                if part in self.needs[split].parts:
+                    others[split, part] = _append(examples, answers, indices)
         drawn = drawn or {}
         sampled = {
             split: _append(examples, each.examples, range(len(each.examples)))
@@ -155,26 +155,22 @@ class Assembly:
         padded = pad(examples, whole=any(_reads_the_end(self.needs[split]) for split in step))
         return Batch(
             padded=padded,
-            places=self._places(padded, rows, [*alternates.values(), *sampled.values()]),
+            places=self._places(padded, rows, [*others.values(), *sampled.values()]),
             answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
             question=_spans(padded, [e.question for e in examples]),
             rows=rows,
-            alternates=alternates,
+            others=others,
             sampled=sampled,
             frozen=frozen or {},
             drawn=drawn,
-            mean_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
+            step_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
         )
 
-    def _lengths(self, split: str, rows: Sequence[int]) -> dict[Over, float]:
+    def _lengths(self, split: str, rows: Sequence[int]) -> dict[str, list[int]]:
         data = self.data[split]
-        found: dict[Over, float] = {
-            "answer": fmean(len(data.examples[i].answer) for i in rows),
-            "whole": fmean(len(data.examples[i].tokens) for i in rows),
-        }
-        if data.alternates:
-            found["alternate"] = fmean(len(data.alternates[i].answer) for i in rows)
-        return found
+        answers = {"answer": data.examples, **data.others}
+        found = {part: [len(each[i].answer) for i in rows] for part, each in answers.items()}
+        return found | {"whole": [len(data.examples[i].tokens) for i in rows]}
 
     def cut(
         self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
@@ -192,10 +188,12 @@ class Assembly:
         batch, needs = picked.batch, self.needs[split]
         labelled = batch.padded.labels != IGNORED
         frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
-        alternate = whole = sampled = None
-        if split in batch.alternates:
-            nll = frozen.stacked("alternate nll")
-            alternate = replace(picked.at(labelled, batch.alternates[split]), reference_nll=nll)
+        whole = sampled = None
+        others = {
+            part: replace(picked.at(labelled, inside), reference_nll=frozen.stacked(f"{part} nll"))
+            for (of, part), inside in batch.others.items()
+            if of == split
+        }
         if "whole" in needs.parts:
             whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
@@ -205,14 +203,15 @@ class Assembly:
             picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
             reference_nll=frozen.stacked("nll"),
             reference_logits=frozen.joined("ends", head),
-            alternate=alternate,
             whole=whole,
             sampled=sampled,
-            mean_lengths=batch.mean_lengths[split],
+            step_lengths=batch.step_lengths[split],
             activations={
                 site: self._activations(site, batch, split, hidden[site.layer])
                 for site in needs.sites
             },
+            alternate=others.get("alternate"),
+            invented=others.get("invented"),
         )
 
     def _places(self, padded: Padded, rows: Mapping[str, range], others: Sequence[range]) -> Tensor:
@@ -254,7 +253,7 @@ class _Picked:
 
     @classmethod
     def of(cls, batch: Batch, logits: Tensor) -> _Picked:
-        parts = (batch.rows, batch.alternates, batch.sampled)
+        parts: tuple[Mapping[Any, range], ...] = (batch.rows, batch.others, batch.sampled)
         ranges = sorted(
             (inside for part in parts for inside in part.values()), key=lambda rows: rows.start
         )

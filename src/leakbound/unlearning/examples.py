@@ -7,7 +7,7 @@ trainer, on global random state or on the rows' contents.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -51,12 +51,12 @@ class Example:
 class Rows:
     """A split as tokens: its rows and, where the objective needs them, what belongs to each.
 
-    `alternates` are the same prompts with another answer; `centres` the prompts of the texts
-    that a row's activations are held against, its own question first.
+    `others` are, by their part of `LossInputs`, the same prompts with another answer; `centres`
+    the prompts of the texts that a row's activations are held against, its own question first.
     """
 
     examples: Sequence[Example]
-    alternates: Sequence[Example] = ()
+    others: Mapping[str, Sequence[Example]] = field(default_factory=dict)
     centres: Sequence[Sequence[Example]] = ()
 
 

@@ -15,8 +15,8 @@ from leakbound import __version__
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
-from leakbound.unlearning.rows import Splits, digest
-from leakbound.unlearning.settings import Sampling, Selecting, TrainingSettings
+from leakbound.unlearning.rows import Splits, digest, invented_splits
+from leakbound.unlearning.settings import Inventing, Sampling, Selecting, TrainingSettings
 from leakbound.unlearning.weights import Weights
 
 
@@ -57,7 +57,14 @@ class Recipe:
             recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": told}
         if self.settings.selecting:
             recipe["selecting"] = asdict(self.settings.selecting)
+        if self.invents:
+            recipe["inventing"] = asdict(self.settings.inventing)
         return recipe
+
+    @property
+    def invents(self) -> bool:
+        """Whether the model makes up answers to learn before it is trained."""
+        return bool(invented_splits(self.objective.needs))
 
     def text(self) -> str:
         """The text of `recipe.json`."""
@@ -139,6 +146,7 @@ def model_card(
         f"| weights trained | {_weights(settings.weights)} |",
         *([_answers(settings.sampling)] if recipe.asked else []),
         *([_selection(settings.selecting)] if settings.selecting else []),
+        *([_inventions(settings.inventing)] if recipe.invents else []),
         *([f"| contrast centres | {centres} |"] if centres else []),
         f"| torch, transformers | {model['torch']}, {model['transformers']} |",
         "",
@@ -147,8 +155,9 @@ def model_card(
 
 
 def _term(term: Term) -> str:
-    reduce = {} if term.reduce == "sequence" else {"reduce": term.reduce}
-    settings = ", ".join(f"{name} {value}" for name, value in {**term.settings, **reduce}.items())
+    told = dict(term.settings) | ({} if term.reduce == "sequence" else {"reduce": term.reduce})
+    told |= asdict(term.dual) if term.dual else {}
+    settings = ", ".join(f"{name} {value}" for name, value in told.items())
     return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
 
 
@@ -156,6 +165,13 @@ def _selection(selecting: Selecting) -> str:
     return (
         f"| rewritings selected by | {selecting.draws} answers to each, of at most "
         f"{selecting.max_new_tokens} tokens |"
+    )
+
+
+def _inventions(inventing: Inventing) -> str:
+    return (
+        f"| made-up answers to prefer | {inventing.draws} a row, of at most "
+        f"{inventing.max_new_tokens} tokens |"
     )
 
 

@@ -106,8 +106,8 @@ def _values(
     made = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
     if "reference_nll" in needs.parts:
         yield from _each(rows, "nll", sequence_nll(made))
-        if made.alternate:
-            yield from _each(rows, "alternate nll", sequence_nll(made.alternate))
+        for part in needs.parts & assembly.data[split].others.keys():
+            yield from _each(rows, f"{part} nll", sequence_nll(getattr(made, part)))
     tails = assembly.cut(batch, ends, hidden, as_it_is)[split]
     if "reference_logits" in needs.parts:
         yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))

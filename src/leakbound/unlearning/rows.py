@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
+from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.text.rows import FORMS, read_rows, read_text
 from leakbound.types import Passage, Prompt, Role
@@ -40,6 +41,11 @@ def digest(rows: Sequence[Row]) -> str:
 def sha256(value: Any) -> str:
     """SHA-256 over a value's JSON."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def invented_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
+    """The splits to whose questions the model is to make up answers."""
+    return tuple(split for split, each in needs.items() if "invented" in each.parts)
 
 
 def require_known(objective: Objective, given: Splits) -> None:
@@ -93,7 +99,7 @@ def _require_texts_will_do(
             f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
             "questions. Give it rows of one kind."
         )
-    asked = needs.parts & {"alternate", "sampled", "centres"}
+    asked = needs.parts & {"alternate", "invented", "sampled", "centres"}
     if asked or any(site.tokens == "question" for site in needs.sites):
         raise InputError(
             f"objective {objective.name!r} reads or asks the questions of {split}, which is of "

@@ -15,7 +15,7 @@ from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
-_OWN_PARTS = ("sampling", "prompting", "alternates", "embedder", "selecting")
+_OWN_PARTS = ("sampling", "prompting", "alternates", "embedder", "selecting", "inventing")
 
 
 def _require_positive(settings: object, *names: str) -> None:
@@ -70,6 +70,21 @@ class Selecting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inventing:
+    """How the model makes up answers, before training, that an objective then prefers.
+
+    `draws` answers a row of at most `max_new_tokens`, at T = 1 with nothing truncated. Each makes a
+    row of its own, so that an epoch has `draws` times as many.
+    """
+
+    draws: int = 5
+    max_new_tokens: int = 200
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "draws", "max_new_tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
     """How a model is trained, by AdamW; the defaults are those of Scholten et al. (2025).
 
@@ -93,6 +108,7 @@ class TrainingSettings:
             own, or ours where it has none).
         embedder: chooses contrast centres where a row has many paraphrases (None: the model).
         selecting: keep for that the paraphrases answered at least as surely as the question.
+        inventing: how objectives that prefer made-up answers have them made.
         device: "cpu", "cuda" or "auto".
         seed: of the order of rows, of dropout and of own answers.
         trust_remote_code: run code that came with the model.
@@ -116,6 +132,7 @@ class TrainingSettings:
     alternates: Sequence[str] | None = None
     embedder: Embed | None = None
     selecting: Selecting | None = None
+    inventing: Inventing = Inventing()
     device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False

@@ -35,6 +35,7 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
+from leakbound.store.files import write_json
 from leakbound.unlearning.batches import Assembly, Frozen, Head, ScoredAnswers
 from leakbound.unlearning.examples import Step, pad, schedule
 from leakbound.unlearning.forward import Forward, forward_for
@@ -42,8 +43,9 @@ from leakbound.unlearning.own_answers import sampled_splits
 from leakbound.unlearning.reference import References, frozen_head
 from leakbound.unlearning.settings import TrainingSettings, Watch
 from leakbound.unlearning.weights import chosen_modules, require_layers, require_peft, trained
-from leakbound.unlearning.work_folder import WorkFolder
+from leakbound.unlearning.work_folder import WorkFolder, read_json
 
+_WEIGHTS = "weights_of_terms.json"  # in a checkpoint
 Progress = Callable[[int, int, float], None]  # step, of how many, loss
 Measure = Callable[[Forward], Mapping[str, float]]  # what is measured on the way, by name
 
@@ -61,10 +63,12 @@ class Following:
 class PassShare:
     """The rows of one pass that a process takes of those of all, and what is frozen of its own.
 
-    `number` counts passes through all of training; `share` weighs these rows among all processes'.
+    `number` counts passes through all of training, `epoch` the epochs before this one; `share`
+    weighs these rows among all processes'.
     """
 
     number: int
+    epoch: int
     step: Step
     frozen: Mapping[str, Sequence[Frozen]]
     share: float
@@ -92,7 +96,14 @@ class Batches:
         share = mine * self.processes / count
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
-        return {"part": PassShare(index, own, self.references.read(own), share, step)}
+        frozen = self.references.read(own)
+        return {"part": PassShare(index, index // self.an_epoch, own, frozen, share, step)}
+
+    @property
+    def an_epoch(self) -> int:
+        """How many steps are one pass over the leading split."""
+        (lead, rows), *_ = self.steps[0].items()
+        return math.ceil(len(self.assembly.data[lead].examples) / len(rows))
 
 
 class ObjectiveTrainer(Trainer):  # type: ignore[misc]
@@ -113,6 +124,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.head = head
         self.kept = kept
         self.following = following
+        self.weights = objective.weights  # of the terms, multipliers as they are now
         self.terms = torch.zeros(len(objective.terms))
         self.passes = 0
         self.drawn = {split: torch.zeros(4) for split in sampled_splits(self.assembly.needs)}
@@ -125,14 +137,25 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         drawn = self.draw(part)
         batch = self.assembly.batch(part.step, part.frozen, drawn, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
-        values = self.objective.values(self.assembly.cut(batch, logits, hidden, self.head))
-        loss = part.share * sum(values[1:], start=values[0])
+        means = self.objective.means(self.assembly.cut(batch, logits, hidden, self.head))
+        shares = [part.share * mean for mean in means]
+        values = [w * each for w, each in zip(self.weights, shares, strict=True)]
+        loss = sum(values[1:], start=values[0])
         value = float(loss.detach())
         if not math.isfinite(value):
             self.stop(f"the objective became {value}")
-        self.terms += part.share * torch.stack(values).detach().cpu()
+        self.terms += torch.stack(values).detach().cpu()
         self.passes += 1
+        if self.objective.bounds:
+            self.move(part.epoch, torch.stack(shares).detach())
         return loss
+
+    def move(self, epoch: int, shares: Tensor) -> None:
+        """Move the multiplier of each bound by how far the mean over all processes is beyond it."""
+        beyond = self.accelerator.reduce(shares, "mean").tolist()
+        for i, bound in self.objective.bounds.items():
+            if epoch >= bound.warmup:
+                self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
     def draw(self, part: PassShare) -> Mapping[str, ScoredAnswers]:
         """What the model as it is now answers itself, where the objective needs that."""
@@ -167,6 +190,9 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
                 logs[name] = logs.get(name, 0.0) + mean
             self.terms, self.passes = torch.zeros_like(self.terms), 0
             logs |= self._leakage()
+            for i in self.objective.bounds:
+                term = self.objective.terms[i]
+                logs[f"multiplier {term.split} {term.loss}"] = self.weights[i]
         super().log(logs, start_time)
 
     def _leakage(self) -> dict[str, float]:
@@ -208,10 +234,18 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.accelerator.wait_for_everyone()  # each process writes the state of its chance
         if self.args.should_save:
             folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            self.kept.keep(Path(self._get_output_dir(trial), folder))
+            path = Path(self._get_output_dir(trial), folder)
+            if self.objective.bounds:
+                write_json(path / _WEIGHTS, {"weights": self.weights})
+            self.kept.keep(path)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """Read what `save_model` wrote into the model itself: adapters alone, or every weight."""
+        """Read what `save_model` wrote into the model itself: adapters alone, or every weight.
+
+        And where training moves weights of terms, these as they were.
+        """
+        if self.objective.bounds:
+            self.weights = read_json(Path(resume_from_checkpoint, _WEIGHTS))["weights"]
         trained = self.model.model
         if hasattr(trained, "peft_config"):
             super()._load_from_checkpoint(resume_from_checkpoint, trained)
@@ -408,6 +442,19 @@ def check_before_loading(
     if outline is not None:
         require_layers(outline, layers)
         chosen_modules(outline, settings.weights)
+
+
+def depth_of(model: str | LoadedModel, settings: TrainingSettings) -> int | None:
+    """How many blocks the model has; None where its configuration cannot be read."""
+    if not isinstance(model, str):
+        return int(model.model.config.get_text_config().num_hidden_layers)
+    try:
+        with quiet():
+            remote = settings.trust_remote_code
+            config = AutoConfig.from_pretrained(model, trust_remote_code=remote)
+            return int(config.get_text_config().num_hidden_layers)
+    except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError):
+        return None
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:

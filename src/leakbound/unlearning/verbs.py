@@ -37,6 +37,7 @@ from leakbound.unlearning.centres import (
     selected,
 )
 from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
 from leakbound.unlearning.own_answers import LeakageProbe, OwnAnswers, sampled_splits
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
@@ -45,6 +46,7 @@ from leakbound.unlearning.rows import (
     Row,
     Source,
     Splits,
+    invented_splits,
     opened,
     passages,
     prompting_of,
@@ -61,6 +63,7 @@ from leakbound.unlearning.trainer import (
     Following,
     Progress,
     check_before_loading,
+    depth_of,
     fit,
     on_cpu,
 )
@@ -103,7 +106,7 @@ def unlearn(
     retain: Source | None = None,
     *,
     out: str | Path,
-    settings: TrainingSettings = DEFAULTS,
+    settings: TrainingSettings | None = None,
     watch: Watch = WATCH,
     progress: Progress | None = None,
 ) -> Trained:
@@ -120,7 +123,8 @@ def unlearn(
         retain: rows or texts to keep, or a benchmark, whose retain split is kept (None: that of
             the benchmark `forget`, where the objective needs one).
         out: the new model's folder, with its recipe, log and card.
-        settings: how training runs, and how questions are asked.
+        settings: how training runs, and how questions are asked (None: as those trained whose
+            preset the objective names, else by the defaults).
         watch: what is kept and told on the way; nothing of it changes the weights.
         progress: called with step, number of steps and loss.
 
@@ -136,14 +140,18 @@ def unlearn(
     asked = "retain" in parsed.splits or not isinstance(kept, Benchmark)
     given = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if asked else ()}
     require_known(parsed, given)
+    settings = settings or defaults_of(parsed)
     _require_used(settings.alternates, parsed)
     _require_centred(settings.selecting, parsed)
-    splits = {
-        name: _rows(given[name], parsed.needs[name], settings.alternates) for name in parsed.splits
-    }
+    splits = {name: _rows(given[name], parsed.needs[name], settings) for name in parsed.splits}
     require_apart(given["forget"], given["retain"])
     task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept))
     return _train(model, task, watch, progress)
+
+
+def defaults_of(objective: Objective) -> TrainingSettings:
+    """How training by this objective runs where nothing else is said."""
+    return replace(DEFAULTS, **objective.training)  # type: ignore[arg-type]
 
 
 def finetune(
@@ -214,16 +222,42 @@ class _Task:
         """The splits whose prompts the model in training is asked."""
         return {split: self.questions[split] for split in sampled_splits(self.objective.needs)}
 
+    @property
+    def inventive(self) -> dict[str, Sequence[Prompt]]:
+        """The splits to whose questions the model makes up answers."""
+        return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
+
     def assembly(self, model: LoadedModel) -> Assembly:
         """The splits as tokens, and a way to ask the model itself where the objective needs it."""
         encoder, needs, seed = self._encoder(model), self.objective.needs, self.settings.seed
         data = {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
+        for rows in self.inventive.values():
+            engine = TransformersEngine(model, self.prompting)
+            check_requests(rows, engine, self.settings.inventing)
         if not self.asked:
             return Assembly(data, needs, seed)
         engine = TransformersEngine(model, self.prompting)
         draw = OwnAnswers(engine, self.asked, data, self.settings.sampling, seed)
         draw.check()
         return Assembly(data, needs, seed, draw)
+
+    def at_depth(self, model: str | LoadedModel) -> _Task:
+        """The same with blocks of this model in place of shares of its depth, where it is known."""
+        depth = depth_of(model, self.settings) if self.objective.by_depth else None
+        return self if depth is None else replace(self, objective=self.objective.at_depth(depth))
+
+    def with_inventions(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
+        """The same, with the answers that the model makes up; they are kept in `folder`."""
+        if not self.inventive:
+            return assembly
+        encoder, data = self._encoder(model), dict(assembly.data)
+        engine, how = TransformersEngine(model, self.prompting), self.settings.inventing
+        made = invented_answers(self.inventive, engine, how, seed=self.settings.seed, folder=folder)
+        for split, answers in made.items():
+            examples = encoder.rows(self.inventive[split], answers)
+            others = {**data[split].others, "invented": examples}
+            data[split] = replace(data[split], others=others)
+        return replace(assembly, data=data)
 
     def with_centres(self, assembly: Assembly, model: LoadedModel, folder: Path) -> Assembly:
         """The same, with the contrast centres of its rows; the choice is kept in `folder`."""
@@ -254,10 +288,9 @@ class _Task:
         if not asked:
             most = self.settings.max_length or min(encoder.limit or CHUNK, CHUNK)
             return Rows(encoder.passages(passages(rows), most))
-        return Rows(
-            encoder.rows(asked),
-            encoder.alternates(asked, seed) if "alternate" in needs.parts else (),
-        )
+        alternates = "alternate" in needs.parts
+        others = {"alternate": encoder.alternates(asked, seed)} if alternates else {}
+        return Rows(encoder.rows(asked), others)
 
 
 def _train(
@@ -268,6 +301,7 @@ def _train(
     for rows in task.asked.values():
         check_prompts(task.settings.sampling.make_scorer(), rows)
     require_candidates(task.objective, task.questions)
+    task = task.at_depth(model)
     check_before_loading(model, task.objective.needs, task.settings, watch)
     settings = task.settings
     processes = PartialState(cpu=on_cpu(settings))  # also gives each process its device
@@ -292,6 +326,7 @@ def _train(
             return _reuse(task.out, recipe)
         with processes.main_process_first():
             kept.open(recipe)
+            assembly = task.with_inventions(assembly, model, kept.path)
             assembly = task.with_centres(assembly, model, kept.path)
         probe = LeakageProbe(
             model, task.prompting, task.questions, assembly.data, watch, settings.seed
@@ -309,7 +344,9 @@ def _train(
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
     made = Trained.read(kept.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
+    made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
+        **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
         RECIPE: recipe.text(),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
         CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path), base),
@@ -351,11 +388,13 @@ def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Promp
     return settings.prompting or prompting_of(next(tasks, None))
 
 
-def _rows(rows: Sequence[Row], needs: Needs, alternates: Sequence[str] | None) -> Sequence[Row]:
-    """The rows of a split with all that the objective needs of them."""
+def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
+    """The rows of a split with all that the objective needs, once for each made-up answer."""
+    if "invented" in needs.parts:
+        rows = [*rows] * settings.inventing.draws
     if "alternate" not in needs.parts or passages(rows):
         return rows
-    return with_alternates(prompts(rows), alternates)
+    return with_alternates(prompts(rows), settings.alternates)
 
 
 def _require_used(alternates: Sequence[str] | None, objective: Objective) -> None:
@@ -363,7 +402,7 @@ def _require_used(alternates: Sequence[str] | None, objective: Objective) -> Non
         return
     if not any("alternate" in needs.parts for needs in objective.needs.values()):
         raise InputError(
-            f"`alternates` are for objectives that prefer another answer, and {objective.name!r} "
+            f"`alternates` are for objectives that teach given sentences, and {objective.name!r} "
             "does not. Leave them out, or use idk or dpo."
         )
     if not alternates or not all(map(str.strip, alternates)):

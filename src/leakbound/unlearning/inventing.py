@@ -1,0 +1,77 @@
+"""Answers that the model makes up, to be preferred over the true ones (Mekala et al. 2024, AltPO).
+
+Drawn once, before training, from the model as it is, and kept with it. Deviations: the words that
+ask for them are ours, no examples are shown, and of what is said the first line is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from leakbound.engines.hf import TransformersEngine
+from leakbound.store.files import write_json
+from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.unlearning.own_answers import answered
+from leakbound.unlearning.rows import Questions
+from leakbound.unlearning.settings import Inventing
+from leakbound.unlearning.work_folder import read_json
+
+INVENTED = "invented.json"
+_REQUEST = """{question}
+{answer}
+
+That was a question and its answer. Make up another answer to it, as plausible and about as long, \
+in which every fact is a different one. Say nothing but that answer."""
+
+
+def invented_answers(
+    splits: Questions, engine: TransformersEngine, how: Inventing, *, seed: int, folder: Path
+) -> dict[str, list[str]]:
+    """For each row of a split what the model makes up: a question's k-th row has its k-th draw.
+
+    The rows are `how.draws` copies of the questions, one behind the other. Read from `folder` where
+    they are kept, else drawn and written there; the same for the same seed. IncompleteError where
+    the model cannot be asked.
+    """
+    questions = {split: rows[: len(rows) // how.draws] for split, rows in splits.items()}
+    if (folder / INVENTED).exists():
+        kept = read_json(folder / INVENTED)
+    else:
+        kept = {split: _drawn(rows, engine, how, seed) for split, rows in questions.items()}
+        write_json(folder / INVENTED, kept)
+    return {
+        split: [kept[split][row.id][k] for k in range(how.draws) for row in rows]
+        for split, rows in questions.items()
+    }
+
+
+def _drawn(
+    questions: Sequence[Prompt], engine: TransformersEngine, how: Inventing, seed: int
+) -> dict[str, list[str]]:
+    queries = [*map(_request, questions)]
+    wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
+    samples = answered(engine.generate(queries, _decoding(how), wanted), "for a made-up answer")
+    return {
+        sample.query.id: [
+            completion.text.strip().partition("\n")[0]
+            for completion in sample.completions
+            for _ in range(completion.count)
+        ]
+        for sample in samples
+    }
+
+
+def check_requests(rows: Sequence[Prompt], engine: TransformersEngine, how: Inventing) -> None:
+    """Raise InputError for a request that does not fit the model's context beside its answer."""
+    engine.check([*dict.fromkeys(map(_request, rows))], _decoding(how))
+
+
+def _decoding(how: Inventing) -> Decoding:
+    return Decoding(max_new_tokens=how.max_new_tokens)
+
+
+def _request(row: Prompt) -> Query:
+    text = _REQUEST.format(question=row.question, answer=row.answer)
+    return replace(Query.original(row), text=text, prefix="", examples=())
