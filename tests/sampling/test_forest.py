@@ -16,7 +16,9 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root, TableModel, Tree
+from leakbound.sampling import frontier as frontier_module
 from leakbound.sampling.forest import Lengths
+from leakbound.sampling.frontier import Paths
 from leakbound.sampling.law import certain_law, pick
 from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.sampling.stems import Stem
@@ -171,6 +173,50 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
     assert model.held == 1  # the handle stays its owner's
+
+
+def test_objects_are_made_of_prompts_and_outputs_and_of_no_prefix_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Stem] = []
+
+    class Counted(Stem):
+        def __init__(self, *given: Any) -> None:
+            Stem.__init__(self, *given)
+            made.append(self)
+
+    monkeypatch.setattr(frontier_module, "Stem", Counted)
+    monkeypatch.setattr(Stem, "child", None)
+    draws = Draws(sizes=(150, 50))
+    trees = grow(Decoding(max_new_tokens=4), draws, rows=9)
+    assert len(made) == sum(len(tree.leaves) for tree in trees.values())
+
+
+def test_starts_that_are_complete_are_leaves_at_once() -> None:
+    model, prompt = table(), ROOTS[0].token_ids
+    handle, _ = model.prefill(prompt)
+    end = Stem(handle, (1, EOS), -2.0, -2.5, -3.0, 1.25)
+    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
+    (tree,) = forest.sample([Root("one", prompt, ((end, (7,)),))])
+    assert tree.leaves == (end.leaf((7,), "stop"),)
+    assert (forest.usage.draws, forest.usage.forwards) == (7, 0)
+
+
+def test_paths_are_told_by_number_and_the_oldest_are_forgotten() -> None:
+    paths, rng = Paths(), np.random.default_rng(3)
+    for _ in range(300):  # trees, one after the other
+        first = paths.end
+        known = [(), *(tuple(rng.integers(9, size=size).tolist()) for size in (3, 1, 4))]
+        numbers = paths.plant(known)
+        assert paths.ids(numbers[1:], np.array([3, 1, 4])) == known[1:]
+        for _ in range(10):
+            before, tokens = rng.integers(1, len(known), size=5), rng.integers(9, size=5)
+            numbers = np.append(numbers, paths.add(numbers[before], tokens))
+            known += [(*known[b], t) for b, t in zip(before, tokens.tolist(), strict=True)]
+        assert paths.last(numbers[1:]).tolist() == [ids[-1] for ids in known[1:]]
+        assert paths.ids(numbers, np.array([*map(len, known)])) == known
+        paths.forget(first)
+    assert paths._entries.shape[1] < 4096 < paths.end
 
 
 def test_finish_reasons_and_confidence() -> None:

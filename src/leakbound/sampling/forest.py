@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,69 +27,13 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
+from leakbound.sampling.frontier import Frontier, Paths
 from leakbound.sampling.law import Picks, pick
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
-from leakbound.sampling.stems import (
-    Floats,
-    Ints,
-    Leaf,
-    Root,
-    Starts,
-    Stem,
-    Tree,
-    confidence_of,
-    forward,
-)
+from leakbound.sampling.stems import Floats, Ints, Root, Stem, Tree
 from leakbound.types import Decoding, Draws, Tell, Usage, untold
 
-_OF_ROWS, _OF_DRAWS = ("query", "stem", "lent", "digest"), ("chunk", "count")  # of `Frontier`
 _ENDED, _WAY = 0.1, 0.125  # of the draws, of the longest output: after either is something known
-
-
-@dataclass(frozen=True, slots=True)
-class Frontier:
-    """Live prefixes with the draws on them; rows of one query together, oldest query first.
-
-    Per row: its query, its stem, whether the stem's handle is only lent, and the digest of its ids,
-    [n, 2]. Per draw group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on
-    prefix `row[i]`.
-    A query stands for all that share its tree: their chunks are numbered one query after another.
-    """
-
-    query: Ints
-    stem: NDArray[np.object_]
-    lent: NDArray[np.bool_]
-    digest: philox.Words
-    row: Ints
-    chunk: Ints
-    count: Ints
-
-    def __len__(self) -> int:
-        return len(self.query)
-
-    @property
-    def parent(self) -> Handles:
-        """The handles of the prefixes without their last tokens."""
-        return np.array([stem.parent for stem in self.stem], dtype=np.int64)
-
-    def take(self, rows: Ints) -> Frontier:
-        """These rows, in this order, with their draws."""
-        position = np.full(len(self), -1)
-        position[rows] = np.arange(len(rows))
-        draws = np.flatnonzero(position[self.row] >= 0)
-        draws = draws[np.argsort(position[self.row[draws]], kind="stable")]
-        own = {name: getattr(self, name)[rows] for name in _OF_ROWS}
-        drawn = {name: getattr(self, name)[draws] for name in _OF_DRAWS}
-        return Frontier(**own, row=position[self.row[draws]], **drawn)
-
-    @staticmethod
-    def join(parts: Sequence[Frontier]) -> Frontier:
-        """All rows of several, one after the other."""
-        shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
-        columns = (*_OF_ROWS, *_OF_DRAWS)
-        whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in columns}
-        rows = [p.row + shift for p, shift in zip(parts, shifts, strict=True)]
-        return Frontier(**whole, row=np.concatenate(rows))
 
 
 class Lengths:
@@ -161,8 +104,10 @@ class Forest:
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
-        self._keys: dict[int, NDArray[np.uint64]] = {}
-        self._leaves: dict[int, list[Leaf]] = {}
+        self._keys: dict[int, philox.Words] = {}  # of the trees that grow, by chunk number
+        self._begun: dict[int, int] = {}  # from which number on the paths of each of them are
+        self._paths = Paths()
+        self._complete: list[Frontier] = []  # what ended, of trees that grow
         self._broken: dict[int, Ids] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
@@ -179,25 +124,37 @@ class Forest:
             frontier = Frontier.join(live)
             frontier = frontier.take(np.argsort(frontier.query, kind="stable"))
             chosen = self._choose(frontier)
-            live = [frontier.take(np.flatnonzero(~chosen))]
-            live += self._advance(frontier.take(np.flatnonzero(chosen)))
+            live = [frontier.where(~chosen), *self._advance(frontier.where(chosen))]
             live = [self._without_broken(rows) for rows in live]
             live = [rows for rows in live if len(rows)]
             ended, forwards = self._ended - ended, self.usage.forwards - forwards
             self._tell(ended, forwards, self._lengths.forwards())
-            open_queries = {int(q) for rows in live for q in np.unique(rows.query)}
-            for number in sorted(set(self._leaves) - open_queries):
-                yield from self._trees(number)
+            grow = {query for rows in live for query in rows.query.tolist()}
+            yield from self._finish(sorted(self._keys.keys() - grow))
 
-    def _trees(self, number: int) -> Iterator[Tree]:
-        """A finished tree, as each query that shares it sees it."""
-        leaves = sorted(self._leaves.pop(number), key=lambda leaf: leaf.token_ids)
+    def _finish(self, numbers: Sequence[int]) -> Iterator[Tree]:
+        """Tell of these trees, and forget them."""
+        if not numbers:
+            return
+        whole = Frontier.join(self._complete)
+        done = np.isin(whole.query, numbers)
+        self._complete, found = [whole.where(~done)], whole.where(done)
+        for number in numbers:
+            yield from self._trees(number, found.where(found.query == number))
+            del self._keys[number], self._begun[number]
+        self._paths.forget(min(self._begun.values(), default=self._paths.end))
+
+    def _trees(self, number: int, rows: Frontier) -> Iterator[Tree]:
+        """A finished tree, of which these rows ended, as each query that shares it sees it."""
         broken_at = self._broken.pop(number, None)
-        width = len(self._draws.sizes)
-        for i, query in enumerate(self._sharing[number]):
-            own = [replace(x, counts=x.counts[i * width : (i + 1) * width]) for x in leaves]
-            drawn = tuple(leaf for leaf in own if any(leaf.counts))
-            yield Tree(query, () if broken_at is not None else drawn, broken_at)
+        stems, counts = rows.stems(self._paths), rows.counts(self._chunks)
+        reasons = [self._ending.reason(stem.path) or "length" for stem in stems]
+        shares = np.split(counts, self._chunks // len(self._draws.sizes), axis=1)
+        for query, own in zip(self._sharing[number], shares, strict=False):
+            each = zip(stems, map(tuple, own.tolist()), reasons, strict=True)
+            leaves = [stem.leaf(drawn, reason) for stem, drawn, reason in each if any(drawn)]
+            leaves.sort(key=lambda leaf: leaf.token_ids)
+            yield Tree(query, () if broken_at is not None else tuple(leaves), broken_at)
 
     def _admit(self, number: int, roots: Sequence[Root]) -> Frontier:
         """Read a prompt and make its first split; or take up the draws on its stems."""
@@ -206,25 +163,25 @@ class Forest:
         name = partial(philox.stream_key, draws.seed, draws.purpose)
         keys = np.zeros((self._chunks, 2), dtype=np.uint64)
         keys[: len(roots) * len(chunks)] = [name(r.query_id, c) for r in roots for c in chunks]
-        self._keys[number], self._leaves[number] = keys, []
+        self._keys[number], self._begun[number] = keys, self._paths.end
         sizes = tuple(size for each in roots for size in draws.of(each.query_id))
         stems = root.starts or ((Stem.prompt(), sizes),)
-        rows = _planted(number, stems)
+        rows = Frontier.plant(number, stems, self._paths)
         self.usage.draws += int(rows.count.sum())
         if root.starts:
-            return rows.take(np.flatnonzero(~self._keep_leaves(rows)))
+            return rows.where(~self._file(rows))
         handle, logits = self._model.prefill(root.token_ids)
         self.usage.prompt_tokens += len(root.token_ids)
         return self._split(rows, np.array([handle]), logits)
 
     def _choose(self, frontier: Frontier) -> NDArray[np.bool_]:
         """The rows to forward now: query by query, while their children fit."""
-        queries, first, sizes = np.unique(frontier.query, return_index=True, return_counts=True)
-        parent = frontier.parent
-        held = [len(np.unique(parent[a : a + n])) for a, n in zip(first, sizes, strict=True)]
+        _, which, sizes = np.unique(frontier.query, return_inverse=True, return_counts=True)
+        pairs = which * (frontier.parent.max(initial=0) + 1) + frontier.parent
+        held = np.bincount(which[np.unique(pairs, return_index=True)[1]]).tolist()
         total = sum(held)
-        chosen = np.zeros(len(queries), dtype=bool)
-        for i, size in enumerate(sizes):
+        chosen = np.zeros(len(sizes), dtype=bool)
+        for i, size in enumerate(sizes.tolist()):
             after = total - held[i] + size
             if i == 0 or after <= self._rows:
                 chosen[i], total = True, after
@@ -238,72 +195,70 @@ class Forest:
         children = []
         for start in range(0, len(rows), self._rows):
             part = np.arange(start, min(start + self._rows, len(rows)))
-            handles, logits = forward(self._model, rows.stem[part].tolist(), takes_over[part])
+            mine, last = rows.take(part), self._paths.last(rows.path[part])
+            handles, logits = self._model.extend(mine.parent, last, takes_over[part])
             self.usage.forwards += len(part)
-            children.append(self._split(rows.take(part), handles, logits))
+            children.append(self._split(mine, handles, logits))
         return children
 
     def _split(self, rows: Frontier, handles: Handles, logits: torch.Tensor) -> Frontier:
-        """Draw the next token of every draw on `rows`; keep the leaves, return the rest."""
-        keys = np.stack([self._keys[int(q)] for q in rows.query])[rows.row, rows.chunk]
-        u = philox.uniforms(_pair(keys), _pair(rows.digest[rows.row]), rows.count)
-        draw_row = np.repeat(rows.row, rows.count)
-        confidence = confidence_of(rows.stem.tolist())
-        picks = self._pick(rows, logits, u, confidence)
+        """Draw the next token of every draw on `rows`; file what ends, return the rest."""
+        u = philox.uniforms(self._streams(rows), _pair(rows.digest[rows.row]), rows.count)
+        picks = self._pick(rows, logits, u)
         self.usage.sampled_tokens += len(u)
-        for i in np.flatnonzero(picks.broken):
-            self._broken.setdefault(int(rows.query[i]), rows.stem[i].path)
+        bad = np.flatnonzero(picks.broken)
+        paths = self._paths.ids(rows.path[bad], rows.depth[bad])
+        for query, path in zip(rows.query[bad].tolist(), paths, strict=True):
+            self._broken.setdefault(query, path)
 
         # one child per (row, token), one group of draws per (row, token, chunk)
-        child_code = draw_row * self._model.vocab_size + picks.tokens
-        codes, example, child = np.unique(child_code, return_index=True, return_inverse=True)
-        width = self._chunks
-        group_code = child * width + np.repeat(rows.chunk, rows.count)
-        groups, count = np.unique(group_code, return_counts=True)
-        parent_row, token = np.divmod(codes, self._model.vocab_size)
-        steps = picks.steps(example, parent_row)
-        parents = zip(rows.stem[parent_row], handles[parent_row].tolist(), strict=True)
-        taken = zip(parents, token.tolist(), steps, strict=True)
-        digest = _pair(rows.digest[parent_row])
+        group = np.repeat(rows.row, rows.count) * self._model.vocab_size + picks.tokens
+        group = group * self._chunks + np.repeat(rows.chunk, rows.count)
+        codes, example, count = np.unique(group, return_index=True, return_counts=True)
+        child, chunk = np.divmod(codes, self._chunks)
+        first = np.diff(child, prepend=-1) > 0
+        parent, token = np.divmod(child[first], self._model.vocab_size)
+        depth = rows.depth[parent] + 1
         children = Frontier(
-            query=rows.query[parent_row],
-            stem=_objects([stem.child(handle, t, step) for (stem, handle), t, step in taken]),
-            lent=np.zeros(len(codes), dtype=bool),
-            digest=np.stack(philox.extend_prefix(digest, token, confidence[1][parent_row]), axis=1),
-            row=groups // width,
-            chunk=groups % width,
+            query=rows.query[parent],
+            parent=handles[parent],
+            lent=np.zeros(len(parent), dtype=bool),
+            path=self._paths.add(rows.path[parent], token),
+            depth=depth,
+            digest=np.stack(philox.extend_prefix(_pair(rows.digest[parent]), token, depth), axis=1),
+            sums=rows.sums[parent] + picks.steps(example[first], parent),
+            row=np.cumsum(first) - 1,
+            chunk=chunk,
             count=count,
         )
-        ended = self._keep_leaves(children)
-        drawn = np.bincount(child, minlength=len(codes))
-        self._lengths.add(
-            confidence[1] - 1,
-            np.bincount(draw_row, minlength=len(rows)),
-            np.bincount(parent_row, drawn * ended, len(rows)).astype(np.int64),
-            np.bincount(parent_row, ~ended, len(rows)).astype(np.int64),
-        )
-        going = children.take(np.flatnonzero(~ended))
-        self._model.release(np.setdiff1d(handles, going.parent))
-        return going
+        ended = self._file(children)
+        drawn = np.bincount(children.row, count)
+        of_rows = partial(np.bincount, parent, minlength=len(rows))
+        self._lengths.add(rows.depth, of_rows(drawn), of_rows(drawn * ended), of_rows(~ended))
+        goes_on = np.zeros(len(rows), dtype=bool)
+        goes_on[parent[~ended]] = True
+        self._model.release(handles[~goes_on])
+        return children.where(~ended)
 
-    def _pick(
-        self, rows: Frontier, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
-    ) -> Picks:
+    def _streams(self, rows: Frontier) -> tuple[philox.Words, philox.Words]:
+        """The key of each group of draws."""
+        queries, which = np.unique(rows.query, return_inverse=True)
+        keys = np.stack([self._keys[query] for query in queries.tolist()])
+        return _pair(keys[which[rows.row], rows.chunk])
+
+    def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
         """The next token of every draw on `rows`, in the order of their groups."""
         draw_row = np.repeat(rows.row, rows.count)
-        return pick(logits, self._decoding, draw_row, u, confidence, self._margin)
+        return pick(logits, self._decoding, draw_row, u, rows.confidence, self._margin)
 
-    def _keep_leaves(self, rows: Frontier) -> NDArray[np.bool_]:
-        """File the rows that end here as leaves; tell which they are."""
-        reasons = [self._ending.reason(stem.path) for stem in rows.stem]
-        ended = np.array([reason is not None for reason in reasons], dtype=bool)
-        counts = np.zeros((len(rows), self._chunks), dtype=np.int64)
-        counts[rows.row, rows.chunk] = rows.count
-        self._ended += int(counts[ended].sum())
-        for i, reason in enumerate(reasons):
-            if reason is not None:
-                leaf = rows.stem[i].leaf(tuple(counts[i].tolist()), reason)
-                self._leaves[int(rows.query[i])].append(leaf)
+    def _file(self, rows: Frontier) -> NDArray[np.bool_]:
+        """Put away the rows that end here; tell which they are."""
+        ended = self._ending.ends(
+            self._paths.last(rows.path), rows.depth, lambda: self._paths.ids(rows.path, rows.depth)
+        )
+        found = rows.where(ended)
+        self._ended += int(found.count.sum())
+        self._complete.append(found)
         return ended
 
     def _without_broken(self, rows: Frontier) -> Frontier:
@@ -312,7 +267,7 @@ class Forest:
             return rows
         broken = np.isin(rows.query, list(self._broken))
         self._model.release(np.unique(rows.parent[broken]))
-        return rows.take(np.flatnonzero(~broken))
+        return rows.where(~broken)
 
 
 def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
@@ -325,25 +280,5 @@ def _sharing(roots: Sequence[Root]) -> dict[int, list[int]]:
     return sharing
 
 
-def _planted(number: int, starts: Starts) -> Frontier:
-    """The rows that these stems of one query are, with the draws on them."""
-    stems = [stem for stem, _ in starts]
-    counts = np.array([each for _, each in starts], dtype=np.int64)
-    row, chunk = np.nonzero(counts)
-    return Frontier(
-        query=np.full(len(stems), number),
-        stem=_objects(stems),
-        lent=np.ones(len(stems), dtype=bool),
-        digest=np.stack(philox.digests([stem.path for stem in stems]), axis=1),
-        row=row,
-        chunk=chunk,
-        count=counts[row, chunk],
-    )
-
-
 def _pair(words: philox.Words) -> tuple[philox.Words, philox.Words]:
     return words[:, 0], words[:, 1]
-
-
-def _objects(stems: Sequence[Stem]) -> NDArray[np.object_]:
-    return np.fromiter(stems, dtype=object, count=len(stems))

@@ -331,11 +331,10 @@ class Picks:
     p_max: Floats
     broken: Flags
 
-    def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Step]:
-        """What it is to take the tokens of these draws, each of them from this row."""
+    def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> Floats:
+        """What it is to take the tokens of these draws, each of them from this row: as `Step`."""
         columns = (self.logprob[draws], self.floor[draws], self.model_logprob[draws])
-        values = (column.tolist() for column in (*columns, self.p_max[rows]))
-        return [Step(*each) for each in zip(*values, strict=True)]
+        return np.stack([*columns, self.p_max[rows]], axis=1)
 
 
 @torch.inference_mode()
@@ -404,18 +403,17 @@ def _search_all(
         weights = torch.nn.functional.pad(weights, (0, padding))
     blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1)
-    upto = sums.cumsum(dim=-1)
-    target = u * upto[row, -1]
-    block = (upto[row] <= target[:, None]).sum(dim=-1)
-    block = torch.minimum(block, _last_positive(sums)[row])
-    inside = blocks[row, block]
-    below = upto[row, block] - sums[row, block]
-    offset = (inside.cumsum(dim=-1) <= (target - below)[:, None]).sum(dim=-1)
-    offset = torch.minimum(offset, _last_positive(inside))
+    own, last = sums.cumsum(dim=-1)[row], _last_positive(sums)[row]
+    target = u * own[:, -1]
+    block = torch.minimum(_places(own, target), last)
+    inside = blocks.flatten(0, 1).index_select(0, row * blocks.shape[1] + block)
+    upto = inside.cumsum(dim=-1)
+    below = own.gather(1, block[:, None])[:, 0] - sums[row, block]
     # rounding of `below` may point at the empty start of a block, where nothing has mass
-    offset = torch.maximum(offset, (inside > 0).to(torch.int8).argmax(dim=-1))
+    offset = torch.maximum(_places(upto, target - below), _places(upto, torch.zeros_like(u)))
+    offset = torch.minimum(offset, _last_positive(inside))
     chosen = inside.gather(1, offset[:, None])[:, 0]
-    return block * _BLOCK + offset, torch.log(chosen) - torch.log(upto[row, -1])
+    return block * _BLOCK + offset, torch.log(chosen) - torch.log(own[:, -1])
 
 
 def _search_nucleus(
@@ -438,7 +436,12 @@ def _search_nucleus(
     return tokens, logprob
 
 
+def _places(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Per row, how many entries of what ascends are no greater than its target."""
+    return torch.searchsorted(upto, targets[:, None], right=True)[:, 0]
+
+
 def _last_positive(values: torch.Tensor) -> torch.Tensor:
-    """Index of the last entry above 0 along the last axis."""
-    flipped = (values > 0).to(torch.int8).flip(-1)
-    return values.shape[-1] - 1 - flipped.argmax(dim=-1)
+    """Index of the last entry above 0 along the last axis; 0 where there is none."""
+    place = torch.arange(values.shape[-1], dtype=torch.int32, device=values.device)
+    return ((values > 0) * place).amax(dim=-1).long()

@@ -146,6 +146,13 @@ class Ending:
             raise InputError("a decoding with stop strings needs `ended`. Pass one.")
         return cls(model.eos_token_ids, decoding.max_new_tokens, ended if decoding.stop else None)
 
+    def ends(
+        self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
+    ) -> NDArray[np.bool_]:
+        """Which generated ids are complete, by their last tokens, how many they are, and all."""
+        ended: NDArray[np.bool_] = np.isin(last, list(self.eos)) | (depth == self.longest)
+        return ended if self.ended is None else ended | np.array([*map(self.ended, paths())])
+
     def reason(self, path: Ids) -> FinishReason | None:
         """Why generated ids are complete; None where they go on."""
         if path[-1] in self.eos:

@@ -74,15 +74,15 @@ def uniforms(
     key: tuple[Words, Words], prefix: tuple[Words, Words], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """`counts[i]` numbers in [0, 1) for stream i, one stream after the other; 53 bits each."""
-    total = int(counts.sum())
-    stream = np.repeat(np.arange(len(counts)), counts)
-    number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-    block = (number >> 1).astype(np.uint64)
+    blocks = (counts + 1) >> 1  # a block of words is two numbers
+    stream = np.repeat(np.arange(len(counts)), blocks)
+    block = np.arange(len(stream)) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    number = block.astype(np.uint64)
     words = philox4x32(
-        (block, np.zeros_like(block), prefix[0][stream], prefix[1][stream]),
+        (number, np.zeros_like(number), prefix[0][stream], prefix[1][stream]),
         (key[0][stream], key[1][stream]),
     )
-    odd = (number & 1).astype(bool)
-    high = np.where(odd, words[2], words[0]) >> np.uint64(5)
-    low = np.where(odd, words[3], words[1]) >> np.uint64(6)
+    wanted = 2 * block[:, None] + np.arange(2) < counts[stream, None]
+    pairs: Words = np.stack(words, axis=1).reshape(-1, 2)[wanted.ravel()]
+    high, low = pairs[:, 0] >> np.uint64(5), pairs[:, 1] >> np.uint64(6)
     return (high.astype(np.float64) * 67108864.0 + low.astype(np.float64)) / 9007199254740992.0

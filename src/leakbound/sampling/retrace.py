@@ -27,10 +27,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leakbound.sampling.forest import Forest, Frontier
+from leakbound.sampling.forest import Forest
+from leakbound.sampling.frontier import Frontier
 from leakbound.sampling.law import LogitsReading, Picks, greedy_steps, ratio, read, truncations
 from leakbound.sampling.model import Ids
-from leakbound.sampling.stems import Floats, Ints, Root, Tree
+from leakbound.sampling.stems import Floats, Root, Tree
 from leakbound.types import Decoding
 
 Stretch: TypeAlias = tuple[float, float]
@@ -176,18 +177,17 @@ class Retracer(Forest):
             paths = (path for path in (*drawn, *stored) if drawn.get(path) != stored.get(path))
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
-    def _pick(
-        self, rows: Frontier, logits: torch.Tensor, u: Floats, confidence: tuple[Floats, Ints]
-    ) -> Picks:
+    def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
         """What the draws pick; where other tokens are stored that they may pick, these."""
-        picks = super()._pick(rows, logits, u, confidence)
+        picks = super()._pick(rows, logits, u)
+        paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)
         groups = zip(rows.row, rows.chunk, ends - rows.count, ends, strict=True)
         for row, chunk, start, end in groups:
             query, own = self._whose(int(rows.query[row]), int(chunk))
             if query in self._differs or not self._stored[query]:
                 continue
-            path = rows.stem[row].path
+            path = paths[row]
             stored = self._next_tokens(query, own, path)
             if stored == Counter(picks.tokens[start:end].tolist()):
                 continue

@@ -76,14 +76,11 @@ def laws_after(
         yield part, certain_law(logits[part], decoding, *confidence, margin)
 
 
-def forward(
-    model: PrefixModel, stems: Sequence[Stem], takes_over: NDArray[np.bool_] | None = None
-) -> tuple[Handles, torch.Tensor]:
+def forward(model: PrefixModel, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
     """Handles of these prefixes and the logits after them, by a forward of their last tokens."""
     parents = np.array([stem.parent for stem in stems], dtype=np.int64)
     tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
-    lasting = np.zeros(len(stems), dtype=bool)
-    return model.extend(parents, tokens, lasting if takes_over is None else takes_over)
+    return model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
 
 
 Starts = tuple[tuple[Stem, tuple[int, ...]], ...]

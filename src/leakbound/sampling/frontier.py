@@ -1,0 +1,157 @@
+"""Live prefixes as arrays, with the draws on them; and the ids that they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound.sampling import philox
+from leakbound.sampling.model import Handles, Ids
+from leakbound.sampling.stems import Floats, Ints, Starts, Stem
+
+_OF_DRAWS = ("row", "chunk", "count")  # the others are of rows
+
+
+class Paths:
+    """Generated ids of many prefixes: of each, by its number, its last token and the one before.
+
+    Numbers ascend as prefixes come; the oldest are forgotten where nothing needs them any more.
+    """
+
+    def __init__(self) -> None:
+        self._first = self.end = 0
+        self._entries = np.empty((2, 1 << 10), dtype=np.int64)
+
+    def add(self, before: Ints, tokens: Ints) -> Ints:
+        """The numbers of prefixes that are `tokens` after the prefixes `before`."""
+        start, stop = self.end - self._first, self.end - self._first + len(tokens)
+        if stop > self._entries.shape[1]:
+            self._entries = np.pad(self._entries, ((0, 0), (0, stop)))
+        self._entries[:, start:stop] = before, tokens
+        self.end += len(tokens)
+        return np.arange(self.end - len(tokens), self.end)
+
+    def plant(self, paths: Sequence[Ids]) -> Ints:
+        """The numbers of whole prefixes; that of the empty one is never looked up."""
+        sizes = [len(path) for path in paths]
+        numbers = self.end + np.arange(sum(sizes))
+        self.add(numbers - 1, np.fromiter(chain.from_iterable(paths), np.int64, len(numbers)))
+        return self.end - len(numbers) + np.cumsum(sizes) - 1
+
+    def last(self, numbers: Ints) -> Ints:
+        """The last tokens of prefixes."""
+        return np.take(self._entries[1], numbers - self._first)
+
+    def ids(self, numbers: Ints, depths: Ints) -> list[Ids]:
+        """All tokens of prefixes that have so many."""
+        longest, at = int(depths.max(initial=0)), numbers - self._first
+        found = np.empty((longest, len(at)), dtype=np.int64)
+        for column in range(longest - 1, -1, -1):  # before a short one stands what is cut off
+            at, found[column] = np.take(self._entries, at, axis=1, mode="clip")
+            at -= self._first
+        pairs = zip(found.T.tolist(), depths.tolist(), strict=True)
+        return [tuple(tokens[longest - depth :]) for tokens, depth in pairs]
+
+    def forget(self, before: int) -> None:
+        """Let go of all prefixes with smaller numbers, once they are the greater part."""
+        if 2 * (before - self._first) > self._entries.shape[1]:
+            self._entries = self._entries[:, before - self._first :].copy()
+            self._first = before
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Live prefixes with the draws on them; rows of one query together, oldest query first.
+
+    Per row: its query; the handle of the prefix without its last token, and whether that is only
+    lent; its number in `Paths` and how many tokens it has; the digest of its ids, [n, 2]; and
+    `sums`, [n, 4], over its tokens: of their log-probabilities, the floors of these, those under
+    the model, and p_max (see `law`).
+    Per draw group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on
+    prefix `row[i]`.
+    A query stands for all that share its tree: their chunks are numbered one query after another.
+    """
+
+    query: Ints
+    parent: Handles
+    lent: NDArray[np.bool_]
+    path: Ints
+    depth: Ints
+    digest: philox.Words
+    sums: Floats
+    row: Ints
+    chunk: Ints
+    count: Ints
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @classmethod
+    def plant(cls, number: int, starts: Starts, paths: Paths) -> Frontier:
+        """The rows that these stems of one query are, with the draws on them."""
+        stems, ids = [stem for stem, _ in starts], [stem.path for stem, _ in starts]
+        counts = np.array([each for _, each in starts], dtype=np.int64)
+        row, chunk = np.nonzero(counts)
+        sums = [(x.logprob, x.floor, x.model_logprob, x.p_max_sum) for x in stems]
+        return cls(
+            query=np.full(len(stems), number),
+            parent=np.array([stem.parent for stem in stems], dtype=np.int64),
+            lent=np.ones(len(stems), dtype=bool),
+            path=paths.plant(ids),
+            depth=np.array([len(path) for path in ids]),
+            digest=np.stack(philox.digests(ids), axis=1),
+            sums=np.array(sums),
+            row=row,
+            chunk=chunk,
+            count=counts[row, chunk],
+        )
+
+    @property
+    def confidence(self) -> tuple[Floats, Ints]:
+        """As `pick` takes it: of each row the sum of p_max, and its tokens with the next one."""
+        return self.sums[:, 3], self.depth + 1
+
+    def counts(self, chunks: int) -> Ints:
+        """The draws of each row by chunk number, [n, chunks]."""
+        counts = np.zeros((len(self), chunks), dtype=np.int64)
+        counts[self.row, self.chunk] = self.count
+        return counts
+
+    def stems(self, paths: Paths) -> list[Stem]:
+        """The rows as stems; the inverse of `plant`."""
+        ids = paths.ids(self.path, self.depth)
+        columns = zip(self.parent.tolist(), ids, self.sums.tolist(), strict=True)
+        return [Stem(parent, path, *sums) for parent, path, sums in columns]
+
+    def where(self, chosen: NDArray[np.bool_]) -> Frontier:
+        """The chosen rows, with their draws."""
+        return self.take(np.flatnonzero(chosen))
+
+    def take(self, rows: Ints) -> Frontier:
+        """These rows, in this order, with their draws."""
+        if np.array_equal(rows, np.arange(len(self))):
+            return self
+        position = np.full(len(self), -1)
+        position[rows] = np.arange(len(rows))
+        row = position[self.row]
+        draws = np.argsort(row, kind="stable")[np.count_nonzero(row < 0) :]
+        own = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return Frontier(**own, row=row[draws], chunk=self.chunk[draws], count=self.count[draws])
+
+    @staticmethod
+    def join(parts: Sequence[Frontier]) -> Frontier:
+        """All rows of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        shifts = np.cumsum([0, *(len(p) for p in parts[:-1])])
+        names = (*_COLUMNS, *_OF_DRAWS[1:])
+        whole = {name: np.concatenate([getattr(p, name) for p in parts]) for name in names}
+        rows = [p.row + shift for p, shift in zip(parts, shifts, strict=True)]
+        return Frontier(**whole, row=np.concatenate(rows))
+
+
+_COLUMNS = tuple(x.name for x in fields(Frontier) if x.name not in _OF_DRAWS)  # of rows
