@@ -42,10 +42,24 @@ class NotJoinedError(RuntimeError):
 
 
 class Attended(NamedTuple):
-    """Attention to some keys, queries × width, and the logsumexp of their scores, queries × 1."""
+    """Attention to some keys, ... × queries × width; and of their scores, ... × queries × 1, the
+    largest and the sum of exp(score − largest). Of several parts, one after the other, or of one.
+    """
 
     values: torch.Tensor
-    log_mass: torch.Tensor
+    most: torch.Tensor
+    total: torch.Tensor
+
+    @classmethod
+    def room(cls, query: torch.Tensor, width: int, parts: int) -> Attended:
+        """For so many parts of the attention of `query` to values of this width; not yet filled."""
+        shape, dtype = (parts, *query.shape[:-1]), torch.promote_types(query.dtype, torch.float32)
+        sizes = ((*shape, width), (*shape, 1), (*shape, 1))
+        return cls(*(query.new_empty(size, dtype=dtype) for size in sizes))
+
+    def of(self, part: int) -> Attended:
+        """One part of several."""
+        return Attended(*(each[part] for each in self))
 
 
 class Shared:
@@ -95,31 +109,34 @@ def attend(
     values: torch.Tensor,
     mask: torch.Tensor | None,
     scaling: float,
-    softcap: float | None = None,
-) -> Attended:
+    softcap: float | None,
+    out: Attended,
+) -> None:
     """Attention of `query` (... × queries × width) to `keys` and `values` (... × keys × width).
 
-    `mask` is added to the scores, after they are scaled and capped. Scores and sums are at least
-    float32.
+    `mask`, of zeros and a number that hides whatever the score, is added to the scores, after they
+    are scaled and capped. Scores and sums are at least float32. `out` may have more axes than
+    `query` has.
     """
-    scores = query @ keys.transpose(-1, -2)
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).mul_(scaling)
+    scores = (query @ keys.transpose(-1, -2)).to(out.total.dtype)
+    if softcap is not None or mask is None:
+        scores = scores.mul_(scaling)
     if softcap is not None:
         scores = scores.div_(softcap).tanh_().mul_(softcap)
     if mask is not None:
-        scores = scores.add_(mask)
-    most = scores.amax(dim=-1, keepdim=True)
-    weights = scores.sub_(most).exp_()
-    total = weights.sum(dim=-1, keepdim=True)
-    found = weights.to(values.dtype) @ values
-    return Attended(found.to(total.dtype).div_(total), most + total.log())
+        scores = torch.add(mask, scores, alpha=1.0 if softcap is not None else scaling)
+    by_query = scores.view(*out.total.shape[:-1], scores.shape[-1])
+    torch.amax(by_query, dim=-1, keepdim=True, out=out.most)
+    by_query.sub_(out.most).exp_()
+    torch.sum(by_query, dim=-1, keepdim=True, out=out.total)
+    found = scores.to(values.dtype) @ values
+    torch.div(found.view(out.values.shape), out.total, out=out.values)
 
 
-def join(parts: Sequence[Attended]) -> torch.Tensor:
-    """Attention to the keys of all parts together; see the module's text."""
-    log_masses = torch.stack([part.log_mass for part in parts])
-    shares = torch.softmax(log_masses, dim=0)
-    return torch.stack([part.values for part in parts]).mul_(shares).sum(dim=0)
+def join(parts: Attended) -> torch.Tensor:
+    """Attention to the keys of all parts together, whose values it takes; see the module's text."""
+    shares = torch.softmax(parts.total.log_().add_(parts.most), dim=0)
+    return parts.values.mul_(shares).sum(dim=0)
 
 
 def cascade_attention(
@@ -149,12 +166,14 @@ def cascade_attention(
     grouped = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
     scaling = width**-0.5 if scaling is None else scaling
     ahead = mask[..., :-own] if mask.shape[-1] > own else None
-    parts = [
-        _attend_prompts(grouped, prompts, ahead, shared.sizes, scaling, softcap),
-        attend(grouped, key, value, mask[..., -own:], scaling, softcap),
-    ]
-    if s_aux is not None:
-        parts.append(_sink(s_aux, parts[0]))
+    parts = Attended.room(grouped, value.shape[3], 2 if s_aux is None else 3)
+    _attend_prompts(grouped, prompts, ahead, shared.sizes, scaling, softcap, parts.of(0))
+    attend(grouped, key, value, mask[..., -own:], scaling, softcap, parts.of(1))
+    if s_aux is not None:  # a part without values: its score alone takes mass from the others
+        sink = parts.of(2)
+        sink.values.zero_()
+        sink.total.fill_(1.0)
+        sink.most.copy_(s_aux.view(1, *grouped.shape[1:3], 1))
     return join(parts).to(query.dtype).reshape(rows, 1, heads, value.shape[3]), None
 
 
@@ -190,32 +209,24 @@ def _attend_prompts(
     sizes: Sequence[int],
     scaling: float,
     softcap: float | None,
-) -> Attended:
+    out: Attended,
+) -> None:
     """Attention of rows × heads × queries of a head × width, of each row to its prompt's keys."""
-    found, start = list[Attended](), 0
+    start, each = 0, query.shape[2]
+    folded = query.transpose(0, 1).flatten(1, 2)
     for (keys, values), size in zip(prompts, sizes, strict=True):
         heads, tokens, _ = keys.shape
         most = _SCORES["cpu" if keys.device.type == "cpu" else "other"]
-        height = max(1, most // (heads * query.shape[2] * tokens))
+        height = max(1, most // (heads * each * tokens))
         for low in range(start, start + size, height):
             some = slice(low, min(low + height, start + size))
-            folded = query[some].transpose(0, 1).flatten(1, 2)
             unseen = None
             if mask is not None:  # as that of the queries of a head, row after row
-                mine = mask[some, 0, :, :tokens]
-                unseen = mine.expand(-1, query.shape[2], -1).flatten(0, 1)
-            part = attend(folded, keys, values, unseen, scaling, softcap)
-            shape = (heads, some.stop - low, query.shape[2], -1)
-            found.append(Attended(*(each.view(shape).transpose(0, 1) for each in part)))
+                unseen = mask[some, 0, :, :tokens].expand(-1, each, -1).flatten(0, 1)
+            part = Attended(*(x[some].transpose(0, 1) for x in out))
+            mine = folded[:, low * each : some.stop * each]
+            attend(mine, keys, values, unseen, scaling, softcap, part)
         start += size
-    return Attended(*(torch.cat(each) for each in zip(*found, strict=True)))
-
-
-def _sink(scores: torch.Tensor, like: Attended) -> Attended:
-    """A part without values: its score alone takes mass from the others."""
-    shape = like.log_mass.shape
-    log_mass = scores.to(like.log_mass.dtype).view(1, shape[1], shape[2], 1).expand(shape)
-    return Attended(torch.zeros_like(like.values), log_mass)
 
 
 AttentionInterface.register(NAME, cascade_attention)

@@ -137,10 +137,9 @@ class CachedModel:
     ) -> dict[str, Any]:
         """Tell the cache what the next forward fills and sees; what the model is given."""
         positions = self._tree.length[slots] - 1
-        ids, places, filled, seen, *before = _on_device(
-            self._model.device, tokens, positions, slots, paths, *prompts
-        )
-        self._cache.point(filled, seen, before, self._tree.size)
+        seen = np.concatenate([paths.ravel(), *prompts])
+        ids, places, filled, read = _on_device(self._model.device, tokens, positions, slots, seen)
+        self._cache.point(filled, read, paths.shape, [*map(len, prompts)], self._tree.size)
         return {
             "input_ids": ids,
             "position_ids": places,
@@ -199,16 +198,18 @@ class _Gathered(Cache):  # type: ignore[misc]
     def point(
         self,
         slots: torch.Tensor,
-        paths: torch.Tensor,
-        prompts: Sequence[torch.Tensor],
+        seen: torch.Tensor,
+        shape: tuple[int, ...],
+        prompts: Sequence[int],
         size: int,
     ) -> None:
         """Say which slots the next forward fills, rows × new tokens, and what it sees.
 
-        `paths` is rows × columns, the new tokens last; with `prompts`, the slots of each, they
-        hold what comes after those. The pools get at least `size` slots.
+        `seen` are paths, of `shape` rows × columns, the new tokens last; and, where they hold what
+        comes after prompts, then the slots of each, so many. The pools get at least `size` slots.
         """
-        self._slots, self._paths, self._prompts, self._size = slots, paths, prompts, size
+        self._slots, self._seen, self._prompts, self._size = slots, seen, prompts, size
+        self._paths = seen[: shape[0] * shape[1]].view(shape)
         self._shared: Shared | None = None
 
     def share(self, sizes: Sequence[int]) -> Shared:
@@ -235,14 +236,14 @@ class _Gathered(Cache):  # type: ignore[misc]
         new = _packed(key_states, value_states)
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
-        shape = (self._paths.numel(), pool.shape[1])
-        seen = torch.index_select(pool, 0, self._paths.view(-1), out=self._buffer(shape, pool))
+        shape = (len(self._seen), pool.shape[1])
+        seen = torch.index_select(pool, 0, self._seen, out=self._buffer(shape, pool))
+        own, *prompts = torch.split(seen, [self._paths.numel(), *self._prompts])
         if self._shared is not None:
-            read = (torch.index_select(pool, 0, prompt) for prompt in self._prompts)
             self._shared.offer(
-                [_unpacked(each, key_states, value_states, each.shape[:1]) for each in read]
+                [_unpacked(each, key_states, value_states, each.shape[:1]) for each in prompts]
             )
-        return _unpacked(seen, key_states, value_states, self._paths.shape)
+        return _unpacked(own, key_states, value_states, self._paths.shape)
 
     def is_finite(self, slots: Slots) -> bool:
         """True if no key and no value in these slots is NaN or infinite."""
@@ -251,7 +252,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Key columns before the new tokens', the longest prompt's included."""
-        ahead = max(map(len, self._prompts), default=0)
+        ahead = max(self._prompts, default=0)
         return ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:

@@ -8,15 +8,16 @@ nucleus, the largest logit, or the adaptive switch could come out otherwise, the
 has floor −inf and the others are divided by the weight of all that could be kept.
 
 All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws go by inverse
-CDF; a token of probability 0 is never drawn. On a GPU the logits stay there: what was drawn comes
-back, a few transfers a step however many rows and draws there are.
+CDF; a token of probability 0 is never drawn. On a GPU the logits stay there: for 2^27 of them three
+transfers draw (rows and uniforms there, what the rows are and what was drawn back), and one or two
+more where draws are truncated, however many rows and draws there are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ Flags = NDArray[np.bool_]
 
 _NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
-_ELEMENTS = {"cpu": 1 << 18, "other": 1 << 26}
+_ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
 _BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
 _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
 
@@ -110,7 +111,7 @@ class Kept:
     sure: torch.Tensor
     possible: torch.Tensor
 
-    def rows(self, chosen: torch.Tensor) -> Kept:
+    def rows(self, chosen: torch.Tensor | slice) -> Kept:
         """The same of these rows."""
         parts = (self.mass, self.ids, self.kept, self.sure, self.possible)
         return Kept(*(part[chosen] for part in parts))
@@ -126,15 +127,14 @@ def read(logits: torch.Tensor) -> LogitsReading:
     """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
     logits = logits.double()
     top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
-    unusable = ~torch.isfinite(top)
-    broken = unusable.cpu().numpy()
-    if broken.any():
-        logits = torch.where(unusable[:, None], 0.0, logits)
-        top = torch.where(unusable, 0.0, top)
     weights = (logits - top[:, None]).exp_()
     log_total = torch.log(weights.sum(dim=-1))
-    p_max = torch.exp(-log_total).cpu().numpy()
-    return LogitsReading(logits, weights, top, best, log_total, p_max, broken)
+    unusable = ~torch.isfinite(top)
+    p_max, broken = torch.stack([torch.exp(-log_total), unusable.double()]).cpu().numpy()
+    if broken.any():
+        flat = read(torch.where(unusable[:, None], 0.0, logits))
+        return replace(flat, broken=broken > 0)
+    return LogitsReading(logits, weights, top, best, log_total, p_max, broken > 0)
 
 
 def greedy_steps(
@@ -167,15 +167,24 @@ def certain_law(
     `p_max_sum` and `depth` are, for each row, the sum of p_max over the tokens before this one
     and how many tokens there will be with it (adaptive temperature, `running`).
     """
-    at_one = read(logits)
-    greedy, doubtful = greedy_steps(at_one.p_max, decoding, p_max_sum, depth, margin)
+    return _law(read(logits), decoding, (p_max_sum, depth), margin)
+
+
+def _law(
+    at_one: LogitsReading,
+    decoding: Decoding,
+    confidence: tuple[Floats, NDArray[np.int64]],
+    margin: float,
+) -> Law:
+    """The law of each row; `confidence` as for `pick`."""
+    greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
     model_logprob = at_one.logits - (at_one.top + at_one.log_total)[:, None]
     if greedy.all() and not doubtful.any():
         logprob, floor = _likeliest(at_one, margin)
         return Law(logprob, floor, model_logprob, at_one.p_max, at_one.broken)
     logprob, floor = _sampled(at_one, decoding, margin)
     if greedy.any() or doubtful.any():
-        first, second = (_column(rows, logits.device) for rows in (greedy, doubtful))
+        first, second = (_column(rows, floor.device) for rows in (greedy, doubtful))
         sure_logprob, sure_floor = _likeliest(at_one, margin)
         either = torch.minimum(floor, sure_floor)
         floor = torch.where(second, either, torch.where(first, sure_floor, floor))
@@ -228,8 +237,9 @@ def truncations(
     rows, width = torch.arange(len(weights), device=weights.device), min(64, weights.shape[1])
     while len(rows):
         part = kept_tokens(weights[rows], decoding, width, margin)
-        done, left = (torch.nonzero(some)[:, 0] for some in (part.kept > 0, part.kept == 0))
-        if len(done):
+        left = torch.nonzero(part.kept == 0)[:, 0]
+        done = torch.nonzero(part.kept)[:, 0] if len(left) else slice(None)
+        if len(left) < len(rows):
             yield rows[done], part.rows(done)
         rows, width = rows[left], min(16 * width, weights.shape[1])
 
@@ -371,21 +381,22 @@ def pick(
         return Picks(*map(np.concatenate, columns))
     at_one = read(logits)
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
-    row = torch.from_numpy(rows).to(logits.device)
-    u = torch.from_numpy(uniforms).to(logits.device)
-    tokens = at_one.best[row]
-    logprob = torch.zeros_like(u)
-    drawn = np.flatnonzero(~greedy[rows])
+    row, u = torch.from_numpy(np.stack([rows, uniforms])).to(logits.device)
+    row, drawn = row.long(), np.flatnonzero(~greedy[rows])
+    tokens, logprob = at_one.best[row], torch.zeros_like(u)
     if len(drawn):
         weights = at_one.tempered(decoding.temperature)
         search = _search_nucleus if decoding.truncated else _search_all
-        mine = torch.from_numpy(drawn).to(logits.device)
-        tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
+        if len(drawn) == len(rows):
+            tokens, logprob = search(weights, row, u, decoding)
+        else:
+            mine = torch.from_numpy(drawn).to(logits.device)
+            tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
         floor = logprob
     elif decoding.truncated or greedy.any() or doubtful.any():
-        floor = certain_law(logits, decoding, *confidence, margin).floor[row, tokens]
+        floor = _law(at_one, decoding, confidence, margin).floor[row, tokens]
     else:
         floor = logprob - margin / decoding.temperature
     # float64 holds every token's id exactly
@@ -423,10 +434,13 @@ def _search_nucleus(
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
     for done, part in truncations(weights, decoding):
-        where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
-        where[done] = torch.arange(len(done), device=row.device)
-        mine = torch.nonzero(where[row] >= 0)[:, 0]
-        slot = where[row[mine]]
+        mine: torch.Tensor | slice = slice(None)
+        slot = row
+        if len(done) < len(weights):
+            where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
+            where[done] = torch.arange(len(done), device=row.device)
+            mine = torch.nonzero(where[row] >= 0)[:, 0]
+            slot = where[row[mine]]
         upto, last = part.mass.cumsum(dim=-1), part.kept - 1
         total = upto.gather(1, last[:, None])[:, 0]
         index = (upto[slot] <= (u[mine] * total[slot])[:, None]).sum(dim=-1)
