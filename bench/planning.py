@@ -26,6 +26,11 @@ SAVING = {"peaked": 11.2, "diffuse": 1.5}  # n = 1,024, whole answers: docs/resu
 MODELS = {"peaked": "SmolLM2, target", "diffuse": "SmolLM2, control"}  # whose shares are taken
 ENGINES = ("forest", "vLLM", "llama.cpp")
 GPU, PEAK, GPU_GB = "H100", 989e12, 80  # NVIDIA's figures: dense bfloat16, memory
+BANDWIDTH = 3.35e12  # the same: bytes a second
+CALL = 5e-6  # seconds in which a host gives a device something to do; a common figure, no measure
+CALLS, ONCE, EACH = 41, 69, 10  # of a layer, in half precision: tests/engines/test_cascade.py
+LAW_BYTES = 74  # of a logit on its way to a draw: passes over it in float64, and in half before
+HOST = 2e-6  # seconds of the forest for a row, measured on one core
 ROWS = 1024  # that advance together
 GB = 1e9
 
@@ -39,6 +44,7 @@ class Model:
     layers: int
     heads: int
     width: int
+    vocabulary: int
 
     @property
     def keys_values(self) -> int:
@@ -47,11 +53,89 @@ class Model:
 
 
 SIZES = (  # SmolLM2-135M; Llama 3.2 1B, 3.1 8B and 70B
-    Model("135M", 134.5e6, 30, 3, 64),
-    Model("1B", 1.24e9, 16, 8, 64),
-    Model("8B", 8.03e9, 32, 8, 128),
-    Model("70B", 70.6e9, 80, 8, 128),
+    Model("135M", 134.5e6, 30, 3, 64, 49_152),
+    Model("1B", 1.24e9, 16, 8, 64, 128_256),
+    Model("8B", 8.03e9, 32, 8, 128, 128_256),
+    Model("70B", 70.6e9, 80, 8, 128, 128_256),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The least that a step of the forest takes on the GPU, in seconds, by its figures alone.
+
+    Each of `rows` has `depth` tokens after one of `prompts` prompts of so many tokens.
+    """
+
+    model: Model
+    rows: int
+    prompt: int
+    depth: int
+    prompts: int = 1
+
+    @property
+    def arithmetic(self) -> float:
+        return 2 * self.model.parameters * self.rows / PEAK
+
+    @property
+    def weights(self) -> float:
+        """Reading them."""
+        return 2 * self.model.parameters / BANDWIDTH
+
+    @property
+    def gathered(self) -> float:
+        """Keys and values of whole paths: read, laid out, and read by attention."""
+        return 3 * self.rows * (self.prompt + self.depth) * self.model.keys_values / BANDWIDTH
+
+    @property
+    def once(self) -> float:
+        """The same of each prompt once, and of what rows generated, twice more."""
+        tokens = 3 * self.prompts * self.prompt + 5 * self.rows * self.depth
+        return tokens * self.model.keys_values / BANDWIDTH
+
+    @property
+    def calls(self) -> float:
+        """Giving them, where keys are gathered."""
+        return self.model.layers * CALLS * CALL
+
+    @property
+    def calls_once(self) -> float:
+        return self.model.layers * (ONCE + EACH * (self.prompts - 1)) * CALL
+
+    @property
+    def forward(self) -> float:
+        """Of one whose keys are gathered: what takes longest, since they go on side by side."""
+        return max(self.arithmetic, self.weights + self.gathered, self.calls)
+
+    @property
+    def law(self) -> float:
+        return LAW_BYTES * self.model.vocabulary * self.rows / BANDWIDTH
+
+    @property
+    def seconds(self) -> float:
+        """All of it, one after the other: the host waits for what was drawn."""
+        return self.forward + self.law + HOST * self.rows
+
+
+def roofline() -> None:
+    """A step of each size, and of two numbers of prompts."""
+    print(f"\nA step of {ROWS:,} rows, 20 tokens behind prompts of 100, on an {GPU}: estimates.\n")
+    print(
+        "| model | arithmetic | weights | keys, gathered | calls | law | forest | rows a second "
+        "| read once: keys, calls of 1 prompt | of 64 |"
+    )
+    print("|---" * 10 + "|")
+    for size in SIZES[:3]:
+        step, many = Step(size, ROWS, 100, 20), Step(size, ROWS, 100, 20, 64)
+        told = (step.arithmetic, step.weights, step.gathered, step.calls, step.law, HOST * ROWS)
+        pairs = [(x.once, x.calls_once) for x in (step, many)]
+        cells = [*map(_ms, told), f"{_short(ROWS / step.seconds)}"]
+        cells += [f"{_ms(keys)}, {_ms(calls)}" for keys, calls in pairs]
+        print(f"| {size.name} | {' | '.join(cells)} |")
+
+
+def _ms(seconds: float) -> str:
+    return f"{_short(1000 * seconds)} ms"
 
 
 def costs(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -164,6 +248,7 @@ def main() -> None:
     if args.engines:
         costs(json.loads(args.engines.read_text())["rows"])
     memory()
+    roofline()
     if args.volume:
         growth(json.loads(args.volume.read_text()))
 

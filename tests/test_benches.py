@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from argparse import Namespace
@@ -322,3 +323,45 @@ def test_every_row_of_the_coverage_bench_runs_with_few_repetitions() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "leak@2, that k" in done.stdout
+
+
+SMALL = {"rows": [4, 9], "prompt": 70, "prompts": 2, "new": 4, "shape": "tiny", "model": None}
+
+
+def test_a_step_is_taken_apart_on_whatever_device_there_is(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from gpu import Laboratory, milliseconds, steps, write_model
+
+    folder = write_model("tiny", 8.0, tmp_path / "model", "cpu", "float32")
+    made = list(steps(Laboratory(folder, "cpu", "float32", 1), Namespace(**SMALL)))
+    assert [row["rows"] for row in made] == [4, 9]
+    parts = {"gathered, 1", "once, 1", "gathered, 2", "once, 2", "law", "forest"}
+    for row in made:
+        assert set(row) == set(milliseconds(row)) == {"rows", *parts}
+        assert min(row.values()) > 0
+
+
+def test_a_step_takes_what_its_longest_part_takes_and_what_comes_after() -> None:
+    from planning import CALL, CALLS, SIZES, Step
+
+    small, large = (
+        Step(next(x for x in SIZES if x.name == n), 1024, 100, 20) for n in ("135M", "8B")
+    )
+    assert small.forward == small.calls == 30 * CALLS * CALL
+    assert large.forward == large.weights + large.gathered > large.arithmetic
+    for step in (small, large):
+        assert step.seconds > step.forward + step.law
+        assert Step(step.model, 1024, 100, 20, 64).calls_once > 5 * step.calls_once
+
+
+@pytest.mark.slow
+def test_the_bench_of_a_gpu_runs_without_one(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    asked = [f"--{k}={v}" for k, v in SMALL.items() if isinstance(v, int | str)]
+    command = [sys.executable, BENCH / "gpu.py", *asked, "--rows", "4", "--device", "cpu"]
+    command += ["--dtype", "float32", "--draws", "9", "--rounds", "1", "--json", tmp_path / "found"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    races = json.loads((tmp_path / "found").read_text())["races"]
+    assert [row["engine"] for row in races] == 2 * ["forest", "transformers"]
+    assert all(row["tokens_s"] > 0 for row in races)

@@ -33,6 +33,7 @@ class Work:
         new: most tokens of a completion.
         ends: tokens that end it.
         seed: of the draws.
+        device, dtype: of the weights, for the engines that can choose.
     """
 
     prompts: list[list[int]]
@@ -40,6 +41,8 @@ class Work:
     new: int
     ends: list[int]
     seed: int = 0
+    device: str = "cpu"
+    dtype: str = "float32"
 
     @property
     def longest(self) -> int:
@@ -66,7 +69,7 @@ class Forest:
     def __init__(self, model: Path, work: Work, threads: int) -> None:
         from leakbound.engines.branching import prefix_model
 
-        self.seam, _ = prefix_model(_llama(model, threads), frozenset(work.ends))
+        self.seam, _ = prefix_model(_llama(model, work, threads), frozenset(work.ends))
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
@@ -91,7 +94,7 @@ class Transformers:
     """One `generate` call a prompt, which is read once: its rows go on from keys and values."""
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
-        self.model = _llama(model, threads)
+        self.model = _llama(model, work, threads)
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
@@ -99,7 +102,8 @@ class Transformers:
 
         torch.manual_seed(work.seed)
         with torch.inference_mode():
-            return [self._rows(torch.tensor([prompt]), work) for prompt in work.prompts]
+            prompts = [torch.tensor([ids], device=work.device) for ids in work.prompts]
+            return [self._rows(prompt, work) for prompt in prompts]
 
     def _rows(self, prompt: Any, work: Work) -> Any:
         known = self.model(prompt[:, :-1], use_cache=True, logits_to_keep=1).past_key_values
@@ -136,12 +140,12 @@ class Vllm:
         self.llm = LLM(
             model=str(model),
             skip_tokenizer_init=True,
-            dtype="float32",
+            dtype=work.dtype,
             generation_config="vllm",
             enable_prefix_caching=True,
             enable_chunked_prefill=False,
             max_model_len=max(64, work.longest),
-            gpu_memory_utilization=0.15,
+            gpu_memory_utilization=0.15 if work.device == "cpu" else 0.8,
             seed=0,
         )
         self.forwarded: int | None = None
@@ -331,14 +335,15 @@ ENGINES: dict[str, type[Any]] = {
 }
 
 
-def _llama(model: Path, threads: int) -> Any:
+def _llama(model: Path, work: Work, threads: int) -> Any:
     import torch
     from transformers import AutoModelForCausalLM, GenerationConfig
     from transformers.utils.logging import disable_progress_bar
 
     torch.set_num_threads(threads)
     disable_progress_bar()
-    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    dtype = getattr(torch, work.dtype)
+    loaded = AutoModelForCausalLM.from_pretrained(model, dtype=dtype).eval().to(work.device)
     loaded.generation_config = GenerationConfig()
     return loaded
 

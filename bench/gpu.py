@@ -1,0 +1,253 @@
+"""What a GPU makes of the forest: a step taken apart, and draws a second beside other engines.
+
+    python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 8] [--device cuda]
+        [--dtype bfloat16] [--rows 64 256 1024] [--prompt 100] [--prompts 16] [--draws 1024]
+        [--new 40] [--rounds 3] [--vllm PYTHON] [--json FILE]
+
+Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` multiplies its
+logits: by 1 draws share next to nothing, by 8 much, as answers do that are known by heart. With
+the defaults ten minutes are meant to do, which nobody has tried.
+
+A step: ROWS rows, each half of NEW tokens after a prompt of PROMPT, are forwarded; of one prompt
+and of PROMPTS, keys gathered for each row and read once a prompt. Medians of milliseconds, the
+device waited for. Beside them the law (a draw a row; float64 over the whole vocabulary), what the
+forest itself takes, measured with a model that costs nothing, and what `bench/planning.py`
+estimates of an H100 for the forward, gathered, and the law.
+
+A race: DRAWS of PROMPTS prompts by the forest, one `generate` call a prompt, and vLLM where the
+interpreter of an environment that has it is given, each in a process of its own, one after the
+other: medians of tokens drawn a second; loading and a first small draw are not timed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from engines import Engine, Process
+from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.sampling import Forest, Root
+from leakbound.sampling.law import pick
+from leakbound.types import Decoding, Draws
+from peers.engine_worker import Work
+from planning import SIZES, Step
+from runner import keep, options, table
+
+SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and values
+    "tiny": (256, 32, 64, 2, 4, 2),
+    "135M": (49152, 576, 1536, 30, 9, 3),
+    "1B": (128256, 2048, 8192, 16, 32, 8),
+    "8B": (128256, 4096, 14336, 32, 32, 8),
+}
+ONCE = Cascade(tokens=1, rows=1)  # whatever the shapes
+
+
+def write_model(shape: str, sharp: float, folder: Path, device: str, dtype: str) -> Path:
+    """A random model of a shape, its logits `sharp` times as large."""
+    vocabulary, width, middle, layers, heads, shared = SHAPES[shape]
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=middle,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=shared,
+        max_position_embeddings=4096,
+        initializer_range=1 / width**0.5,  # logits about as far apart as a normal's draws
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    torch.manual_seed(0)
+    with torch.device(device):
+        model = LlamaForCausalLM(config).to(getattr(torch, dtype))
+    model.model.norm.weight.data.mul_(sharp)
+    model.save_pretrained(folder)
+    return folder
+
+
+class Free:
+    """A model that costs nothing: the same logits after every prefix."""
+
+    vocab_size, eos_token_ids = 64, frozenset[int]()
+
+    def __init__(self, rows: int) -> None:
+        self.logits = torch.randn(rows, self.vocab_size, generator=torch.Generator().manual_seed(0))
+        self.next = 0
+
+    def prefill(self, _: Any) -> tuple[int, torch.Tensor]:
+        return self._new(1)[0].item(), self.logits[:1]
+
+    def extend(self, parents: Any, *_: Any) -> tuple[Any, torch.Tensor]:
+        return self._new(len(parents)), self.logits[: len(parents)]
+
+    def release(self, handles: Any) -> None:
+        pass
+
+    def _new(self, count: int) -> Any:
+        self.next += count
+        return np.arange(self.next - count, self.next)
+
+
+class Laboratory:
+    """A loaded model, and how steps of it are timed."""
+
+    def __init__(self, folder: Path, device: str, dtype: str, rounds: int) -> None:
+        self.device, self.rounds = device, rounds
+        loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
+        self.model = loaded.eval().to(device)
+
+    def timed(self, work: Callable[[], Any]) -> float:
+        """Median milliseconds, after one that is not counted."""
+        spent = []
+        for _ in range(self.rounds + 1):
+            self._wait()
+            started = time.perf_counter()
+            work()
+            self._wait()
+            spent.append(1000 * (time.perf_counter() - started))
+        return median(spent[1:])
+
+    def _wait(self) -> None:
+        if self.device != "cpu":
+            torch.accelerator.synchronize()
+
+    def forward(
+        self, cascade: Cascade | None, rows: int, prompts: int, prompt: int, depth: int
+    ) -> tuple[float, torch.Tensor]:
+        """Of a step of rows that have `depth` tokens after one of the prompts; its logits."""
+        seam = CachedModel(self.model, frozenset(), cascade)
+        vocabulary, prompts = seam.vocab_size, min(prompts, rows)
+        roots = [
+            seam.prefill([(i + 1) % vocabulary, *(k % vocabulary for k in range(1, prompt))])[0]
+            for i in range(prompts)
+        ]
+        handles, logits = np.sort(np.resize(np.array(roots), rows)), torch.empty(0)
+        over = np.zeros(rows, dtype=bool)
+
+        def step() -> None:
+            nonlocal handles, logits, over
+            tokens = np.arange(rows) % vocabulary
+            handles, logits = seam.extend(handles, tokens, over)
+            over = np.ones(rows, dtype=bool)
+
+        for _ in range(depth - 1):
+            step()
+        return self.timed(step), logits
+
+    def law(self, logits: torch.Tensor) -> float:
+        """Of a draw from each row."""
+        rows = np.arange(len(logits))
+        u, known = np.random.default_rng(0).random(len(rows)), (np.zeros(len(rows)), rows * 0 + 1)
+        return self.timed(lambda: pick(logits, Decoding(), rows, u, known, 1e-5))
+
+
+def forest_alone(rows: int, new: int) -> float:
+    """Milliseconds of processor that the forest takes for so many rows, its small law included."""
+    forest = Forest(Free(rows), Decoding(max_new_tokens=new), Draws(sizes=(rows,)), rows=rows)
+    started = time.process_time()
+    list(forest.sample([Root("q", (1,))]))
+    return 1000 * (time.process_time() - started) / max(forest.usage.forwards, 1) * rows
+
+
+def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
+    """A step of each number of rows, taken apart."""
+    depth = max(args.new // 2, 1)
+    size = next((x for x in SIZES if x.name == args.shape and not args.model), None)
+    for rows in args.rows:
+        row: dict[str, Any] = {"rows": rows}
+        for prompts in (1, args.prompts):
+            for way, cascade in {"gathered": None, "once": ONCE}.items():
+                row[f"{way}, {prompts}"], logits = laboratory.forward(
+                    cascade, rows, prompts, args.prompt, depth
+                )
+        row |= {"law": laboratory.law(logits), "forest": forest_alone(rows, args.new)}
+        if size is not None:
+            step = Step(size, rows, args.prompt, depth)
+            row |= {"forward, estimated": 1000 * step.forward, "law, estimated": 1000 * step.law}
+        yield row
+
+
+def race(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
+    """Each engine after the other."""
+    prompts = [[1 + i, *range(2, args.prompt + 1)] for i in range(args.prompts)]
+    work = Work(prompts, args.draws, args.new, [], device=args.device, dtype=args.dtype)
+    known = {"forest": sys.executable, "transformers": sys.executable, "vllm": args.vllm}
+    for name, python in known.items():
+        if not python:
+            continue
+        row: dict[str, Any] = {"engine": name}
+        try:
+            with Process(Engine(name, name, python), torch.get_num_threads(), scratch) as process:
+                process.ask(model=str(folder), work=asdict(work))
+                process.ask(work=asdict(work) | {"n": min(32, work.n)})
+                found = [process.ask(work=asdict(work) | {"seed": s}) for s in range(args.rounds)]
+        except RuntimeError as error:
+            yield row | {"tokens_s": float("nan"), "forwarded": str(error)}
+            continue
+        tokens = [sum(len(x) for each in one["drawn"] for x in each) for one in found]
+        pairs = zip(tokens, found, strict=True)
+        yield row | {
+            "tokens_s": median(n / one["seconds"] for n, one in pairs),
+            "forwarded": found[0]["forwarded"] or tokens[0],
+        }
+
+
+def milliseconds(row: dict[str, Any]) -> dict[str, str]:
+    """Columns of a table of steps."""
+    return {x: f"{{{x}:.2f}} ms" if isinstance(row[x], float) else f"{{{x}:,}}" for x in row}
+
+
+def main() -> None:
+    args = options(
+        __doc__,
+        shape="1B",
+        model=(Path, "a model's folder, in place of a random one"),
+        sharp=[1.0, 8.0],
+        device="cuda" if torch.cuda.is_available() else "cpu",
+        dtype="bfloat16",
+        rows=[64, 256, 1024],
+        prompt=100,
+        prompts=16,
+        draws=1024,
+        new=40,
+        rounds=3,
+        vllm=(str, "the interpreter of an environment that has it"),
+    )
+    name = torch.cuda.get_device_name() if args.device == "cuda" else args.device
+    print(f"{name}, torch {torch.__version__}, {args.dtype}, {args.model or args.shape}\n")
+    found: dict[str, Any] = {"device": name, "steps": [], "races": []}
+    with tempfile.TemporaryDirectory() as scratch:
+        for i, sharp in enumerate([1.0] if args.model else args.sharp):
+            folder = args.model or Path(scratch, f"sharp-{sharp:g}")
+            if not args.model:
+                write_model(args.shape, sharp, folder, args.device, args.dtype)
+            if not i:
+                laboratory = Laboratory(folder, args.device, args.dtype, args.rounds)
+                made = list(steps(laboratory, args))
+                found["steps"] = table(made, milliseconds(made[0]))
+                del laboratory
+                if args.device == "cuda":
+                    torch.cuda.empty_cache()
+            print(f"\nlogits × {sharp:g}\n")
+            told = {
+                "engine": "{engine}",
+                "tokens drawn a second": "{tokens_s:,.0f}",
+                "forwarded": "{forwarded}",
+            }
+            rows = table(race(folder, args, Path(scratch)), told)
+            found["races"] += [{"sharp": sharp} | row for row in rows]
+    keep(args.json, found)
+
+
+if __name__ == "__main__":
+    main()
