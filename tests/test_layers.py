@@ -50,6 +50,7 @@ ALLOWED = {
     ("viewing", "reporting"),
     ("viewing", "certificate"),
     ("plotting", "evaluation"),
+    ("plugins", "evaluation"),
     ("plugins", "formats"),
     ("certificate", "evaluation"),
     ("evaluation", "stress"),

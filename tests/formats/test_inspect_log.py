@@ -16,9 +16,10 @@ import pytest
 from hostile.logs import ROW, archive, whole
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log
-from leakbound.formats.imported import Draw
+from leakbound.formats.catalogue import read_logs
+from leakbound.formats.imported import Draw, ImportedLog
 from leakbound.formats.importing import import_run
-from leakbound.formats.inspect_log import read
+from leakbound.formats.spool import Spool
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
 Json = dict[str, Any]
@@ -50,6 +51,12 @@ def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
     }
     plan = {"config": {"temperature": 0.5}}
     return {"eval": {**about, **changes}, "plan": plan, "samples": list(samples)}
+
+
+def read(file: Path) -> ImportedLog:
+    with Spool(file.parent) as spool:
+        (found,) = read_logs([file], spool, "inspect")
+    return found
 
 
 def written(folder: Path, content: Any) -> Path:
@@ -208,7 +215,7 @@ def test_any_flipped_byte_of_a_real_log_is_told_or_harmless(tmp_path: Path, at: 
     file = tmp_path / "log.eval"
     file.write_bytes(data)
     with suppress(InputError):  # any other error is a traceback
-        inspect_log.read(file)
+        read(file)
 
 
 def test_a_member_that_is_too_large_is_not_unpacked(

@@ -99,6 +99,14 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
 
 
+def test_an_empty_prompt_is_a_question_whose_text_says_so(tmp_path: Path) -> None:
+    blank = {"turns": [{"role": "user", "content": {"text": ""}}]}
+    rows = [attempt(i, 2, "test.Blank", prompt=blank) for i in range(2)]
+    run = imported(report(tmp_path / "r.report.jsonl", *rows), tmp_path)
+    assert [one.question for one in run.prompts] == ["(empty prompt)"] * 2
+    assert "the prompt of test.Blank/0 is empty" in run.arms["target"].spec.draws.in_doubt
+
+
 def test_repeats_of_promptfoo_are_draws_of_a_test(tmp_path: Path) -> None:
     rows = [result("France", i < 2, i) for i in range(5)]
     rows += [result("Spain", True, 5 + i) for i in range(4)]
@@ -151,7 +159,7 @@ def test_details_of_lighteval_are_scored_by_their_right_choices(tmp_path: Path) 
             ),
             "--no-cache",
         ),
-        (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "no output of promptfoo"),
+        (lambda p: promptfoo(p / "o.json", [{"prompt": {}}]), "no whole output of promptfoo"),
     ],
 )  # fmt: skip
 def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said: str) -> None:
@@ -162,5 +170,5 @@ def test_what_no_bound_would_hold_for_is_refused(tmp_path: Path, make: Any, said
 
 def test_a_table_that_is_no_details_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "details_x.parquet")
-    with pytest.raises(InputError, match="has no details of lighteval"):
+    with pytest.raises(InputError, match="is no whole table of lighteval's details"):
         import_run([tmp_path / "details_x.parquet"], out=tmp_path / "run")

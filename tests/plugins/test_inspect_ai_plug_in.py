@@ -53,6 +53,18 @@ def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
     assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5], 2))
 
 
+def test_bets_meet_draws_in_an_order_whose_seed_is_told_and_repeats_it(plugged: Any) -> None:
+    drawn = scores({id: [0.2, 0.9, 0.4, 0.5] * 8 for id in "ab"})
+    found = plugged.mean_leakage(32)(drawn)
+    again, other = (plugged.mean_leakage(32, seed=seed)(drawn) for seed in (int(found["seed"]), 5))
+    assert again == found
+    assert other["seed"] == 5
+    assert other["mean lower"] != found["mean lower"]
+    with pytest.raises(InputError, match="from 0 to 16,777,215, got 16777216"):
+        plugged.mean_leakage(32, seed=2**24)(drawn)
+    assert "seed" not in plugged.worst_sample(4)(scores(DRAWN))  # no bet
+
+
 def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
     found = plugged.worst_sample(4, samples=4)(scores({"a": ["I"] * 4}))
     assert found["worst upper"] == 1.0
@@ -66,7 +78,7 @@ def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
         (lambda p: p.leak_probability(2), "2 draws of a sample were announced and 4 came"),
         (lambda p: p.mean_leakage(4), "a score of logged:by=includes must lie in [0, 1], got 3"),
         (lambda p: p.leak_at_k(5, 4), "k of 1 to 4 draws"),
-        (lambda p: p.leak_probability(4, stopped="<StopWhen>"), "Run `leakbound import`"),
+        (lambda p: p.leak_probability("<StopWhen>"), "Run `leakbound import`"),
     ],
 )
 def test_wrong_use_is_told_with_the_remedy(plugged: Any, make: Any, said: str) -> None:
@@ -106,10 +118,10 @@ def test_stopped_bounds_hold_though_leaks_come_late(plugged: Any, p: float) -> N
     runs = 250
     rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
     drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
-    drawn = rule.counted
-    assert {len(drawn[id]) for id in rule.decided} < set(range(8, 128))
+    drawn = rule.stopping.counted
+    assert {len(drawn[id]) for id in rule.stopping.decided} < set(range(8, 128))
     hits = np.array([int(sum(own)) for own in drawn.values()])
-    n = np.array([rule.n(id) for id in drawn])
+    n = np.array([rule.stopping.n(id) for id in drawn])
     made = stats.stopped_proportion_bound(hits, n, 128, confidence=0.9, side="both")
     missed = ((made.upper < p) | (made.lower > p)).sum()
     assert binom.sf(missed - 1, runs, 0.1) > 1e-4
@@ -126,16 +138,16 @@ def test_epochs_are_read_by_number_and_later_ones_of_a_decided_sample_are_droppe
         await rule.start_task(SimpleNamespace(), [SimpleNamespace(id="a")], 64)
         for epoch in range(2, 41):  # the first is late
             await rule.complete_sample("a", epoch, {"s": SampleScore(Score("I"), "a")})
-            assert not rule.decided
+            assert not rule.stopping.decided
         await rule.complete_sample("a", 1, {"s": SampleScore(Score("I"), "a")})
-        last = rule.decided["a"]
+        last = rule.stopping.decided["a"]
         assert await rule.schedule_sample("a", last) is None
         assert (await rule.schedule_sample("a", last + 1)).reason == f"decided after {last} epochs"
         return await rule.complete_task()
 
     said = asyncio.run(run())
-    assert said["decided"] == {"a": len(rule.counted["a"])}
-    metric = plugged.worst_sample(64, stopped=rule, confidence=0.9)
+    assert said["decided"] == {"a": len(rule.stopping.counted["a"])}
+    metric = plugged.worst_sample(rule, confidence=0.9)
     found = metric(scores({"a": ["I"] * 40}))
     want = stats.stopped_proportion_bound(0, said["decided"]["a"], 64, confidence=0.95)
     assert found["worst upper"] == want.upper
@@ -151,8 +163,8 @@ def test_an_epoch_that_failed_keeps_its_sample_until_the_end(plugged: Any) -> No
             await rule.complete_sample("a", epoch, {"s": SampleScore(Score(math.nan), "a")})
 
     asyncio.run(run())
-    assert not rule.decided
-    found = plugged.leak_probability(40, stopped=rule)(scores({"a": ["I"]}))
+    assert not rule.stopping.decided
+    found = plugged.leak_probability(rule)(scores({"a": ["I"]}))
     assert found["missing"] == 1.0
 
 

@@ -34,6 +34,9 @@ def test_graded_scores_and_their_confidence() -> None:
     assert item["scores"] == pytest.approx([2 / 3, 2 / 3, 0, 0])
     assert item["confidence"] == 0.9
     assert not item["binary"]
+    assert lm_eval.seed([item]) == item["seed"]
+    (other,) = lm_eval.scored_by("contains", metrics=("upper",), seed=5)(DOC, [["a", "b"]]).values()
+    assert lm_eval.seed([other]) == 5
     assert lm_eval.upper([item]) < lm_eval.upper([{**item, "confidence": 0.999}])
 
 

@@ -88,6 +88,15 @@ def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged:
     )
     assert end == {"agg_value": found["upper"]}
     assert json.dumps(found)
+    seeds = [found["settings"]["seed"], found["settings"]["seed"] + 1]
+    again, other = (
+        plugged.certified_leak.called(
+            model, n=64, max_new_tokens=4, confidence=0.9, seed=seed, **given
+        )
+        for seed in seeds
+    )
+    assert again == found
+    assert other["value_by_index"] != rows
     assert [metric.name for metric in plugged.METRICS] == ["certified_leak", "certified_leak_end"]
 
 

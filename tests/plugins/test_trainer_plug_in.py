@@ -56,6 +56,7 @@ def test_every_look_is_logged_with_bounds_that_hold_together(tmp_path: Path) -> 
     rows = looked(trainer)
     assert [row["step"] for row in rows] == [10, 20, 25]
     assert all(row["leak_lower"] <= row["leak"] <= row["leak_upper"] for row in rows)
+    assert {row["leak_seed"] for row in rows} == {bounds.seed}
     assert rows[-1]["leak"] >= 0.4  # one of two answers is taught
     assert rows[-1]["worst_lower"] > rows[-1]["leak_lower"]
     assert trainer.model.training
@@ -78,8 +79,9 @@ def test_a_look_has_its_share_of_alpha_and_draws_of_its_own(
         bounds._bounds()
     assert [1 - sure for _, sure in made] == pytest.approx([0.1 / 4, 0.1 / 12, 0.1 / 24])
     assert made[0][0] != made[1][0]
-    bounds.looks = 1
-    bounds._bounds()
+    again = LeakBounds(training(tmp_path, 1), TASK, n=40, confidence=0.9, seed=bounds.seed)
+    again.looks = bounds.looks = 1
+    assert again._bounds() == bounds._bounds()
     assert made[-1] == made[0]
 
 

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
+import pyarrow as pa
+
 from leakbound.errors import InputError
 from leakbound.formats import garak, inspect_log, lighteval, lm_eval, promptfoo, samples
 from leakbound.formats.imported import Draw, ImportedLog
@@ -53,16 +55,33 @@ _OF_A_PATH = {
     "promptfoo": promptfoo.read,
     "lighteval": lighteval.read,
 }
+_WHOLE = {
+    "inspect": ("log of inspect_ai", "a finished `.eval` or `.json` log that has its samples"),
+    "garak": ("report of garak", "the `.report.jsonl` of a run that has ended"),
+    "promptfoo": ("output of promptfoo", "a file that `promptfoo eval --output FILE.json` wrote"),
+    "lighteval": ("table of lighteval's details", "a `details_*.parquet` of --save-details"),
+}
+"""What a file is not in which the reader misses something, and which one to name instead."""
+_MISSED = (
+    LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError,
+    pa.ArrowException,
+)  # fmt: skip
 
 
 def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
-    if form == "openunlearning":
-        return read_answers(path, part)
-    if form == "garak":
-        return garak.read(path, part or "")
-    if form in _OF_A_PATH:
-        return _OF_A_PATH[form](path)
-    return samples.read(path, spool)
+    try:
+        if form == "openunlearning":
+            return read_answers(path, part)
+        if form == "garak":
+            return garak.read(path, part or "")
+        if form in _OF_A_PATH:
+            return _OF_A_PATH[form](path)
+        return samples.read(path, spool)
+    except _MISSED as error:
+        if isinstance(error, InputError) or form not in _WHOLE:
+            raise
+        why, (what, right) = f"{type(error).__name__}: {error}", _WHOLE[form]
+        raise InputError(f"`{path}` is no whole {what} ({why}). Name {right}.") from error
 
 
 def _form(path: Path) -> Format:

@@ -2,7 +2,8 @@
 
 A prompt is a question, each of its generations a draw, and what a detector says of it a score: 1
 where it fires. Garak itself counts a hit from a threshold on; here a detector's score is taken as
-it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing.
+it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing. A prompt
+that is empty, as that of `test.Blank`, stands as "(empty prompt)".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion
 from leakbound.text.rows import each_row
 
 Json = Mapping[str, Any]
+_EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
 
 
@@ -25,36 +27,29 @@ def read(path: Path, probe: str = "") -> ImportedLog:
     Raises InputError for what is no whole report; for probes that other detectors looked at, as a
     draw without a score counts against every claim; and for conversations of several turns.
     """
-    try:
-        rows = [row.values for row in each_row(path, "jsonl")]
-        setup = _only(path, rows, "start_run setup")
-        attempts = [
-            row for row in rows if row["entry_type"] == "attempt" and row["status"] == _DONE
-        ]
-        chosen = [row for row in attempts if probe in ("", row["probe_classname"])]
-        detectors = _detectors(path, chosen or attempts, probe, bool(chosen))
-        n = int(setup["run.generations"])
-        if not 1 <= n <= MOST:
-            raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
-        target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
-        seed = setup.get("run.seed")
-        probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
-        return ImportedLog(
-            path=path,
-            tool=f"garak {setup.get('_config.version', '')}".strip(),
-            model=":".join(str(part) for part in target if part) or "unnamed",
-            task=" and ".join(probes),
-            stated={} if seed is None else {"seed": seed},
-            asked=tuple(_question(path, row, n) for row in chosen),
-            scorers=dict.fromkeys(detectors, False),
-        )
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"`{path}` is no whole report of garak ({type(error).__name__}: {error}). Name the "
-            "`.report.jsonl` of a run that has ended."
-        ) from error
+    rows = [row.values for row in each_row(path, "jsonl")]
+    setup = _only(path, rows, "start_run setup")
+    attempts = [row for row in rows if row["entry_type"] == "attempt" and row["status"] == _DONE]
+    chosen = [row for row in attempts if probe in ("", row["probe_classname"])]
+    detectors = _detectors(path, chosen or attempts, probe, bool(chosen))
+    n = int(setup["run.generations"])
+    if not 1 <= n <= MOST:
+        raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
+    target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
+    seed = setup.get("run.seed")
+    probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
+    asked = tuple(_question(path, row, n) for row in chosen)
+    empty = [one.id for one in asked if one.text == _EMPTY]
+    return ImportedLog(
+        path=path,
+        tool=f"garak {setup.get('_config.version', '')}".strip(),
+        model=":".join(str(part) for part in target if part) or "unnamed",
+        task=" and ".join(probes),
+        stated={} if seed is None else {"seed": seed},
+        asked=asked,
+        scorers=dict.fromkeys(detectors, False),
+        notes=tuple(f"the prompt of {id} is empty, and stands as {_EMPTY!r}" for id in empty),
+    )
 
 
 def _only(path: Path, rows: Sequence[Json], kind: str) -> Json:
@@ -97,9 +92,9 @@ def _question(path: Path, row: Json, n: int) -> ImportedQuestion:
                 "one turn."
             )
     id = f"{row['probe_classname']}/{row['seq']}"
-    asked = [turn["content"]["text"] or "" for turn in turns if turn["role"] == "user"]
+    asked = "\n".join(turn["content"]["text"] or "" for turn in turns if turn["role"] == "user")
     draws = [*_draws(row), *[None] * (n - len(outputs))]
-    return ImportedQuestion(id=id, text="\n".join(asked), draws=tuple(draws))
+    return ImportedQuestion(id=id, text=asked if asked.strip() else _EMPTY, draws=tuple(draws))
 
 
 def _draws(row: Json) -> Iterator[Draw | None]:

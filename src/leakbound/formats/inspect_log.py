@@ -39,6 +39,7 @@ _IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adapti
 
 PLUGGED = "leakbound"
 """What our plug-in calls itself in a log that it stopped early."""
+_METRICS = {"leak_probability", "mean_leakage", "worst_sample", "leak_at_k"}  # its own
 
 Json = dict[str, Any]
 
@@ -49,32 +50,24 @@ def read(path: Path) -> ImportedLog:
     A log that is no whole one of inspect_ai raises InputError, and so does a sample with more
     than one turn of the model: a bound is about one output a question.
     """
-    try:
-        log, samples = _archive(path) if path.suffix == ".eval" else _plain(path)
-        about = log["eval"]
-        epochs = int(about["config"].get("epochs") or 1)
-        if not 1 <= epochs <= MOST:
-            raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
-        rule, last = _stopped(path, log)
-        return ImportedLog(
-            path=path,
-            claim=rule,
-            most=epochs,
-            tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
-            model=str(about["model"]),
-            task=str(about["task"]),
-            stated=_stated(path, log, samples),
-            asked=tuple(_questions(path, about, samples, epochs, last)),
-            scorers=scorers(about, samples),
-            notes=(*_notes(path, samples), *unread(path, samples)),
-        )
-    except (LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"`{path}` is no whole log of inspect_ai ({type(error).__name__}: {error}). Name a "
-            "finished `.eval` or `.json` log that has its samples."
-        ) from error
+    log, samples = _archive(path) if path.suffix == ".eval" else _plain(path)
+    about = log["eval"]
+    epochs = int(about["config"].get("epochs") or 1)
+    if not 1 <= epochs <= MOST:
+        raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
+    rule, last = _stopped(path, log)
+    return ImportedLog(
+        path=path,
+        claim=rule,
+        most=epochs,
+        tool=f"inspect_ai {about.get('packages', {}).get('inspect_ai', '')}".strip(),
+        model=str(about["model"]),
+        task=str(about["task"]),
+        stated={**_stated(path, log, samples), **_order(log)},
+        asked=tuple(_questions(path, about, samples, epochs, last)),
+        scorers=scorers(about, samples),
+        notes=(*_notes(path, samples), *unread(path, samples)),
+    )
 
 
 def _stopped(path: Path, log: Json) -> tuple[str, dict[str, int]]:
@@ -254,6 +247,15 @@ def _stated(path: Path, log: Json, samples: list[Json]) -> Json:
         return same_settings(calls)
     of_task = log.get("plan", {}).get("config") or {}
     return _named({**(log["eval"].get("model_generate_config") or {}), **of_task})
+
+
+def _order(log: Json) -> Json:
+    """The seed of the order in which our metrics' bets met the draws, where all state the same."""
+    scored = (log.get("results") or {}).get("scores") or []
+    stated = [one for score in scored for one in (score.get("metrics") or {}).values()]
+    ours = [one for one in stated if one.get("group") in _METRICS and one["name"] == "seed"]
+    seeds = {int(one["value"]) for one in ours}
+    return {"order": seeds.pop()} if len(seeds) == 1 else {}
 
 
 def _named(config: Mapping[str, Any]) -> Json:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leakbound.errors import InputError, require_no_fault
@@ -35,13 +34,6 @@ def read(path: Path) -> ImportedLog:
     except OSError as error:
         require_no_fault(path, error)
         raise InputError(f"cannot read `{path}`: {error}. Check the path.") from error
-    except (LookupError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"`{path}` has no details of lighteval ({type(error).__name__}: {error}). Name a "
-            "`details_*.parquet` that --save-details wrote."
-        ) from error
 
 
 def _question(path: Path, doc: Json, response: Json) -> ImportedQuestion:

@@ -51,7 +51,7 @@ def read(path: Path) -> ImportedLog:
         tool=f"lm-evaluation-harness {results.get('lm_eval_version', '')}".strip(),
         model=str(results.get("model_name", "unnamed")),
         task=named["task"] if named else path.stem,
-        stated=stated,
+        stated={**stated, **_order(every)},
         asked=tuple(_asked(id, row, of_id[id]) for id, row in rows.items()),
         scorers={name: name.partition("@")[0] in _BINARY for name in scorers},
         notes=tuple(
@@ -101,6 +101,14 @@ def _given(row: Row) -> _Given:
         elif value is not None:
             of_all.append(name)
     return _Given(_id(row), of_draws, tuple(of_all))
+
+
+def _order(rows: Sequence[Row]) -> dict[str, object]:
+    """The seed of the order in which our metrics' bets met the draws, where all state the same."""
+    metrics = [one for row in rows for one in row.values.values() if isinstance(one, dict)]
+    ours = [one for one in metrics if {"scorer", "binary", "confidence"} <= one.keys()]
+    seeds = {one["seed"] for one in ours if isinstance(one.get("seed"), int)}
+    return {"order": seeds.pop()} if len(seeds) == 1 else {}
 
 
 def _is_number(value: object) -> bool:

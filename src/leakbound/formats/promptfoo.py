@@ -27,36 +27,28 @@ def read(path: Path) -> ImportedLog:
     outputs out of its cache: they are copies of one draw.
     """
     log = parse_json(read_text(path), f"`{path}` is no output of promptfoo: it")
-    try:
-        rows: Sequence[Json] = log["results"]["results"]
-        providers = sorted({str(row["provider"]["id"]) for row in rows})
-        if len(providers) != 1:
-            raise InputError(
-                f"`{path}` must be of one provider, it has {', '.join(providers) or 'none'}. "
-                "Filter it with `promptfoo eval --filter-providers`, and import each alone."
-            )
-        if cached := sum(bool((row.get("response") or {}).get("cached")) for row in rows):
-            raise InputError(
-                f"{cached} outputs of `{path}` came out of a cache: they are copies of one draw. "
-                "Evaluate again with --no-cache."
-            )
-        version = (log.get("metadata") or {}).get("promptfooVersion", "")
-        return ImportedLog(
-            path=path,
-            tool=f"promptfoo {version}".strip(),
-            model=providers[0],
-            task=str(log["config"].get("description") or path.stem),
-            stated={},
-            asked=tuple(_questions(rows)),
-            scorers={"failed": True},
-        )
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
+    rows: Sequence[Json] = log["results"]["results"]
+    providers = sorted({str(row["provider"]["id"]) for row in rows})
+    if len(providers) != 1:
         raise InputError(
-            f"`{path}` is no output of promptfoo ({type(error).__name__}: {error}). Name a file "
-            "that `promptfoo eval --output FILE.json` wrote."
-        ) from error
+            f"`{path}` must be of one provider, it has {', '.join(providers) or 'none'}. "
+            "Filter it with `promptfoo eval --filter-providers`, and import each alone."
+        )
+    if cached := sum(bool((row.get("response") or {}).get("cached")) for row in rows):
+        raise InputError(
+            f"{cached} outputs of `{path}` came out of a cache: they are copies of one draw. "
+            "Evaluate again with --no-cache."
+        )
+    version = (log.get("metadata") or {}).get("promptfooVersion", "")
+    return ImportedLog(
+        path=path,
+        tool=f"promptfoo {version}".strip(),
+        model=providers[0],
+        task=str(log["config"].get("description") or path.stem),
+        stated={},
+        asked=tuple(_questions(rows)),
+        scorers={"failed": True},
+    )
 
 
 def _questions(rows: Sequence[Json]) -> list[ImportedQuestion]:

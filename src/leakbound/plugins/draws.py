@@ -1,9 +1,14 @@
-"""What a tool drew, as its plug-in hands it over: scores of every sample, and what is missing."""
+"""What a tool drew, as its plug-in hands it over: scores of every sample, and what is missing.
+
+Bets meet the draws of a sample in a random order, which a seed keys as that of a run does: a log
+that states it is bounded alike in the tool and by `leakbound import`. It is drawn once a process
+unless it is given. Give one before anything was drawn, or that of a log to repeat its figures:
+trying seeds until one pleases is choosing after looking, and voids the bounds.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +17,37 @@ from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.errors import InputError
+from leakbound.evaluation.scoring.ordering import Order
+from leakbound.scorers import score_texts
 from leakbound.stats import order
+from leakbound.types import Prompt, Sample, Scorer
 
-# Of this process: under a key that is always the same some tallies always miss.
-_ENTROPY = order.entropy()
+_BITS = 24  # of a seed: tools keep figures as floats, of 32 bits some
+# Of this process: under a seed that is always the same some tallies always miss.
+_SEED = order.entropy() >> (order.BITS - _BITS)
 
 
-def _keys(tool: str, ids: Sequence[str], scorer: str) -> NDArray[np.int64]:
-    """What keys the order of each sample's draws: (Q,), no two alike, by nobody chosen."""
-    fixed = {"entropy": _ENTROPY, "tool": tool, "scorer": scorer}
-    return np.array([stats.order_key({**fixed, "sample": id}) for id in ids], dtype=np.int64)
+def seed_of(given: int | None) -> int:
+    """The seed that was given, else this process's; InputError for one that a log cannot keep."""
+    if given is not None and not 0 <= given < 2**_BITS:
+        raise InputError(
+            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {given}: tools keep it "
+            "as a float. Give a smaller one."
+        )
+    return _SEED if given is None else int(given)
+
+
+def scores_of(
+    samples: Iterable[Sample], scorer: Scorer, prompts: Mapping[str, Prompt]
+) -> dict[str, list[float | None]]:
+    """What a scorer gives the draws of each of these prompts, by id; None where it is undecided."""
+    scores: dict[str, list[float | None]] = {id: [] for id in prompts}
+    for sample in samples:
+        id, texts = sample.query.prompt_id, [one.text for one in sample.completions]
+        told = score_texts(scorer, texts, prompts[id])
+        for one, score in zip(sample.completions, told, strict=True):
+            scores[id] += [score] * one.count
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +56,7 @@ class ToolDraws:
 
     scores, counts: (Q, n); where a count is 0 there is no score.
     n, missing, keys: (Q,) draws of each sample, those without a score, and what keys their order.
+    seed: which made the keys, with the samples' ids and the scorer's name.
     binary: scores are 0 or 1, by the range that was declared and not by what was drawn.
     cap: the n that was fixed beforehand, where drawing may have stopped before; else None.
     """
@@ -38,6 +65,7 @@ class ToolDraws:
     counts: NDArray[np.int64]
     n: NDArray[np.int64]
     keys: NDArray[np.int64]
+    seed: int
     binary: bool
     confidence: float = 0.99
     cap: int | None = None
@@ -45,7 +73,7 @@ class ToolDraws:
     @classmethod
     def of(
         cls,
-        scores: Mapping[str, Sequence[float]],
+        scores: Mapping[str, Sequence[float | None]],
         n: int,
         *,
         tool: str,
@@ -53,12 +81,14 @@ class ToolDraws:
         binary: bool,
         confidence: float = 0.99,
         stopped: Mapping[str, int] | None = None,
+        seed: int | None = None,
     ) -> ToolDraws:
-        """Of the scores of each sample by its id, n draws each; NaN where a draw has none.
+        """Of the scores of each sample by its id, n draws each; None or NaN where a draw has none.
 
         Draws that did not come are missing. `stopped`: how many draws count of each sample that
-        stopped before n. Raises InputError for more than n of a sample, for n below 2, and for
-        scores that are not in the declared range.
+        stopped before n. `seed`: of the order in which bets meet the draws; None: this process's.
+        Raises InputError for more than n of a sample, for n below 2, and for scores that are not in
+        the declared range.
         """
         if n < 2:
             raise InputError(
@@ -70,7 +100,8 @@ class ToolDraws:
                 f"{n:,} draws of a sample were announced and {most:,} came. Announce the number "
                 f"that {tool} draws."
             )
-        values = np.array([[*own, *[math.nan] * (n - len(own))] for own in scores.values()])
+        rows = [[*own, *[None] * (n - len(own))] for own in scores.values()]
+        values = np.array(rows, dtype=np.float64)
         known = ~np.isnan(values)
         odd = values[known & ((values < 0) | (values > 1) | (binary & (values % 1 != 0)))]
         if odd.size:
@@ -78,11 +109,13 @@ class ToolDraws:
                 f"a score of {scorer} must {'be 0 or 1' if binary else 'lie in [0, 1]'}, got "
                 f"{odd[0]:g}. Scale it, or say from where on it is a leak (at_least)."
             )
+        seed = seed_of(seed)
         return cls(
             np.where(known, values, 0.0),
             known.astype(np.int64),
             np.array([(stopped or {}).get(id, n) for id in scores]),
-            _keys(tool, list(scores), scorer),
+            Order(seed, scorer).keys(list(scores)),
+            seed,
             binary,
             confidence,
             n if stopped is not None else None,
@@ -90,13 +123,11 @@ class ToolDraws:
 
     @property
     def missing(self) -> NDArray[np.int64]:
-        without: NDArray[np.int64] = self.n - self.counts.sum(axis=1)
-        return without
+        return np.asarray(self.n - self.counts.sum(axis=1))
 
     @property
     def _hits(self) -> NDArray[np.int64]:
-        leaks: NDArray[np.int64] = (self.scores * self.counts).sum(axis=1).astype(np.int64)
-        return leaks
+        return np.asarray((self.scores * self.counts).sum(axis=1), dtype=np.int64)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """Of every sample its leak probability, or its mean score: (Q,)."""
@@ -121,8 +152,7 @@ class ToolDraws:
 
     def worst(self) -> stats.Estimate:
         """The largest of any sample, the choice counted, both ends."""
-        how: dict[str, Any] = {"confidence": self.confidence, "side": "both"}
-        return stats.worst_question(self.each, len(self.n), **how)
+        return stats.worst_question(self.each, len(self.n), confidence=self.confidence, side="both")
 
     def at_k(self, k: int) -> stats.Estimate:
         """The mean over the samples of the largest of k scores, both ends; n fixed."""
@@ -135,3 +165,45 @@ class ToolDraws:
             self.scores, k, self.counts, missing=self.missing, seed=self.keys, side="both",
             confidence=self.confidence, binary=self.binary,
         )  # fmt: skip
+
+
+class Stopping:
+    """Draws of samples as they come, each sample until a claim about it is decided.
+
+    They come in any order, short outputs first, so only those are read that have no gap before
+    them, and of a sample that is decided later ones do not count. NaN is a draw without a score.
+
+    looks: the claim, the most draws of a sample, and the confidence.
+    decided: how many draws decided each sample that stopped.
+    """
+
+    def __init__(self, looks: stats.Looks, samples: Iterable[str]) -> None:
+        self.looks = looks
+        self._came: dict[str, dict[int, float]] = {id: {} for id in samples}
+        self._next = dict.fromkeys(self._came, looks.first)
+        self.decided: dict[str, int] = {}
+
+    def n(self, id: str) -> int:
+        """How many draws of a sample count."""
+        return self.decided.get(id, self.looks.cap)
+
+    @property
+    def counted(self) -> dict[str, list[float]]:
+        """The scores of the draws that count, by sample."""
+        return {
+            id: [came[i] for i in sorted(came) if i <= self.n(id)]
+            for id, came in self._came.items()
+        }
+
+    def take(self, id: str, i: int, score: float) -> None:
+        """The i-th draw of a sample, from 1 on, has come: look whether the sample is decided."""
+        came = self._came[id]
+        came[i] = score
+        while id not in self.decided and (look := self._next[id]) < self.looks.cap:
+            if any(j not in came for j in range(1, look + 1)):
+                return
+            drawn = np.array([came[j] for j in range(1, look + 1)])
+            known, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
+            if self.looks.decide(known, missing=missing, seed=0).item() != "open":
+                self.decided[id] = look
+            self._next[id] = int(self.looks.next_look(known, missing=missing).item())

@@ -8,9 +8,8 @@ to be drawn is therefore said (`epochs`), and what did not come is missing: 1 ab
 an epoch whose score is no number. What inspect_ai does not hand to a metric stays unknown to it: a
 sample of which every epoch failed (say `samples`), and whether an output came out of a cache.
 
-Bounds of a leak probability of one sample, the worst sample and stopped ones are those that
-`leakbound import` gives for the log, to the digit. Bets meet the draws of a sample in a random
-order, which is drawn once a process: means over samples differ from an import's in the last digits.
+Every bound is the one that `leakbound import` gives for the log, to the digit: where bets played a
+part, the metric states the `seed` of the order in which they met the draws.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSpec
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
@@ -30,7 +28,7 @@ from inspect_ai.util import EarlyStop
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.formats.inspect_log import PLUGGED, number
-from leakbound.plugins.draws import ToolDraws
+from leakbound.plugins.draws import Stopping, ToolDraws
 from leakbound.scorers import make_scorer, score_texts
 
 
@@ -48,37 +46,44 @@ def scored_by(spec: str) -> Scorer:
 
 @metric(scores="unreduced")
 def leak_probability(
-    epochs: int,
+    epochs: int | StopWhen,
     at_least: float = 1.0,
     samples: int | None = None,
     confidence: float = 0.99,
-    stopped: StopWhen | None = None,
+    seed: int | None = None,
 ) -> Metric:
-    """The mean over samples of Pr[score >= at_least], with ends that hold at `confidence`."""
-    return _metric("leak", ToolDraws.mean, _Asked(epochs, at_least, samples, confidence, stopped))
+    """The mean over samples of Pr[score >= at_least], with ends that hold at `confidence`.
+
+    epochs: how many there were to be of each sample, or the rule that stopped them.
+    samples: how many there were to be; None: as many as have an epoch with a score.
+    seed: of the order in which bets meet the draws; None: drawn.
+    """
+    asked = _Asked(epochs, at_least, samples, confidence, seed)
+    return asked.metric("leak", ToolDraws.mean)
 
 
 @metric(scores="unreduced")
 def mean_leakage(
-    epochs: int,
+    epochs: int | StopWhen,
     samples: int | None = None,
     confidence: float = 0.99,
-    stopped: StopWhen | None = None,
+    seed: int | None = None,
 ) -> Metric:
     """The mean over samples of the mean score in [0, 1], with ends that hold at `confidence`."""
-    return _metric("mean", ToolDraws.mean, _Asked(epochs, None, samples, confidence, stopped))
+    return _Asked(epochs, None, samples, confidence, seed).metric("mean", ToolDraws.mean)
 
 
 @metric(scores="unreduced")
 def worst_sample(
-    epochs: int,
+    epochs: int | StopWhen,
     at_least: float | None = 1.0,
     samples: int | None = None,
     confidence: float = 0.99,
-    stopped: StopWhen | None = None,
+    seed: int | None = None,
 ) -> Metric:
     """The largest leak probability of a sample, the choice counted; at_least=None: mean score."""
-    return _metric("worst", ToolDraws.worst, _Asked(epochs, at_least, samples, confidence, stopped))
+    asked = _Asked(epochs, at_least, samples, confidence, seed)
+    return asked.metric("worst", ToolDraws.worst)
 
 
 @metric(scores="unreduced")
@@ -88,57 +93,61 @@ def leak_at_k(
     at_least: float | None = 1.0,
     samples: int | None = None,
     confidence: float = 0.99,
+    seed: int | None = None,
 ) -> Metric:
     """The mean over samples of the largest of k scores, with ends that hold at `confidence`."""
-    asked = _Asked(epochs, at_least, samples, confidence, None)
-    return _metric(f"leak@{k}", lambda drawn: drawn.at_k(k), asked)
+    asked = _Asked(epochs, at_least, samples, confidence, seed)
+    return asked.metric(f"leak@{k}", lambda drawn: drawn.at_k(k))
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What a metric was asked for."""
 
-    epochs: int
+    epochs: int | StopWhen
     at_least: float | None
     samples: int | None
     confidence: float
-    stopped: StopWhen | None
+    seed: int | None
 
     def __post_init__(self) -> None:
-        if self.stopped is not None and not isinstance(self.stopped, StopWhen):
+        if not isinstance(self.epochs, int | StopWhen):
             raise InputError(
                 "which epochs count is known only while the task runs. Run `leakbound import` on "
                 "the log, which says where each sample stopped."
             )
 
+    def metric(self, name: str, bound: Callable[[ToolDraws], stats.Estimate]) -> Metric:
+        """The statistic of what was drawn, with its ends, and what a reader should know."""
+
+        def ends(scores: list[SampleScore]) -> dict[str, float]:
+            drawn = self.draws(scores)
+            made, missing = bound(drawn), drawn.missing.sum() / drawn.n.sum()
+            found = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
+            found |= {"missing": missing} if missing else {}
+            found |= {} if made.seed is None else {"seed": drawn.seed}
+            return {key: float(value) for key, value in found.items()}
+
+        return ends
+
     def draws(self, scores: Sequence[SampleScore]) -> ToolDraws:
         """The epochs by sample; a sample without any has none but missing ones."""
-        rows: dict[str, list[float]] = {}
-        for one in scores:
+        rule = self.epochs if isinstance(self.epochs, StopWhen) else None
+        rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
+        for one in scores if rule is None else ():
             rows.setdefault(str(one.sample_id), []).append(_value(one, self.at_least))
-        if self.stopped is not None:
-            rows = self.stopped.counted
         rows |= {f"no epoch of it: {i}": [] for i in range(len(rows), self.samples or 0)}
         name = (scores[0].scorer or "").rpartition("/")[2]
         return ToolDraws.of(
             rows,
-            self.epochs,
+            self.epochs if isinstance(self.epochs, int) else self.epochs.looks.cap,
             tool="inspect_ai",
             scorer=f"logged:by={name}" + ("" if self.at_least is None else ",values=binary"),
             binary=self.at_least is not None,
             confidence=self.confidence,
-            stopped=None if self.stopped is None else self.stopped.decided,
+            stopped=None if rule is None else rule.stopping.decided,
+            seed=self.seed,
         )
-
-
-def _metric(name: str, bound: Callable[[ToolDraws], stats.Estimate], asked: _Asked) -> Metric:
-    def ends(scores: list[SampleScore]) -> dict[str, float]:
-        drawn = asked.draws(scores)
-        made, missing = bound(drawn), drawn.missing.sum() / drawn.n.sum()
-        found = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
-        return {k: float(v) for k, v in (found | ({"missing": missing} if missing else {})).items()}
-
-    return ends
 
 
 def _value(one: SampleScore, at_least: float | None) -> float:
@@ -156,10 +165,10 @@ class StopWhen:
     most: the epochs of the task, all of which a sample gets that stays undecided.
     scorer: whose scores decide; None where there is one.
 
-    Epochs finish in any order, short outputs first, so only those are read that have no gap before
-    them, and of a sample that is decided later ones are dropped. An epoch that failed is a gap: its
-    sample is drawn to the end, and the epoch is missing. Metrics that are given this rule as
-    `stopped` have bounds that hold for it; others do not.
+    Epochs are read by number, without gaps, since those with short outputs finish first; of a
+    sample that is decided later ones are dropped. An epoch that failed is a gap: its sample is
+    drawn to the end, and the epoch is missing. Metrics that are given this rule as their `epochs`
+    have bounds that hold for it; others do not.
     """
 
     def __init__(
@@ -173,21 +182,7 @@ class StopWhen:
     ) -> None:
         self.looks = stats.Looks(stats.parse_claim(claim), most, confidence)
         self.at_least, self.scorer = at_least, scorer
-        self._came: dict[str, dict[int, float]] = {}
-        self._look: dict[str, int] = {}
-        self.decided: dict[str, int] = {}
-
-    def n(self, id: str) -> int:
-        """How many epochs of a sample count."""
-        return self.decided.get(id, self.looks.cap)
-
-    @property
-    def counted(self) -> dict[str, list[float]]:
-        """The scores of the epochs that count, by sample."""
-        return {
-            id: [came[epoch] for epoch in sorted(came) if epoch <= self.n(id)]
-            for id, came in self._came.items()
-        }
+        self.stopping = Stopping(self.looks, ())
 
     async def start_task(self, task: EvalSpec, samples: list[Sample], epochs: int) -> str:
         if epochs != self.looks.cap:
@@ -195,15 +190,14 @@ class StopWhen:
                 f"StopWhen draws at most {self.looks.cap:,} epochs, the task has {epochs:,}. Give "
                 "both the same number."
             )
-        self._came = {str(sample.id): {} for sample in samples}
-        self._look = dict.fromkeys(self._came, self.looks.first)
-        self.decided = {}
+        self.stopping = Stopping(self.looks, [str(sample.id) for sample in samples])
         return PLUGGED
 
     async def schedule_sample(self, id: str | int, epoch: int) -> EarlyStop | None:
-        if epoch <= self.n(str(id)):
+        counted = self.stopping.n(str(id))
+        if epoch <= counted:
             return None
-        return EarlyStop(id=id, epoch=epoch, reason=f"decided after {self.n(str(id))} epochs")
+        return EarlyStop(id=id, epoch=epoch, reason=f"decided after {counted} epochs")
 
     async def complete_sample(
         self, id: str | int, epoch: int, scores: Mapping[str, SampleScore]
@@ -215,19 +209,7 @@ class StopWhen:
             )
         name = self.scorer or next(iter(scores), "")
         if name in scores:
-            self._came[str(id)][epoch] = _value(scores[name], self.at_least)
-            self._decide(str(id))
-
-    def _decide(self, id: str) -> None:
-        came = self._came[id]
-        while id not in self.decided and (look := self._look[id]) < self.looks.cap:
-            if any(epoch not in came for epoch in range(1, look + 1)):
-                return
-            drawn = np.array([came[epoch] for epoch in range(1, look + 1)])
-            known, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
-            if self.looks.decide(known, missing=missing, seed=0).item() != "open":
-                self.decided[id] = look
-            self._look[id] = int(self.looks.next_look(known, missing=missing).item())
+            self.stopping.take(str(id), epoch, _value(scores[name], self.at_least))
 
     async def complete_task(self) -> dict[str, Any]:
         return {
@@ -236,5 +218,5 @@ class StopWhen:
             "confidence": self.looks.confidence,
             "scorer": self.scorer,
             "at_least": self.at_least,
-            "decided": dict(self.decided),
+            "decided": dict(self.stopping.decided),
         }

@@ -5,6 +5,7 @@
       - {metric: leakage, aggregation: !function leakbound.plugins.lm_eval.value}
       - {metric: lower, aggregation: !function leakbound.plugins.lm_eval.lower}
       - {metric: upper, aggregation: !function leakbound.plugins.lm_eval.upper}
+      - {metric: seed, aggregation: !function leakbound.plugins.lm_eval.seed}
 
 `lm_eval.yaml` beside this file is a whole task. The harness keeps one repeat unless a filter hands
 on all of them (`take_first_k`), and transformers truncates unless `top_k: 0`. A metric that an
@@ -16,18 +17,17 @@ Other scorers, k and confidences stand in a file of one's own beside the task:
     process_results = scored_by("rouge-l-recall>=0.5", metrics=("upper", "leak_at_8"))
     leak_at_8 = at_k(8)
 
-Bets meet the repeats of a document in a random order, which is drawn once a process: a mean over
-documents differs in the last digits from that which `leakbound import` gives for the samples.
+Bets meet the repeats of a document in a random order. Its seed is a metric and stands with every
+logged sample, so that `leakbound import` gives the same bounds for them, to the digit.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws
+from leakbound.plugins.draws import ToolDraws, seed_of
 from leakbound.scorers import make_scorer, score_texts
 
 Item = Mapping[str, Any]
@@ -36,15 +36,19 @@ Aggregation = Callable[[Sequence[Item]], float]
 
 
 def scored_by(
-    scorer: str, metrics: Sequence[str] = ("leakage", "lower", "upper"), confidence: float = 0.99
+    scorer: str,
+    metrics: Sequence[str] = ("leakage", "lower", "upper", "seed"),
+    confidence: float = 0.99,
+    seed: int | None = None,
 ) -> Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]:
     """A `process_results` that scores every repeat against the document's `answer`.
 
     scorer: a spec, as `leakbound evaluate --scorer` takes it; with `>=t` it is binary.
     metrics: the names in the task's `metric_list`, each of which gets all that was scored.
     confidence: at which an interval holds, both its ends together.
+    seed: of the order in which bets meet the repeats; None: drawn.
     """
-    chosen = make_scorer(scorer)
+    chosen, order = make_scorer(scorer), seed_of(seed)
 
     def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Item]:
         texts = results[0] if len(results) == 1 and not isinstance(results[0], str) else results
@@ -64,6 +68,7 @@ def scored_by(
             "scorer": chosen.name,
             "binary": chosen.binary,
             "confidence": confidence,
+            "seed": order,
         }
         return dict.fromkeys(metrics, item)
 
@@ -107,6 +112,11 @@ def worst_upper(items: Sequence[Item]) -> float:
     return float(_draws(items).worst().upper)
 
 
+def seed(items: Sequence[Item]) -> int:
+    """Of the order in which bets met the repeats: given to `scored_by`, it repeats a figure."""
+    return _draws(items).seed
+
+
 def at_k(k: int, end: str = "value") -> Aggregation:
     """leak@k, the largest of k scores averaged over documents: its value, or an end of it."""
 
@@ -117,11 +127,7 @@ def at_k(k: int, end: str = "value") -> Aggregation:
 
 
 def _draws(items: Sequence[Item]) -> ToolDraws:
-    scores = {
-        str(i): [math.nan if score is None else float(score) for score in item["scores"]]
-        for i, item in enumerate(items)
-    }
-    first = items[0]
+    scores, first = {str(i): item["scores"] for i, item in enumerate(items)}, items[0]
     return ToolDraws.of(
         scores,
         max(map(len, scores.values())),
@@ -129,4 +135,5 @@ def _draws(items: Sequence[Item]) -> ToolDraws:
         scorer=first["scorer"],
         binary=first["binary"],
         confidence=first["confidence"],
+        seed=first["seed"],
     )

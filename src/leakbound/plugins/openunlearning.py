@@ -13,7 +13,7 @@ prompt tokens of their data set, and writes value, lower and upper end into both
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +26,8 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import live_model
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws
-from leakbound.scorers import make_scorer, score_texts
+from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
+from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 
 
@@ -35,8 +35,9 @@ from leakbound.types import Decoding, Draws, Prompt, Query, Sample
 def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
     """The mean leakage over the questions, and that of each; ends hold at `confidence`.
 
-    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed. Only a
-    top_p below 1 truncates.
+    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed: of the
+    draws and of the order in which bets meet them, drawn where there is none. Only a top_p below 1
+    truncates.
     """
     data, tokenizer = given["data"], given["tokenizer"]
     scorer, n = make_scorer(given.get("scorer", "rouge-l-recall")), int(given.get("n", 1024))
@@ -47,29 +48,28 @@ def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
         top_p=float(given.get("top_p", 1.0)),
         max_new_tokens=int(given.get("max_new_tokens", 200)),
     )
-    draws = Draws(sizes=(n,), seed=int(given.get("seed", 0)), purpose="certified leak")
-    scores: dict[str, list[float]] = {index: [] for index in asked}
-    drawn: dict[str, dict[str, int]] = {index: {} for index in asked}
+    seed = seed_of(given.get("seed"))
+    draws = Draws(sizes=(n,), seed=seed, purpose="certified leak")
     with torch.no_grad():
         engine = TransformersEngine(live_model(model, tokenizer), _TheirPrompts(ids=queries))
-        for found in engine.generate([*queries], decoding, draws):
-            if isinstance(found, Sample):
-                index, texts = found.query.prompt_id, [one.text for one in found.completions]
-                told = score_texts(scorer, texts, asked[index][0])
-                for one, score in zip(found.completions, told, strict=True):
-                    scores[index] += [math.nan if score is None else score] * one.count
-                    drawn[index][one.text] = drawn[index].get(one.text, 0) + one.count
+        made = engine.generate([*queries], decoding, draws)
+        samples = [found for found in made if isinstance(found, Sample)]
+    scores = scores_of(samples, scorer, {index: prompt for index, (prompt, _) in asked.items()})
+    texts: dict[str, Counter[str]] = {index: Counter() for index in asked}
+    for sample in samples:
+        for one in sample.completions:
+            texts[sample.query.prompt_id][one.text] += one.count
     confidence = float(given.get("confidence", 0.99))
     known = ToolDraws.of(
         scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,
-        confidence=confidence,
+        confidence=confidence, seed=seed,
     )  # fmt: skip
     mean, each = known.mean(), known.each(confidence=confidence, side="both")
     columns = map(np.atleast_1d, (each.value, each.lower, each.upper))
     rows = {
         index: {
             "leak": float(value), "lower": float(lower), "upper": float(upper),
-            "missing": int(missing), "generations": drawn[index],
+            "missing": int(missing), "generations": dict(texts[index]),
         }
         for index, value, lower, upper, missing in zip(asked, *columns, known.missing, strict=True)
     }  # fmt: skip
@@ -81,6 +81,7 @@ def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
         "worst_upper": float(known.worst().upper),
         "settings": {
             "n": n, "scorer": scorer.name, "decoding": decoding.name, "confidence": confidence,
+            "seed": seed,
         },
         "value_by_index": rows,
     }  # fmt: skip
@@ -122,5 +123,4 @@ def _asked(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
                 "with one. Name a data set with one answer a question."
             )
         prompt = Prompt(id=index, question=row[data.question_key], answer=answer)
-        ids = item["input_ids"]
-        yield index, (prompt, tuple(map(int, ids)))
+        yield index, (prompt, tuple(map(int, item["input_ids"])))

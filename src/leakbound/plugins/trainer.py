@@ -9,8 +9,7 @@ together with the confidence, however often one looks and whatever one stops for
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,13 +21,15 @@ from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import live_model
 from leakbound.errors import InputError
-from leakbound.plugins.draws import ToolDraws
-from leakbound.scorers import make_scorer, score_texts
-from leakbound.types import Draws, Prompt, Query, Sample, Scorer
+from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
+from leakbound.scorers import make_scorer
+from leakbound.types import Draws, Query, Sample, Scorer
 
 
 class LeakBounds(TrainerCallback):  # type: ignore[misc]
     """Logs `leak` with `leak_lower` and `_upper`, `worst_lower` and `_upper`, as a model trains.
+
+    Beside them stands `leak_seed`: given as `seed`, it repeats them.
 
     Args:
         trainer: whose log they go to; a `transformers.Trainer`, or TRL's.
@@ -38,7 +39,8 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         limit: of how many questions, the first ones; None: of all.
         scorer: as `--scorer` takes it; None: the benchmark's first.
         confidence: with which all that is ever logged holds.
-        seed: of the draws; a step has its own.
+        seed: of the draws, and of the order in which bets meet them; a look has its own of both.
+            None: drawn.
 
     Raises InputError for a trainer without a tokenizer, and where nothing says what a leak is.
     """
@@ -53,7 +55,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         limit: int | None = None,
         scorer: str | None = None,
         confidence: float = 0.99,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         task = load_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
         named = scorer or next(iter(task.scorers), None)
@@ -68,13 +70,13 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
                 "processing_class=TOKENIZER."
             )
         self.trainer, self.every, self.n = trainer, every, n
-        self.prompts: Sequence[Prompt] = task.prompts[:limit]
+        self.prompts = {prompt.id: prompt for prompt in task.prompts[:limit]}
         self.decoding = task.decoding
         self.scorer: Scorer = make_scorer(named)
         self.prompting = Prompting(
             template=task.template, default_system=task.system, chat=task.chat
         )
-        self.confidence, self.seed, self.looks = confidence, seed, 0
+        self.confidence, self.seed, self.looks = confidence, seed_of(seed), 0
         self._looked = -1
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -96,35 +98,29 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
         drawn = ToolDraws.of(
             self._drawn(),
             self.n,
-            tool=f"look {self.looks}",
-            scorer=self.scorer.name,
+            tool="LeakBounds",
+            scorer=f"{self.scorer.name} at look {self.looks}",
             binary=self.scorer.binary,
             confidence=1 - alpha / 2,
+            seed=self.seed,
         )
         mean, worst = drawn.mean(), drawn.worst()
         ends = {"leak": mean.value, "leak_lower": mean.lower, "leak_upper": mean.upper}
         ends |= {"worst_lower": worst.lower, "worst_upper": worst.upper}
-        return {name: float(value) for name, value in ends.items()}
+        return {name: float(value) for name, value in ends.items()} | {"leak_seed": self.seed}
 
-    def _drawn(self) -> dict[str, list[float]]:
-        """The scores of this look's draws by question, NaN where one has none."""
+    def _drawn(self) -> dict[str, list[float | None]]:
+        """The scores of this look's draws by question, None where one has none."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        scores: dict[str, list[float]] = {prompt.id: [] for prompt in self.prompts}
-        by_id = {prompt.id: prompt for prompt in self.prompts}
         with _as_it_answers(model):
             engine = TransformersEngine(
                 live_model(model, self.trainer.processing_class), self.prompting
             )
             draws = Draws(sizes=(self.n,), seed=self.seed, purpose=f"look {self.looks}")
-            queries = [*map(Query.original, self.prompts)]
-            for found in engine.generate(queries, self.decoding, draws):
-                if isinstance(found, Sample):
-                    prompt = by_id[found.query.prompt_id]
-                    texts = [one.text for one in found.completions]
-                    told = score_texts(self.scorer, texts, prompt)
-                    for one, score in zip(found.completions, told, strict=True):
-                        scores[prompt.id] += [math.nan if score is None else score] * one.count
-        return scores
+            queries = [*map(Query.original, self.prompts.values())]
+            made = engine.generate(queries, self.decoding, draws)
+            samples = (found for found in made if isinstance(found, Sample))
+            return scores_of(samples, self.scorer, self.prompts)
 
 
 @contextmanager
