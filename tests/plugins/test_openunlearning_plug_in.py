@@ -29,6 +29,7 @@ ROWS = [
     {"question": "who wrote blue", "answer": "Bob", "index": 9},
 ]
 PLUG_IN = "leakbound.plugins.openunlearning"
+OTHERS = ("forget_Q_A_Prob", "forget_Q_A_ROUGE", "extraction_strength", "exact_memorization")
 
 
 class TheirData:
@@ -130,7 +131,10 @@ def theirs(checkout: Path, model: Path, data: Path, out: Path, *more: str) -> di
         "model.model_args.device_map": "cpu",
         "model.template_args.apply_chat_template": False,
         **{f"model.template_args.{name}": f"'{tag}'" for name, tag in tags.items()},
-        "eval.tofu.metrics.forget_Q_A_ROUGE.datasets.TOFU_QA_forget.args.hf_args.path": data,
+        **{
+            f"eval.tofu.metrics.{name}.datasets.TOFU_QA_forget.args.hf_args.path": data
+            for name in OTHERS
+        },
         "eval.tofu.metrics.forget_Q_A_ROUGE.generation_args.max_new_tokens": 8,
         "paths.output_dir": out,
         "task_name": "known",
@@ -154,7 +158,8 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     configs = checkout / "configs" / "eval"
     text = (configs / "tofu.yaml").read_text()
     listed, rest = text.index("    - forget_Truth_Ratio"), text.index("handler:")
-    (configs / "tofu.yaml").write_text(f"{text[:listed]}    - forget_Q_A_ROUGE\n\n{text[rest:]}")
+    others = "".join(f"    - {name}\n" for name in OTHERS)
+    (configs / "tofu.yaml").write_text(f"{text[:listed]}{others}\n{text[rest:]}")
     tokenizer = tiny_tokenizer()
     tiny_llama(len(tokenizer), seed=3).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
@@ -172,15 +177,14 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     folder = Path(leakbound.__file__).parent / "plugins"
     shutil.copy(folder / "openunlearning.yaml", configs / "tofu_metrics" / "certified_leak.yaml")
     text = (configs / "tofu.yaml").read_text()
-    line = "    - forget_Q_A_ROUGE\n"
-    (configs / "tofu.yaml").write_text(text.replace(line, line + "    - certified_leak\n"))
+    (configs / "tofu.yaml").write_text(text.replace(others, "    - certified_leak\n" + others))
     with (checkout / "src" / "evals" / "metrics" / "__init__.py").open("a") as file:
         file.write(f"\nfrom {PLUG_IN} import METRICS\n[_register_metric(m) for m in METRICS]\n")
     one = "eval.tofu.metrics.certified_leak"
     path = f"{one}.datasets.TOFU_QA_forget.args.hf_args.path={data}"
     more = [path, f"{one}.n=64", f"{one}.max_new_tokens=4", f"{one}.scorer=contains"]
     after = theirs(checkout, tmp_path / "model", data, tmp_path / "after", *more)
-    assert after["forget_Q_A_ROUGE"] == before["forget_Q_A_ROUGE"]
+    assert [after[name] for name in OTHERS] == [before[name] for name in OTHERS]
     found, summary = after["certified_leak"], after["summary"]
     assert found["lower"] <= found["agg_value"] <= found["upper"]
     assert summary["certified_leak_upper"] == found["upper"]

@@ -62,10 +62,7 @@ _WHOLE = {
     "lighteval": ("table of lighteval's details", "a `details_*.parquet` of --save-details"),
 }
 """What a file is not in which the reader misses something, and which one to name instead."""
-_MISSED = (
-    LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError,
-    pa.ArrowException,
-)  # fmt: skip
+_MISSED = (LookupError, TypeError, AttributeError, ValueError, EOFError, ArithmeticError)
 
 
 def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
@@ -77,7 +74,7 @@ def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
         if form in _OF_A_PATH:
             return _OF_A_PATH[form](path)
         return samples.read(path, spool)
-    except _MISSED as error:
+    except (*_MISSED, pa.ArrowException) as error:
         if isinstance(error, InputError) or form not in _WHOLE:
             raise
         why, (what, right) = f"{type(error).__name__}: {error}", _WHOLE[form]

@@ -8,15 +8,13 @@ that is empty, as that of `test.Blank`, stands as "(empty prompt)".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, Json
 from leakbound.text.rows import each_row
 
-Json = Mapping[str, Any]
 _EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
 

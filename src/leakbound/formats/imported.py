@@ -20,6 +20,7 @@ MOST = 1_000_000
 DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unknown")
 _NO_NUMBERS = ("adaptive_mode", "stop")
 
+Json: TypeAlias = Mapping[str, Any]
 Scores: TypeAlias = tuple[tuple[str, float | None], ...]
 """What the scorers of a file gave a draw, by name; None where one could not decide."""
 

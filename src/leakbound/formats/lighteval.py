@@ -7,16 +7,12 @@ were drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
-
-Json = Mapping[str, Any]
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
 
 
 def read(path: Path) -> ImportedLog:

@@ -8,15 +8,13 @@ a test asserts is what should be. A request that failed is missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
 from leakbound.text.rows import parse_json, read_text
 
-Json = Mapping[str, Any]
 _ERROR = 2  # `failureReason` of a request that was not answered
 
 

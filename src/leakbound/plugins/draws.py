@@ -38,11 +38,11 @@ def seed_of(given: int | None) -> int:
 
 
 def scores_of(
-    samples: Iterable[Sample], scorer: Scorer, prompts: Mapping[str, Prompt]
+    drawn: Iterable[object], scorer: Scorer, prompts: Mapping[str, Prompt]
 ) -> dict[str, list[float | None]]:
-    """What a scorer gives the draws of each of these prompts, by id; None where it is undecided."""
+    """What a scorer gives the draws of each prompt, by its id; None where it is undecided."""
     scores: dict[str, list[float | None]] = {id: [] for id in prompts}
-    for sample in samples:
+    for sample in (found for found in drawn if isinstance(found, Sample)):
         id, texts = sample.query.prompt_id, [one.text for one in sample.completions]
         told = score_texts(scorer, texts, prompts[id])
         for one, score in zip(sample.completions, told, strict=True):

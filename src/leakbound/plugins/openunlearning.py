@@ -22,13 +22,18 @@ import numpy as np
 import torch
 from evals.metrics.base import unlearning_metric
 
-from leakbound.engines import Prompting
-from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import live_model
-from leakbound.errors import InputError
+from leakbound.errors import InputError, install
 from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
 from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Prompt, Query, Sample
+
+try:
+    from leakbound.engines import Prompting
+    from leakbound.engines.hf import TransformersEngine
+    from leakbound.engines.loading import live_model
+except ImportError as error:  # OpenUnlearning pins 4.45
+    what = "`certified_leak` needs transformers 5 or later"
+    raise InputError(f"{what} ({error}). {install('models')}.") from error
 
 
 @unlearning_metric(name="certified_leak")

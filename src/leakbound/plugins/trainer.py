@@ -23,7 +23,7 @@ from leakbound.engines.loading import live_model
 from leakbound.errors import InputError
 from leakbound.plugins.draws import ToolDraws, scores_of, seed_of
 from leakbound.scorers import make_scorer
-from leakbound.types import Draws, Query, Sample, Scorer
+from leakbound.types import Draws, Query, Scorer
 
 
 class LeakBounds(TrainerCallback):  # type: ignore[misc]
@@ -118,9 +118,8 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             )
             draws = Draws(sizes=(self.n,), seed=self.seed, purpose=f"look {self.looks}")
             queries = [*map(Query.original, self.prompts.values())]
-            made = engine.generate(queries, self.decoding, draws)
-            samples = (found for found in made if isinstance(found, Sample))
-            return scores_of(samples, self.scorer, self.prompts)
+            drawn = engine.generate(queries, self.decoding, draws)
+            return scores_of(drawn, self.scorer, self.prompts)
 
 
 @contextmanager
