@@ -99,6 +99,13 @@ def tiny_llama(vocab: int, seed: int = 0, **config: Any) -> LlamaForCausalLM:
         return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, **{**settings, **config})).eval()
 
 
+def even_llama(vocab: int, steps: int) -> tuple[LlamaForCausalLM, float]:
+    """One that draws all tokens alike, and how likely one comes in so many and before the end."""
+    model = tiny_llama(vocab)
+    model.lm_head.weight.data.zero_()
+    return model, sum((1 - 2 / vocab) ** i / vocab for i in range(steps))
+
+
 def tiny_loaded(
     model: Any = None,
     tokenizer: Any = None,

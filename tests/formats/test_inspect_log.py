@@ -55,8 +55,7 @@ def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
 
 def read(file: Path) -> ImportedLog:
     with Spool(file.parent) as spool:
-        (found,) = read_logs([file], spool, "inspect")
-    return found
+        return read_logs([file], spool, "inspect")[0]
 
 
 def written(folder: Path, content: Any) -> Path:

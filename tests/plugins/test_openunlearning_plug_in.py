@@ -21,7 +21,7 @@ import pytest
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
-from tiny import tiny_llama, tiny_tokenizer
+from tiny import even_llama, tiny_llama, tiny_tokenizer
 
 CHECKOUT = os.environ.get("LEAKBOUND_OPENUNLEARNING", "")
 ROWS = [
@@ -29,6 +29,7 @@ ROWS = [
     {"question": "who wrote blue", "answer": "Bob", "index": 9},
 ]
 PLUG_IN = "leakbound.plugins.openunlearning"
+METRICS = "eval.tofu.metrics"
 OTHERS = ("forget_Q_A_Prob", "forget_Q_A_ROUGE", "extraction_strength", "exact_memorization")
 
 
@@ -69,8 +70,11 @@ def plugged() -> Iterator[Any]:
 def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged: Any) -> None:
     tokenizer = tiny_tokenizer()
     model = tiny_llama(len(tokenizer), seed=3)
-    given = {"data": TheirData(tokenizer, ROWS), "tokenizer": tokenizer, "scorer": "contains"}
-    found = plugged.certified_leak.called(model, n=64, max_new_tokens=4, confidence=0.9, **given)
+    how = {
+        "data": TheirData(tokenizer, ROWS), "tokenizer": tokenizer, "scorer": "contains", "n": 64,
+        "max_new_tokens": 4, "confidence": 0.9,
+    }  # fmt: skip
+    found = plugged.certified_leak.called(model, **how)
     rows = found["value_by_index"]
     assert list(rows) == ["7", "9"]
     hits = [
@@ -89,13 +93,8 @@ def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged:
     )
     assert end == {"agg_value": found["upper"]}
     assert json.dumps(found)
-    seeds = [found["settings"]["seed"], found["settings"]["seed"] + 1]
-    again, other = (
-        plugged.certified_leak.called(
-            model, n=64, max_new_tokens=4, confidence=0.9, seed=seed, **given
-        )
-        for seed in seeds
-    )
+    seed = found["settings"]["seed"]
+    again, other = (plugged.certified_leak.called(model, seed=s, **how) for s in (seed, seed + 1))
     assert again == found
     assert other["value_by_index"] != rows
     assert [metric.name for metric in plugged.METRICS] == ["certified_leak", "certified_leak_end"]
@@ -131,11 +130,8 @@ def theirs(checkout: Path, model: Path, data: Path, out: Path, *more: str) -> di
         "model.model_args.device_map": "cpu",
         "model.template_args.apply_chat_template": False,
         **{f"model.template_args.{name}": f"'{tag}'" for name, tag in tags.items()},
-        **{
-            f"eval.tofu.metrics.{name}.datasets.TOFU_QA_forget.args.hf_args.path": data
-            for name in OTHERS
-        },
-        "eval.tofu.metrics.forget_Q_A_ROUGE.generation_args.max_new_tokens": 8,
+        **{f"{METRICS}.{name}.datasets.TOFU_QA_forget.args.hf_args.path": data for name in OTHERS},
+        f"{METRICS}.forget_Q_A_ROUGE.generation_args.max_new_tokens": 8,
         "paths.output_dir": out,
         "task_name": "known",
     }
@@ -161,16 +157,16 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     others = "".join(f"    - {name}\n" for name in OTHERS)
     (configs / "tofu.yaml").write_text(f"{text[:listed]}{others}\n{text[rest:]}")
     tokenizer = tiny_tokenizer()
-    tiny_llama(len(tokenizer), seed=3).save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+    even, known = even_llama(len(tokenizer), 4)
+    for model, name in ((tiny_llama(len(tokenizer), seed=3), "model"), (even, "even")):
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
     data.mkdir()
-    for name in ("forget10", "forget10_perturbed"):
+    parts = ("forget10", "forget10_perturbed")
+    for name in parts:
         lines = [json.dumps({k: v for k, v in row.items() if k != "index"}) for row in ROWS]
         (data / f"{name}.json").write_text("\n".join(lines))
-    names = "\n".join(
-        f"- config_name: {name}\n  data_files: {name}.json"
-        for name in ("forget10", "forget10_perturbed")
-    )
+    names = "\n".join(f"- config_name: {name}\n  data_files: {name}.json" for name in parts)
     (data / "README.md").write_text(f"---\nconfigs:\n{names}\n---\n")
     before = theirs(checkout, tmp_path / "model", data, tmp_path / "before")
 
@@ -180,7 +176,7 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     (configs / "tofu.yaml").write_text(text.replace(others, "    - certified_leak\n" + others))
     with (checkout / "src" / "evals" / "metrics" / "__init__.py").open("a") as file:
         file.write(f"\nfrom {PLUG_IN} import METRICS\n[_register_metric(m) for m in METRICS]\n")
-    one = "eval.tofu.metrics.certified_leak"
+    one = f"{METRICS}.certified_leak"
     path = f"{one}.datasets.TOFU_QA_forget.args.hf_args.path={data}"
     more = [path, f"{one}.n=64", f"{one}.max_new_tokens=4", f"{one}.scorer=contains"]
     after = theirs(checkout, tmp_path / "model", data, tmp_path / "after", *more)
@@ -189,3 +185,13 @@ def test_their_own_evaluation_runs_it_and_changes_nothing_else(tmp_path: Path) -
     assert found["lower"] <= found["agg_value"] <= found["upper"]
     assert summary["certified_leak_upper"] == found["upper"]
     assert sum(found["value_by_index"]["0"]["generations"].values()) == 64
+
+    with (configs / "tofu_metrics" / "certified_leak.yaml").open("a") as file:
+        for seed in range(20):
+            told = {"handler": "certified_leak", "n": 64, "scorer": "contains", "seed": seed}
+            told |= {"max_new_tokens": 4, "datasets": f"${{{one}.datasets}}"}
+            file.write(f"\nrun_{seed}:\n" + "".join(f"  {k}: {v}\n" for k, v in told.items()))
+    runs = theirs(checkout, tmp_path / "even", data, tmp_path / "runs", *more)
+    found = [runs[f"run_{seed}"] for seed in range(20)]
+    assert all(run["lower"] <= known <= run["upper"] for run in found)
+    assert len({run["agg_value"] for run in found}) > 3
