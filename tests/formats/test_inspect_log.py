@@ -162,6 +162,10 @@ def _first(content: Json) -> Json:
         (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),
         (lambda c: c["samples"].clear(), "no epoch of"),
         (lambda c: c.pop("eval"), "no whole log of inspect_ai"),
+        (
+            lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
+            "stopped early by 'theirs': .*StopWhen",
+        ),
         (lambda c: c["samples"][0].pop("output"), "no whole log of inspect_ai .*output"),
     ],
 )
@@ -178,6 +182,15 @@ def test_a_log_that_cannot_be_used_is_told_why(
         (tmp_path / "log.json").write_text(other)
         with pytest.raises(InputError, match="no whole log of inspect_ai"):
             read(tmp_path / "log.json")
+
+
+def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -> None:
+    rule = {"claim": "p<=0.5", "decided": {"a": 2}}
+    content = log(*[sample("a", i, "x") for i in (1, 2, 3)], sample("b", 1, "y"), epochs=4)
+    content["results"] = {"early_stopping": {"manager": "leakbound", "metadata": rule}}
+    found = read(written(tmp_path, content))
+    assert [len(one.draws) for one in found.asked] == [2, 4]  # those that never came are missing
+    assert (found.claim, found.most) == ("p<=0.5", 4)
 
 
 def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:
