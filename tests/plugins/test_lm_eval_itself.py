@@ -80,7 +80,8 @@ def test_what_it_prints_is_what_an_import_of_its_samples_says(tmp_path: Path, se
     leakbound.bound(run, ["contains"])
     row = run.estimates.mean("leak probability", scorer="contains")
     assert ends == [row.value, row.lower, row.upper]
-    assert told["seed,every-repeat"] == run.arms["target"].spec.draws.order
+    draws = run.arms["target"].spec.draws
+    assert (draws.order, draws.in_doubt) == (told["seed,every-repeat"], "")
 
 
 def test_without_the_filter_the_task_fails_and_says_what_to_write(tmp_path: Path) -> None:

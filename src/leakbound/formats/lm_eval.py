@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, same_settings
@@ -98,17 +98,21 @@ def _given(row: Row) -> _Given:
         if len(each) == draws and all(map(_is_number, each)):
             numbers = map(float, each)
             of_draws[name] = [None if math.isnan(one) else one for one in numbers]
-        elif value is not None:
+        elif value is not None and not _is_ours(value):
             of_all.append(name)
     return _Given(_id(row), of_draws, tuple(of_all))
 
 
 def _order(rows: Sequence[Row]) -> dict[str, object]:
     """The seed of the order in which our metrics' bets met the draws, where all state the same."""
-    metrics = [one for row in rows for one in row.values.values() if isinstance(one, dict)]
-    ours = [one for one in metrics if {"scorer", "binary", "confidence"} <= one.keys()]
+    ours = [one for row in rows for one in row.values.values() if _is_ours(one)]
     seeds = {one["seed"] for one in ours if isinstance(one.get("seed"), int)}
     return {"order": seeds.pop()} if len(seeds) == 1 else {}
+
+
+def _is_ours(value: object) -> TypeGuard[dict[str, Any]]:
+    """True for what `leakbound.plugins.lm_eval` keeps of a document under a metric."""
+    return isinstance(value, dict) and {"scorer", "binary", "confidence"} <= value.keys()
 
 
 def _is_number(value: object) -> bool:
