@@ -9,7 +9,7 @@ import yaml
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.plugins import lm_eval
+from leakbound.plugins import draws, lm_eval
 
 TASK = Path(lm_eval.__file__).with_suffix(".yaml")
 DOC = {"question": "What is the capital of France?", "answer": "Paris"}
@@ -26,6 +26,12 @@ def test_all_repeats_are_scored_and_bounded() -> None:
     assert lm_eval.worst_lower(items) <= 1 / 4 <= lm_eval.worst_upper(items)
     assert lm_eval.at_k(2)(items) == 1 / 4
     assert lm_eval.at_k(2, "upper")(items) >= 1 / 4
+
+
+@pytest.mark.true_entropy
+def test_a_seed_that_is_not_given_is_one_that_nobody_knows() -> None:
+    assert len({draws._drawn.__wrapped__() for _ in range(4)}) > 1
+    assert draws.seed_of(None) == draws.seed_of(None)
 
 
 def test_graded_scores_and_their_confidence() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,12 @@ from leakbound.stats import order
 from leakbound.types import Prompt, Sample, Scorer
 
 _BITS = 24  # of a seed: tools keep figures as floats, of 32 bits some
-# Of this process: under a seed that is always the same some tallies always miss.
-_SEED = order.entropy() >> (order.BITS - _BITS)
+
+
+@cache
+def _drawn() -> int:
+    """This process's seed: under one that is always the same some tallies always miss."""
+    return order.entropy() >> (order.BITS - _BITS)
 
 
 def seed_of(given: int | None) -> int:
@@ -34,7 +39,7 @@ def seed_of(given: int | None) -> int:
             f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {given}: tools keep it "
             "as a float. Give a smaller one."
         )
-    return _SEED if given is None else int(given)
+    return _drawn() if given is None else int(given)
 
 
 def scores_of(

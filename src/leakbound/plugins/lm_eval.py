@@ -48,7 +48,7 @@ def scored_by(
     confidence: at which an interval holds, both its ends together.
     seed: of the order in which bets meet the repeats; None: drawn.
     """
-    chosen, order = make_scorer(scorer), seed_of(seed)
+    chosen = make_scorer(scorer)
 
     def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Item]:
         texts = results[0] if len(results) == 1 and not isinstance(results[0], str) else results
@@ -68,7 +68,7 @@ def scored_by(
             "scorer": chosen.name,
             "binary": chosen.binary,
             "confidence": confidence,
-            "seed": order,
+            "seed": seed_of(seed),
         }
         return dict.fromkeys(metrics, item)
 
