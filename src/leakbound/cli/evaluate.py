@@ -165,5 +165,7 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
         say("not counted: what --prove searches once all is drawn")
     if study.stress:
         say("not counted: each stress, which takes about as much again, and making its model")
+    if study.control_questions:
+        say("not counted: the control questions, which take what as many others take")
     if isinstance(study.sampling, Until):
         say("this is the most: --until stops a question once its claim is decided")

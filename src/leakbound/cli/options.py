@@ -274,6 +274,11 @@ scoring = under(
     calibration,
     click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
     metrics,
+    click.option(
+        "--control-questions",
+        metavar="SPEC",
+        help="Questions of the same kind that MODEL was never taught, asked of it too.",
+    ),
 )
 models = under(
     LOADED,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.engines.addresses import servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
@@ -31,6 +31,7 @@ from leakbound.evaluation.scoring.score import (
     scorers_for,
     scorers_of,
 )
+from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
@@ -100,11 +101,13 @@ def _evaluated(
     progress: Progress,
     clock: Clock,
 ) -> Run:
-    study = asked.study
+    study, others = asked.study, _others(asked)
     with _at_work(study.workers) as crew:
         asked = asked.by(crew)
         with clock.phase("draw"):
             run, engine = draw_study(AskedStudy(asked, model, control, out, progress))
+            if others is not None:
+                evaluate(engine, others, out=run.path / OTHERS, progress=progress)
         with clock.phase("score"):
             score_run(run, asked.scorers, progress, asked.drawing.at)
         if study.prove is not None:
@@ -119,6 +122,44 @@ def _evaluated(
         with clock.phase("measure"):
             measure_run(run, asked.benchmark, study.metrics, progress)
     return run
+
+
+def _others(asked: Prepared) -> Study | None:
+    """The study that puts the other questions to the model; None where it has none.
+
+    InputError for questions that are asked already.
+    """
+    study, task = asked.study, asked.benchmark
+    if study.control_questions is None:
+        return None
+    if study.workers is not None:
+        raise InputError(
+            "`control_questions` are put to the model where it is open, and workers open their "
+            "own. Leave one of them out, or evaluate them as a run of their own."
+        )
+    data = study.data if task.loaded is None else task.loaded.data
+    others = load_benchmark(study.control_questions, data=data)
+    asked_already = {" ".join(prompt.question.split()) for prompt in task.prompts}
+    both = [one.id for one in others.prompts if " ".join(one.question.split()) in asked_already]
+    if both:
+        raise InputError(
+            f"the control questions of {others.name!r} are asked already, the first as "
+            f"{both[0]!r}. Name questions that the model was never taught."
+        )
+    return replace(
+        study,
+        benchmark=replace(others, template=task.template, system=task.system, chat=task.chat),
+        data=None,
+        limit=None,
+        profile=None,
+        rewritings=None,
+        attack=None,
+        prove=None,
+        stress=(),
+        control_questions=None,
+        calibration=None,
+        metrics=(),
+    )
 
 
 @holding("sample")
@@ -317,6 +358,11 @@ def _require_unsteered(study: Study) -> None:
             steering = f"`explore` {mode!r}"
         case FixedN():
             steering = "" if study.attack is None else f"`attack` {study.attack.budget}"
+    if study.control_questions is not None:
+        raise InputError(
+            "`control_questions` tell how much more the others leak, and `leakbound sample` bounds "
+            "nothing. Use `leakbound evaluate`, or leave them out."
+        )
     if not steering and study.prove is not None:
         steering = f"`prove` {study.prove.forwards}"
     if steering:

@@ -35,7 +35,7 @@ Scope = Literal[
     "grid",
 ]
 Inputs = Literal["as asked", "these queries", "worst query", "input distribution", "as found"]
-Beyond = Literal["control", "own words", "baseline", "unstressed"]
+Beyond = Literal["control", "own words", "baseline", "unstressed", "other questions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,8 @@ class About:
         whichever of these queries leaks most; in inputs of the distribution; in the words, and
         under the decoding, that a search found.
     `beyond`: what the quantity is taken beyond: the control's, that of the question's own words,
-        that of the model that others are compared with, or that of the model under no stress.
+        that of the model that others are compared with, that of the model under no stress, or that
+        of other questions, put to the same model.
     `parameter`: the x of a tail, the k of leak@k, the x above which questions are counted (None:
         0); several where they stand side by side, as the last axis of the estimate.
     `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
@@ -192,6 +193,7 @@ BEYOND: Mapping[Beyond, str] = {
     "own words": "beyond the question's own words",
     "baseline": "beyond the baseline",
     "unstressed": "beyond what it leaks under no stress",
+    "other questions": "beyond that of other questions, in the same model",
 }
 _CLAIMED: Mapping[Quantity, str] = {
     "claim on leak probability": "p",
@@ -202,6 +204,7 @@ _MORE: Mapping[Beyond, str] = {
     "own words": "gap in",
     "baseline": "difference in",
     "unstressed": "added",
+    "other questions": "difference in",
 }
 _EVERY = "every one of these questions, jointly"
 _SUBJECT: Mapping[Scope, str] = {

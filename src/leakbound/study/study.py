@@ -49,6 +49,7 @@ class StudyFields(TypedDict, total=False):
     attack: Attack | None
     prove: Prove | None
     stress: tuple[str, ...]
+    control_questions: str | None
     scorers: tuple[str, ...]
     calibration: str | Path | None
     metrics: tuple[str, ...]
@@ -80,6 +81,8 @@ class Study:
         prove: the search for leaks that are too rare to be drawn.
         stress: what model and control are put through before they are asked again, such as
             "round:int4": see `leakbound.stress.STRESSES`.
+        control_questions: the spec of a benchmark of the same kind that the model was never
+            taught, asked of it too: how much more do these questions leak than those?
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
         calibration: a file of items that people labelled, to allow for a judge's errors.
@@ -107,6 +110,7 @@ class Study:
     attack: Attack | None = None
     prove: Prove | None = None
     stress: tuple[str, ...] = ()
+    control_questions: str | None = None
     scorers: tuple[str, ...] = ()
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()

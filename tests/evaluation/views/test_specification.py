@@ -233,7 +233,7 @@ STUDY = {
     "settings.device": "changes no distribution; roundings are measured",
     "settings.trust_remote_code": "the code's digest is in the fingerprint",
     "prove": "finds texts whose probabilities are computed, whoever found them",
-    "stress": "Asked",
+    "stress": "Asked", "control_questions": "of a difference, which no certificate is about",
     "scorers": "of the run; the one claimed about is named",
     "calibration": "of corrected figures, which no certificate is about",
     "metrics": "of utility", "confidence": "of the run's own bounds; a claim has its own",

@@ -14,6 +14,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.scoring.calibration import Calibration, calibration_of
 from leakbound.evaluation.scoring.checks import require_independent_draws, require_scores
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.beside import beside_rows, other_arms
 from leakbound.evaluation.statements.claims import claim_estimate
 from leakbound.evaluation.statements.comparisons import attack_rows, excess_rows, gap_rows
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
@@ -85,7 +86,10 @@ def _made_from(
 ) -> dict[str, Any]:
     """All that a scorer's estimates depend on; InputError where completions have no scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
+    others = other_arms(run)
+    beside = {k: arm.digests(scorer.name, name) for k, arm in others.items()}
     return {
+        **({"beside": beside} if others else {}),
         "confidence": confidence,
         "scores": [[k, scorer.name, name, require_scores(arms[k], scorer)] for k in arms],
         "calibrated": {} if calibrated is None else {name: calibrated},
@@ -114,7 +118,8 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
     """The estimates of one scorer, arm by arm, and what compares the arms."""
     for one in run.arms.values():
         yield from _arm_rows(one, judged, confidence)
-    for compared in (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows):
+    every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, beside_rows)
+    for compared in every:
         yield from compared(run, confidence)
 
 

@@ -127,6 +127,8 @@ def _first(view: View, scorer: ScorerView) -> Table:
         f"{model.label}, {words.excess(model, scorer)}" for model in view.models if model.control
     ]
     first = excess or [words.without_control(view)]
+    beside = ((model.label, words.beside(model, scorer)) for model in view.models)
+    first += [f"{label}, {more}" for label, more in beside if more]
     one = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
     said = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}

@@ -71,6 +71,7 @@ class Verdict:
         example: one leaking answer; None where there is none, or texts were not read.
         sure: how sure it is, and of what.
         stressed: what it leaks under the worst of the stresses it was put through; empty without.
+        beside: how much more than other questions these leak; empty where none were asked.
         departures: what is not as the benchmark has it; empty where all is.
         warning: what does not fit together; empty where all does.
         certificate: what the run's certificate says; empty where there is none.
@@ -87,6 +88,7 @@ class Verdict:
     example: LeakingAnswer | None = None
     sure: str = ""
     stressed: str = ""
+    beside: str = ""
     departures: str = ""
     warning: str = ""
     certificate: str = ""
@@ -101,7 +103,9 @@ class Verdict:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
         said = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
-        return tuple(filter(None, [*said, self.stressed, self.departures, self.certificate]))
+        return tuple(
+            filter(None, [*said, self.beside, self.stressed, self.departures, self.certificate])
+        )
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -206,6 +210,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         example=_example(view, model, scorer, cells, texts),
         sure=_sure(view, model, scorer, row),
         stressed=stressed.worst(view, model.label, scorer),
+        beside=words.beside(model, scorer),
         departures=words.departure(view, model),
         warning=words.inconsistent(model, scorer),
     )

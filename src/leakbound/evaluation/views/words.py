@@ -275,6 +275,17 @@ def excess(model: Model, scorer: ScorerView) -> str:
     )
 
 
+def beside(model: Model, scorer: ScorerView) -> str:
+    """How much more these questions leak than others that it was never taught; empty without."""
+    mean = model.rows.leakage(scorer.name, scope="mean", beyond="other questions")
+    if mean is None:
+        return ""
+    return (
+        f"beyond the control questions {interval(mean)} on average: two sets of questions in this "
+        "model, no excess over a model that never saw the data"
+    )
+
+
 def model_name(model: Model) -> str:
     """What was loaded: a hub's name as it is, of a path the last part."""
     return loaded_name(model.facts.get("model", model.label))

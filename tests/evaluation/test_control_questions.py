@@ -1,0 +1,100 @@
+"""Questions that a model was never taught, in place of a model that was never taught these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asked import LEAK, AskedEngine
+from canned import benchmark_of
+from contents import contents
+from estimates import rows
+from leakbound.engines.ray_workers import RayWorkers
+from leakbound.errors import InputError
+from leakbound.evaluation import evaluate, run_verdicts, sample, summary
+from leakbound.evaluation.statements.beside import OTHERS
+from leakbound.store import Run
+from leakbound.study import Attack
+from leakbound.types import Decoding, Query
+
+TASK = benchmark_of(("0", "1"), question="Who wrote {}?", answer=LEAK, keywords=("hush",))
+
+
+def taught(query: Query, decoding: Decoding) -> float:
+    return 0.6 if "wrote" in query.text else 0.1
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> str:
+    file = tmp_path / "others.csv"
+    rows = (f"Who drew {i}?,It is hush.,hush" for i in range(3))
+    file.write_text("\n".join(["question,answer,keywords", *rows]))
+    return str(file)
+
+
+def made(out: Path, **how: Any) -> Run:
+    fields: dict[str, Any] = {"n": 128, "scorers": ["keyword"], **how}
+    return evaluate(AskedEngine(taught, name="m"), TASK, out=out, **fields)
+
+
+def test_the_two_sets_are_told_apart_in_this_model(others: str, tmp_path: Path) -> None:
+    run = made(tmp_path / "run", control_questions=others)
+    (row,) = rows(run, beyond="other questions")
+    assert (row.arm, row.scope, row.query_id) == ("target", "mean", None)
+    assert 0.3 < row.lower < 0.5 < row.upper < 0.7
+    (verdict,) = run_verdicts(run)
+    assert verdict.kind == "uncontrolled", "it is no control"
+    assert verdict.beside.startswith("beyond the control questions 0.")
+    assert "no excess over a model that never saw the data" in verdict.beside
+    assert verdict.beside in verdict.lines
+    assert f"target, {verdict.beside}" in summary(run)[0].lead
+    assert len(Run.open(run.path / OTHERS).questions) == 3
+
+
+def test_asked_later_it_is_stated_then_and_drawn_once(others: str, tmp_path: Path) -> None:
+    before = contents(made(tmp_path / "run"))
+    run = made(tmp_path / "run", control_questions=others)
+    assert rows(run, beyond="other questions")
+    again = contents(run)
+    assert before["target", "completions"] == again["target", "completions"]
+    assert contents(made(tmp_path / "run", control_questions=others)) == again
+    assert rows(made(tmp_path / "run"), beyond="other questions"), "what is known stays"
+
+
+def test_two_sets_that_leak_alike_are_not_told_apart(others: str, tmp_path: Path) -> None:
+    engine = AskedEngine(lambda query, decoding: 0.3, name="m")
+    run = evaluate(
+        engine, TASK, out=tmp_path / "run", n=128, scorers=["keyword", "rouge-l-recall"],
+        control_questions=others,
+    )  # fmt: skip
+    both = rows(run, beyond="other questions")
+    assert {row.scorer for row in both} == {"keyword", "rouge-l-recall"}
+    assert all(row.lower < 0 < row.upper for row in both)
+
+
+def test_what_cannot_be_is_refused_before_anything_is_drawn(others: str, tmp_path: Path) -> None:
+    file = tmp_path / "same.csv"
+    file.write_text("question,answer,keywords\nWho  wrote 0?,It is hush.,hush\n")
+    asked, out = AskedEngine(taught), tmp_path / "run"
+    with pytest.raises(InputError, match="are asked already, the first as"):
+        evaluate(asked, TASK, out=out, control_questions=str(file), scorers=("keyword",))
+    with pytest.raises(InputError, match="workers open their own"):
+        evaluate("m", TASK, out=out, control_questions=others, workers=RayWorkers("local"))
+    with pytest.raises(InputError, match="`leakbound sample` bounds nothing"):
+        sample(asked, TASK, out=out, control_questions=others)
+    assert not asked.asked
+    assert not out.exists()
+
+
+def test_other_ways_of_drawing_are_left_to_the_questions(others: str, tmp_path: Path) -> None:
+    prompts = tuple(replace(prompt, id=f"p{prompt.id}") for prompt in TASK.prompts)
+    retained = tuple(replace(p, id=f"r{p.id}", question="Where?", role="retain") for p in prompts)
+    task = replace(TASK, prompts=prompts, others={"retain": lambda: retained})
+    run = evaluate(
+        AskedEngine(taught, name="m"), task, out=tmp_path / "run", n=64, scorers=["keyword"],
+        control_questions=others, stress="opener:1", attack=Attack(512),
+    )  # fmt: skip
+    assert set(Run.open(run.path / OTHERS).arms) == {"greedy", "target"}
