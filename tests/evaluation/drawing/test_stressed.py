@@ -12,7 +12,7 @@ import pytest
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
-from contents import contents
+from contents import contents, counts
 from estimates import rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
@@ -166,6 +166,20 @@ def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
     weights = {name: arm.spec.fingerprint["weights"] for name, arm in run.arms.items()}
     assert weights["control under opener 1"] == weights["control"]
     assert len({weights[n] for n in ("target", "control", *list(weights)[-4:-2])}) == 4
+
+
+def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Path) -> None:
+    few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
+    control = evaluate(engine(never, "c"), benchmark(), out=tmp_path / "control", **few)
+    run = evaluate(engine(), benchmark(), out=tmp_path / "run", control=control.path, **few)
+    for name in ("opener 2", "shots"):
+        mine, theirs = run.arms[f"control under {name}"], control.arms[f"target under {name}"]
+        assert mine.spec.copied is not None
+        assert mine.spec.copied.identity == theirs.identity
+        assert counts(mine, "query_id", "text") == counts(theirs, "query_id", "text")
+    assert added(run, "opener 2").lower > 0.2
+    (excess,) = rows(run, arm="target under opener 2", scope="mean", beyond="control")
+    assert excess.lower > 0.2
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.sample import draw_arm, plan_arm
+from leakbound.evaluation.drawing.sample import draw_arm, import_control, plan_arm
 from leakbound.evaluation.planning.models import ModelArm, model_arms
 from leakbound.evaluation.planning.plan import Prepared
-from leakbound.store import ArmKey, Run
+from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.arm_key import Model
 from leakbound.stress import Bench, Stress, stresses_of
 from leakbound.types import Decoding, Generate, Measures, Progress
@@ -59,6 +59,8 @@ class StressedDrawing:
     arms: the target's sampled ones, as it is.
     models: the target and, where there is one, its control.
     opened: an arm of each that is open, to be asked otherwise.
+    finished: the folder of the control's run, where that is finished: of the stresses that it was
+        put through itself, its draws are taken.
     """
 
     run: Run
@@ -66,6 +68,7 @@ class StressedDrawing:
     arms: Mapping[ArmKey, Decoding]
     models: Mapping[Model, Named]
     opened: dict[Model, ModelArm]
+    finished: Path | None
     progress: Progress
 
     def draw(self) -> None:
@@ -79,8 +82,24 @@ class StressedDrawing:
                     replace(key, model=role).stressed(stress.spec): how
                     for key, how in self.arms.items()
                 }
+                if role == "control":
+                    self._take(stress, keys)
                 if not all(_finished(self.run, key) for key in keys):
                     self._draw(stress, role, keys)
+
+    def _take(self, stress: Stress, arms: Mapping[ArmKey, Decoding]) -> None:
+        """Take the draws of the control's own run under this stress, where it has just these."""
+        if self.finished is None or any(self.run.arm(key) for key in arms):
+            return
+        there, asked = Run.open(self.finished), stress.queries(_bench(self.asked, self.progress))
+        found = {key: there.arm(replace(key, model="target")) for key in arms}
+        whole = {key: arm for key, arm in found.items() if arm is not None and _is_whole(arm)}
+        if len(whole) == len(arms) and all(
+            (arm.decoding, arm.spec.attack_queries, arm.plan.n)
+            == (arms[key], asked, self.asked.drawing.n)
+            for key, arm in whole.items()
+        ):
+            import_control(self.run, whole)
 
     def _draw(self, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]) -> None:
         asked, bench = self.asked, _bench(self.asked, self.progress)
@@ -128,7 +147,11 @@ def _name_of(model: Named) -> str:
 
 def _finished(run: Run, key: ArmKey) -> bool:
     arm = run.arm(key)
-    return arm is not None and not arm.missing_parts() and not arm.unlooked()
+    return arm is not None and _is_whole(arm)
+
+
+def _is_whole(arm: Arm) -> bool:
+    return not arm.missing_parts() and not arm.unlooked()
 
 
 def _bench(asked: Prepared, progress: Progress) -> Bench:

@@ -227,6 +227,7 @@ def draw_arms(planned: PlannedStudy) -> None:
             arms={key: how for key, how in study.arms.items() if not how.greedy},
             models=study.models,
             opened={job.key.model: job for job in opened.jobs},
+            finished=study.finished,
             progress=study.progress,
         ).draw()
     if planned.search is not None:
