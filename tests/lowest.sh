@@ -34,7 +34,7 @@ for name in $direct; do grep -E "^$name==" "$env/lowest.txt" || true; done
     tests/stats/test_golden_values.py tests/stats/test_oracles.py tests/store/test_store_files.py \
     tests/store/test_masses.py tests/text/test_rouge.py tests/reporting/test_report_page.py \
     tests/engines/test_prompting.py tests/engines/test_templates.py tests/engines/test_loading.py \
-    tests/engines/test_hf.py tests/unlearning/test_unlearn.py tests/unlearning/test_weights.py \
+    tests/engines/test_hf.py tests/unlearning/test_unlearn.py tests/unlearning/test_trained_weights.py \
     tests/unlearning/test_centres.py tests/engines/test_text_models.py \
     tests/engines/test_endpoint.py
 HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 exec "$env/bin/python" -m pytest -W default \
