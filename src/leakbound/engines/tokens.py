@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -38,6 +39,19 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
 
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
+# a byte-level tokenizer writes bytes that do not print as the signs from 256 on
+_UNPRINTED = [*range(0x21), *range(0x7F, 0xA1), 0xAD]
+_WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
+    _UNPRINTED, "\uffff"
+)
+
+
+def _bytes_of(word: str) -> bytes:
+    """The bytes that a byte-level tokenizer's word stands for: its own text, if it is not one."""
+    try:
+        return word.translate(_WRITTEN).encode("latin-1")
+    except UnicodeEncodeError:
+        return word.encode()
 
 
 class Detokenizer:
@@ -53,6 +67,8 @@ class Detokenizer:
     def text(self, ids: Sequence[int], stop: Sequence[str]) -> str:
         """The completion that these ids, up to its end, are."""
         text = self._decode(ids)
+        if not stop:
+            return text
         return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
@@ -65,12 +81,16 @@ class Detokenizer:
         Their last character may be unfinished, and what looks like the beginning of a stop string
         may be cut off.
         """
-        reach = max(map(len, stop), default=1) - 1
+        reach = max(map(len, stop)) - 1 if stop else 0
         # up to the last token whose bytes no later token is decoded with
-        last = next((n for n in range(len(ids), 0, -1) if ids[n - 1] in self._firm_ids), 0)
+        last, firm = len(ids), self._firm_ids
+        while last and ids[last - 1] not in firm:
+            last -= 1
         return self._decode(ids[:last]).rstrip(_UNFINISHED)[: -reach or None]
 
     def _decode(self, ids: Sequence[int]) -> str:
+        if (pieces := self._pieces) is not None:
+            return b"".join(map(pieces.__getitem__, ids)).decode(errors="replace")
         text: str = self._tokenizer.decode(
             [token for token in ids if token not in self._ends],
             skip_special_tokens=True,
@@ -79,12 +99,30 @@ class Detokenizer:
         return text
 
     @cached_property
+    def _pieces(self) -> defaultdict[int, bytes] | None:
+        """The bytes of each token, where texts are these in a row; None where they are not."""
+        decoder = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "decoder", None)
+        if type(decoder).__name__ != "ByteLevel":
+            return None
+        words = self._tokenizer.get_vocab().items()
+        return defaultdict(
+            bytes, {i: _bytes_of(word) for word, i in words if i not in self._silent}
+        )
+
+    @cached_property
+    def _silent(self) -> frozenset[int]:
+        """Tokens that are no part of a text."""
+        added = self._tokenizer.added_tokens_decoder.items()
+        return frozenset({*self._ends, *(i for i, token in added if token.special)})
+
+    @cached_property
     def _firm_ids(self) -> frozenset[int]:
         """Tokens after which the text before them stands, but for an unfinished character.
 
         Byte tokens in a row are decoded as one, all to U+FFFD where they are no UTF-8; what decodes
         to nothing, special tokens and unknown ids, does not part them.
         """
-        special = {i for i, token in self._tokenizer.added_tokens_decoder.items() if token.special}
         words = self._tokenizer.get_vocab().items()
-        return frozenset(i for word, i in words if i not in special and not _BYTE.fullmatch(word))
+        return frozenset(
+            i for word, i in words if i not in self._silent and not _BYTE.fullmatch(word)
+        )
