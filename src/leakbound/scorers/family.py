@@ -268,9 +268,10 @@ def _where(prompt: Prompt | str) -> str:
 
 
 def _in_range(score: float | None, scorer: Scorer, where: str) -> float | None:
-    if score is None:
-        return None
-    if not isinstance(score, SupportsFloat) or not -_ROUNDING <= score <= 1 + _ROUNDING:
+    if score is None or (type(score) is float and score in (0.0, 1.0)):
+        return score
+    # of a protocol that is asked last: that takes longer than all else here
+    if not isinstance(score, (float, SupportsFloat)) or not -_ROUNDING <= score <= 1 + _ROUNDING:
         raise InputError(
             f"scores must lie in [0, 1], got {score!r} from scorer {scorer.name!r}"
             f"{origin(scorer)} at {where}. Rescale its output; return None where it cannot decide."

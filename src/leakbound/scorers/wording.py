@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
@@ -84,23 +85,22 @@ class Keyword:
         _keywords(prompt)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        says = self._says(prompt)
-        return [float(says(normalise(text))) for text in texts]
+        how = (_keywords(prompt), self.match, self.require)
+        return [float(_says(text, *how)) for text in texts]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(1, 1) once enough keywords are settled, else (0, 1)."""
         settled = settled_words if self.match == "word" else settled_characters
-        return float(self._says(prompt)(normalise(settled(prefix)))), 1.0
+        return float(_says(settled(prefix), _keywords(prompt), self.match, self.require)), 1.0
 
-    def _says(self, prompt: Prompt | str) -> Callable[[str], bool]:
-        """Whether a normalised text says enough of the prompt's keywords."""
-        keywords = _keywords(prompt)
-        enough = any if self.require == "any" else all
-        if self.match == "word":
-            found = [keyword_pattern(keyword).search for keyword in keywords]
-            return lambda text: enough(f(text) is not None for f in found)
-        parts = [normalise(keyword) for keyword in keywords]
-        return lambda text: enough(part in text for part in parts)
+
+@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
+def _says(text: str, keywords: tuple[str, ...], match: str, require: str) -> bool:
+    """Whether a text says enough of the keywords."""
+    enough, written = any if require == "any" else all, normalise(text)
+    if match == "word":
+        return enough(keyword_pattern(keyword).search(written) for keyword in keywords)
+    return enough(normalise(keyword) in written for keyword in keywords)
 
 
 def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
             f"scorer 'keyword' needs keywords that are not blank, got {prompt.keywords!r} at "
             f"prompt {prompt.id!r}. Fill them in{other}."
         )
-    return prompt.keywords
+    return tuple(prompt.keywords)
 
 
 _REFUSAL = re.compile(

@@ -49,9 +49,11 @@ def keyword_pattern(keyword: str) -> re.Pattern[str]:
     asked for.
     """
     word = normalise(keyword)
-    before = r"(?<!\w)" if re.match(r"\w", word) else ""
+    written = re.escape(word)
+    # what is before it is looked at behind it: a pattern that begins with letters is found faster
+    before = rf"(?<!\w{written})" if re.match(r"\w", word) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", word) else ""
-    return re.compile(before + re.escape(word) + after)
+    return re.compile(written + before + after)
 
 
 def content_words(text: str) -> tuple[str, ...]:
