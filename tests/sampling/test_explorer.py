@@ -435,6 +435,14 @@ def test_a_small_effort_proves_less_and_never_too_much(forwards: int, rows: int)
         assert found[1] <= truth + 1e-12
 
 
+def test_what_has_leaked_in_part_counts_where_the_search_ends() -> None:
+    """One forward; all that begins with a leak is known to leak by a quarter."""
+    leads = [[(0, LEAK, EOS)]] * len(ROOTS)
+    for proof, root in zip(prove(1, settle=share, leads=leads), ROOTS, strict=True):
+        begun = any(node.token_ids[0] == LEAK for node in proof.nodes)
+        assert begun == (probabilities(root.token_ids)[LEAK] > 0)
+
+
 def test_a_lead_is_followed_to_where_it_leaks_and_counts_what_goes_on_from_there() -> None:
     """One forward, and all outputs that begin with what leaks are one node."""
     root = ROOTS[0]

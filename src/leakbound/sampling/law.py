@@ -82,17 +82,23 @@ class Law:
     p_max: Floats
     broken: Flags
 
-    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[tuple[int, Step]]]:
-        """Each of these tokens, a sequence a row, and what it is to take it after that prefix.
+    def taken(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
+        """`logprob`, `floor` and `model_logprob` of tokens of these rows, shape (3, tokens).
 
         All of them are read off the device at once.
         """
-        rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
-        ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
-        values = torch.stack([column[row, token] for column in columns]).cpu().numpy()
-        every = zip(ids.tolist(), *values.tolist(), self.p_max[rows].tolist(), strict=True)
+        found: Floats = torch.stack([column[row, token] for column in columns]).cpu().numpy()
+        return found
+
+    def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[tuple[int, Step]]]:
+        """Each of these tokens, a sequence a row, and what it is to take it after that prefix."""
+        rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
+        ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
+        every = zip(
+            ids.tolist(), *self.taken(rows, ids).tolist(), self.p_max[rows].tolist(), strict=True
+        )
         steps = iter([(id_, Step(*each)) for id_, *each in every])
         return [list(islice(steps, len(some))) for some in tokens]
 

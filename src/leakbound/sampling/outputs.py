@@ -169,7 +169,8 @@ class Sampler:
         """What is searched for these queries; ids have the range of scores that their text has."""
 
         def settle(root: int, nodes: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-            texts = [(self._text(*node, decoding.stop), node[1]) for node in nodes]
+            of, stop = (self.spells.settled, self.spells.text), decoding.stop
+            texts = [(of[ended](ids, stop), ended) for ids, ended in nodes]
             return ranges(queries[root], texts)
 
         return SearchTree(

@@ -15,26 +15,23 @@ are an antichain: the sets of outputs that begin with them are disjoint, and the
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 import numpy as np
 import torch
 
-from leakbound.sampling.law import Step
+from leakbound.sampling.candidates import BestFirst, Brood, Candidate, along
 from leakbound.sampling.model import Ending, Ids
 from leakbound.sampling.search import Node, SearchTree, Settle
-from leakbound.sampling.stems import Root, Stem, laws_after
-from leakbound.types import FinishReason
+from leakbound.sampling.stems import Ints, Root, laws_after
 
 _CHILDREN = 64  # of a prefix, beside those on leads
 _LIGHTEST = math.log(1e-13)  # of a prefix that is worth a forward
 _BAND = 8.0  # within a batch nothing is worth less than the best by more than this factor
 _FORCED = 0.5  # of the forwards, at most, are for leads after the first
-_WINDOW = (2, 8)  # how far back and on in a lead a token is looked for
 _INSERTED = 0.25  # what a prefix counts for that would leak only if its last token were one more
 _RETURNED = 0.03  # and if all that it said since it left the lead were more
 _HOPELESS = 1e-4  # and for one that would not leak if it went on as the lead
@@ -56,23 +53,6 @@ class Proof:
     broken_at: Ids | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """A prefix that may be expanded.
-
-    lead: the lead that it went along, and left; None: there is none.
-    at: how many of the lead's tokens it has behind it, or has passed over.
-    left: the same when it last said one of them.
-    share: of its worth, by what is known of its text; None while that was not asked for.
-    """
-
-    stem: Stem
-    lead: Ids | None
-    at: int
-    left: int
-    share: float | None = None
-
-
 @dataclass(slots=True)
 class _Hunt:
     """One root's search. `leads` go to where they are settled; `on_leads` are their prefixes."""
@@ -88,9 +68,9 @@ class _Hunt:
     nodes: list[Node] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
     broken_at: Ids | None = None
-    _forced: list[_Open] = field(default_factory=list)
-    _waiting: list[_Open] = field(default_factory=list)
-    _heap: list[tuple[float, Ids, _Open]] = field(default_factory=list)
+    _forced: list[Candidate] = field(default_factory=list)
+    _waiting: list[Brood] = field(default_factory=list)
+    _open: BestFirst = field(default_factory=BestFirst)
 
     @property
     def forwards(self) -> int:
@@ -120,76 +100,62 @@ class _Hunt:
         goes_on = (lead[depth] for lead in self.leads if lead[:depth] == path and depth < len(lead))
         return list(dict.fromkeys(goes_on))
 
-    def next_batch(self, most: int) -> list[_Open]:
+    def next_batch(self, most: int) -> list[Candidate]:
         """Take at most so many prefixes to expand: those of leads first, then the best."""
         if self.broken_at is not None or most <= 0:
             return []
         while self._forced:
-            batch, self._forced = self._forced[:most], self._forced[most:]
-            if going := self._ask(batch):
+            first, self._forced = self._forced[:most], self._forced[most:]
+            if going := self._ask(first):
                 return going
-        for each in self._waiting:
-            self._push(each)
-        self._waiting = []
-        return self._best(most)
-
-    def finish(self) -> None:
-        """Ask about what was seen and not looked at: whatever has leaked already is a node."""
-        found = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
-        left = [*self._forced, *self._waiting, *(each for *_, each in self._heap)]
-        least = math.log(max(_LIGHT * found, math.exp(_LIGHTEST)))
-        self._ask([each for each in left if each.stem.floor >= least], last=True)
-        self._forced, self._waiting, self._heap = [], [], []
-
-    def _best(self, most: int) -> list[_Open]:
-        batch: list[_Open] = []
-        while self._heap and len(batch) < most:
-            least = -(self._worth(batch[0]) if batch else -self._heap[0][0]) / _BAND
-            taken = self._take(most - len(batch), -least)
+        self._push_waiting()
+        batch: list[Candidate] = []
+        while self._open.best and len(batch) < most:
+            least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
+            taken = self._open.take(most - len(batch), least)
             batch += [each for each in taken if each.share is not None]
             fresh = [each for each in taken if each.share is None]
             if not fresh:
                 break
             for each in self._ask(fresh):
-                self._push(each)
+                self._open.push(each, self._worth(each))
         return batch
 
-    def expand(
-        self, batch: Sequence[_Open], handles: Sequence[int], splits: Sequence[_Split]
-    ) -> None:
-        """File what follows these prefixes."""
-        self.handles += handles
-        ended: list[tuple[Stem, FinishReason]] = []
-        for prefix, handle, split in zip(batch, handles, splits, strict=True):
-            if split.broken:
-                self.broken_at = self.broken_at or prefix.stem.path
-                continue
-            for token, step in split.children:
-                child = prefix.stem.child(handle, token, step)
-                if child.floor < _LIGHTEST:
-                    continue
-                if child.path in self.on_leads:
-                    self.masses[child.path] = math.exp(child.logprob)
-                if reason := self.ending.reason(child.path):
-                    ended.append((child, reason))
-                else:
-                    self._open(prefix, child)
-        self._close(ended)
+    def finish(self) -> None:
+        """What was seen, not expanded, and has leaked already is a node; the heaviest first."""
+        found = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
+        least = math.log(max(_LIGHT * found, math.exp(_LIGHTEST)))
+        left = [each for each in (*self._forced, *self._open.made) if each.floor >= least]
+        self._settle([each for each in left if each.share is None])
+        for brood in (*self._waiting, *self._open.broods):
+            heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least))
+            ranges = self.settle(self.number, [(path, False) for path in brood.paths(heavy)])
+            leaking = zip(heavy.tolist(), ranges, strict=True)
+            left += (brood.open(place, scores) for place, scores in leaking if scores[0])
+        for each in sorted(left, key=lambda each: (-each.floor, each.path)):
+            self._file(each)
+        self._forced, self._waiting, self._open = [], [], BestFirst()
 
-    def _open(self, parent: _Open, child: Stem) -> None:
-        if child.path in self.on_leads:
-            at = len(child.path)
-            self._forced.append(_Open(child, self.on_leads[child.path], at, at))
-            return
-        lead, token = parent.lead, child.path[-1]
-        at, left = parent.at + 1, parent.left
-        if lead is not None:
-            back, on = _WINDOW
-            near = range(max(parent.at - back, 0), min(parent.at + on, len(lead)))
-            found = [i + 1 for i in near if lead[i] == token]
-            at = min(found, key=lambda i: abs(i - 1 - parent.at), default=min(at, len(lead)))
-            left = at if found else left
-        self._waiting.append(_Open(child, lead, at, left))
+    def expand(self, brood: Brood) -> None:
+        """File what follows some prefixes."""
+        self.handles += brood.handles
+        depth = np.array([len(each.path) + 1 for each in brood.parents])[brood.row]
+        over = self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
+        led = np.array([not each.path or each.path in self.on_leads for each in brood.parents])
+        ended: list[Candidate] = []
+        for place in np.flatnonzero(brood.waits & (over | led[brood.row])).tolist():
+            child = brood.open(place)
+            if lead := self.on_leads.get(child.path):
+                self.masses[child.path] = math.exp(child.sums.item(0))
+                child.lead, child.at, child.left = lead, len(child.path), len(child.path)
+            child.reason = self.ending.reason(child.path)
+            if child.reason or lead:
+                (ended if child.reason else self._forced).append(child)
+                brood.waits[place] = False
+        self._waiting.append(brood)
+        self._settle(ended)
+        for child in ended:
+            self._file(child)
 
     def _settled_at(self, lead: Ids) -> int | None:
         """After how many tokens a lead surely leaks; None where it is no output that does."""
@@ -202,91 +168,83 @@ class _Hunt:
             return None
         return next(i for i, (low, high) in enumerate(ranges, 1) if low == high)
 
-    def _worth(self, each: _Open) -> float:
+    def _worth(self, each: Candidate) -> float:
         """About how much leaking mass a forward of it finds."""
         share = 1.0 if each.share is None else each.share
-        mass = math.exp(each.stem.floor) * share
-        if each.lead is None:
-            return mass * _LEADERLESS
-        before = each.lead[: max(each.at, 1)]
+        rate, missing = self._rate(each.lead, each.at)
+        return math.exp(each.floor) * share * rate / missing
+
+    def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
+        """What share is known to leak at this place of a lead, and how many tokens it lacks."""
+        if lead is None:
+            return _LEADERLESS, 1
+        before = lead[: max(at, 1)]
         known = self.masses.get(before, 0.0)
         rate = min(self.proved.get(before, 0.0) / known, 1.0) if known else 0.0
-        return mass * max(rate, _LEADERLESS) / max(len(each.lead) - each.at, 1)
+        return max(rate, _LEADERLESS), max(len(lead) - at, 1)
 
-    def _push(self, each: _Open) -> None:
-        heapq.heappush(self._heap, (-self._worth(each), each.stem.path, each))
+    def _push_waiting(self) -> None:
+        """Children that nothing was asked about are open, by what is proved of leads so far."""
+        for brood in self._waiting:
+            row, at = brood.row[brood.waits], brood.at[brood.waits]
+            kinds, kind = np.unique(row << 32 | at, return_inverse=True)
+            pairs = (divmod(one, 1 << 32) for one in kinds.tolist())
+            rates = [self._rate(brood.parents[row].lead, at) for row, at in pairs]
+            rate, missing = np.array(rates).reshape(-1, 2)[kind].T
+            mass = np.array([math.exp(floor) for floor in brood.sums[1, brood.waits].tolist()])
+            self._open.push_all(brood, mass * rate / missing)
+        self._waiting = []
 
-    def _take(self, most: int, least: float) -> list[_Open]:
-        taken: list[_Open] = []
-        while self._heap and len(taken) < most and -self._heap[0][0] >= least:
-            taken.append(heapq.heappop(self._heap)[2])
-        return taken
-
-    def _ask(self, prefixes: Sequence[_Open], last: bool = False) -> list[_Open]:
-        """Learn what their texts settle: leaks are nodes, the others go on or are done with.
-
-        `last`: nothing is expanded any more, so what leaks in part is a node too.
-        """
-        hopes = [[] if last else _hopes(each) for each in prefixes]
-        asked: list[tuple[Ids, bool]] = []
-        for each, longer in zip(prefixes, hopes, strict=True):
-            asked += [(each.stem.path, False), *((path, True) for path, *_ in longer)]
+    def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
+        """Learn what their texts settle: leaks are nodes, the others go on or are done with."""
+        self._settle(prefixes)
+        going = [each for each in prefixes if self._goes_on(each)]
+        hopes = [_hopes(each) for each in going]
+        pairs = zip(going, hopes, strict=True)
+        asked = [(each.path + tail, True) for each, mine in pairs for tail, *_ in mine]
         ranges = iter(self.settle(self.number, asked))
-        going = []
-        for each, longer in zip(prefixes, hopes, strict=True):
-            low, high = next(ranges)
-            shares = [(next(ranges)[0] * worth, at) for _, worth, at in longer]
-            share, at = max(shares, key=itemgetter(0), default=(1.0, each.at))
-            if self._goes_on(each.stem, (low, high), last):
-                going.append(replace(each, at=at, share=max(share, _HOPELESS)))
+        for each, mine in zip(going, hopes, strict=True):
+            shares = [(next(ranges)[0] * worth, at) for _, worth, at in mine]
+            share, each.at = max(shares, key=itemgetter(0), default=(1.0, each.at))
+            each.share = max(share, _HOPELESS)
         return going
 
-    def _goes_on(self, stem: Stem, scores: tuple[float, float], last: bool) -> bool:
+    def _settle(self, prefixes: Sequence[Candidate]) -> None:
+        asked = [(each.path, each.reason is not None) for each in prefixes]
+        for each, scores in zip(prefixes, self.settle(self.number, asked), strict=True):
+            each.scores = scores
+
+    def _goes_on(self, each: Candidate) -> bool:
         """Whether a prefix may be expanded; else it is a node where it leaks, and never both."""
-        low, high = scores
-        if low < high and not last:
+        low, high = each.scores
+        if low < high:
             return True
-        if low:
-            self._file(stem, None, scores)
+        self._file(each)
         return False
 
-    def _close(self, ended: Sequence[tuple[Stem, FinishReason]]) -> None:
-        if not ended:
+    def _file(self, each: Candidate) -> None:
+        """A node, if it leaks; what is known to leak after each prefix of a lead grows by it."""
+        (logprob, floor, *_), (low, high), reason = each.sums.tolist(), each.scores, each.reason
+        if not low:
             return
-        ranges = self.settle(self.number, [(stem.path, True) for stem, _ in ended])
-        for (stem, reason), (low, high) in zip(ended, ranges, strict=True):
-            if low:
-                self._file(stem, reason, (low, high))
-
-    def _file(self, stem: Stem, reason: FinishReason | None, scores: tuple[float, float]) -> None:
-        """A node; what is known to leak after each prefix of a lead grows by it."""
-        ended = reason is not None
-        self.nodes.append(Node(stem.path, stem.logprob, stem.floor, ended, reason, *scores))
-        for depth in range(1, len(stem.path) + 1):
-            if (before := stem.path[:depth]) not in self.on_leads:
+        self.nodes.append(Node(each.path, logprob, floor, reason is not None, reason, low, high))
+        for depth in range(1, len(each.path) + 1):
+            if (before := each.path[:depth]) not in self.on_leads:
                 break
-            self.proved[before] = self.proved.get(before, 0.0) + math.exp(stem.floor) * scores[0]
+            self.proved[before] = self.proved.get(before, 0.0) + math.exp(floor) * low
 
 
-def _hopes(each: _Open) -> list[tuple[Ids, float, int]]:
-    """The outputs that a prefix would be if it went on as its lead, by how much of it is behind.
+def _hopes(each: Candidate) -> list[tuple[Ids, float, int]]:
+    """How a prefix goes on if it does as its lead, what counts most first.
 
     Each with what it counts for, and how many of the lead's tokens are then behind it: it may have
     put its last token in place of one of the lead's, or between two; or all since it left.
     """
     if each.lead is None:
         return []
-    path, lead, at, left = each.stem.path, each.lead, each.at, each.left
-    hopes = [(path + lead[at:], 1.0, at), (path + lead[at - 1 :], _INSERTED, at)]
-    return hopes if left >= at - 1 else [*hopes, (path + lead[left:], _RETURNED, left)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Split:
-    """One row of logits: its likeliest tokens, and those that leads go on with."""
-
-    children: list[tuple[int, Step]]
-    broken: bool
+    lead, at, left = each.lead, each.at, each.left
+    hopes = [(lead[at:], 1.0, at), (lead[at - 1 :], _INSERTED, at)]
+    return hopes if left >= at - 1 else [*hopes, (lead[left:], _RETURNED, left)]
 
 
 class Prover:
@@ -311,10 +269,11 @@ class Prover:
     def _hunt(self, root: Root, hunt: _Hunt) -> None:
         handle, logits = self._tree.prefill(root)
         lead = hunt.leads[0] if hunt.leads else None
-        batch, handles = [_Open(Stem.prompt(), lead, 0, 0)], [handle]
+        zero = np.zeros(1, dtype=np.int64)
+        start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
+        batch, handles = [Candidate(start, 0, (), lead, 0, 0, 0.0)], [handle]
         while True:
-            splits = self._split(hunt, logits, [each.stem for each in batch])
-            hunt.expand(batch, handles, splits)
+            self._expand(hunt, logits, batch, handles)
             batch = hunt.next_batch(min(self._tree.rows, self._most - hunt.forwards))
             if not batch:
                 hunt.finish()
@@ -322,14 +281,23 @@ class Prover:
             held, logits = self._tree.forward([each.stem for each in batch])
             handles = held.tolist()
 
-    def _split(self, hunt: _Hunt, logits: torch.Tensor, stems: Sequence[Stem]) -> list[_Split]:
-        """What follows each stem: its likeliest tokens, and those of leads."""
-        found = list[_Split]()
+    def _expand(
+        self, hunt: _Hunt, logits: torch.Tensor, batch: Sequence[Candidate], handles: Sequence[int]
+    ) -> None:
+        """What follows each prefix: its likeliest tokens, and those of leads."""
+        stems = [each.stem for each in batch]
         for part, law in laws_after(logits, stems, self._tree.decoding, self._tree.margin):
-            ids = law.logprob.topk(min(_CHILDREN, logits.shape[1])).indices.cpu().tolist()
-            tokens = [
-                list(dict.fromkeys([*hunt.wanted_after(stem.path), *row]))
-                for stem, row in zip(stems[part], ids, strict=True)
-            ]
-            found += [_Split(*each) for each in zip(law.steps(tokens), law.broken, strict=True)]
-        return found
+            ids = law.logprob.topk(min(_CHILDREN, logits.shape[1])).indices.cpu().numpy()
+            tokens = list[Ints]()
+            for each, own, broken in zip(batch[part], ids, law.broken, strict=True):
+                if broken:
+                    hunt.broken_at, own = hunt.broken_at or each.path, own[:0]
+                elif wanted := hunt.wanted_after(each.path):
+                    own = np.array(list(dict.fromkeys([*wanted, *own.tolist()])))
+                tokens.append(own)
+            row = np.repeat(np.arange(len(tokens)), [len(own) for own in tokens])
+            token = np.concatenate(tokens)
+            steps = np.concatenate([law.taken(row, token), law.p_max[None, row]])
+            sums = np.stack([each.sums for each in batch[part]], axis=1)[:, row] + steps
+            at, waits = along(batch[part], row, token), sums[1] >= _LIGHTEST
+            hunt.expand(Brood(batch[part], handles[part], row, token, sums, *at, waits))
