@@ -177,6 +177,19 @@ def test_narrow_beams_know_masses_of_what_they_reach_and_count_none_twice(
         assert found.leaks(0, keyword) <= leaking(decoding, root) + 1e-12
 
 
+def test_a_rival_takes_at_least_the_time_of_the_prover(monkeypatch: pytest.MonkeyPatch) -> None:
+    import rivals
+
+    def took(seconds: float, effort: int) -> rivals.Bound:
+        return rivals.Bound("NPO", 0, "any", "q", 0.5, 1, seconds, effort=effort)
+
+    monkeypatch.setattr(rivals, "proved", lambda *_: took(1.0, 0))
+    found = rivals.in_its_time(
+        *(None, None, 250), name="draws", once=lambda work, case, n: took(n / 5, n)
+    )
+    assert (found.budget, found.method, found.effort, found.seconds) == (250, "draws", 8, 1.6)
+
+
 def test_draws_are_as_many_as_their_forwards_allow() -> None:
     from rivals import MOST_DRAWS, affordable
 
