@@ -20,6 +20,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -321,7 +322,13 @@ def _on_device(device: torch.device, *arrays: NDArray[np.int64]) -> list[torch.T
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     """Logits after the last input token: rows × vocabulary, at least float32."""
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+    if _leaves_out(type(model).forward):
         inputs["logits_to_keep"] = 1
     logits: torch.Tensor = model(**inputs).logits[:, -1]
     return logits if logits.dtype == torch.float64 else logits.float()
+
+
+@cache
+def _leaves_out(forward: Any) -> bool:
+    """Whether this can leave out the logits of all but the last tokens."""
+    return "logits_to_keep" in inspect.signature(forward).parameters

@@ -147,7 +147,8 @@ class Forest:
     def _trees(self, number: int, rows: Frontier) -> Iterator[Tree]:
         """A finished tree, of which these rows ended, as each query that shares it sees it."""
         broken_at = self._broken.pop(number, None)
-        stems, counts = rows.stems(self._paths), rows.counts(self._chunks)
+        stems, counts = rows.stems(self._paths), np.zeros((len(rows), self._chunks), dtype=np.int64)
+        counts[rows.row, rows.chunk] = rows.count
         reasons = [self._ending.reason(stem.path) or "length" for stem in stems]
         shares = np.split(counts, self._chunks // len(self._draws.sizes), axis=1)
         for query, own in zip(self._sharing[number], shares, strict=False):

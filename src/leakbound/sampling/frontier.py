@@ -115,12 +115,6 @@ class Frontier:
         """As `pick` takes it: of each row the sum of p_max, and its tokens with the next one."""
         return self.sums[:, 3], self.depth + 1
 
-    def counts(self, chunks: int) -> Ints:
-        """The draws of each row by chunk number, [n, chunks]."""
-        counts = np.zeros((len(self), chunks), dtype=np.int64)
-        counts[self.row, self.chunk] = self.count
-        return counts
-
     def stems(self, paths: Paths) -> list[Stem]:
         """The rows as stems; the inverse of `plant`."""
         ids = paths.ids(self.path, self.depth)

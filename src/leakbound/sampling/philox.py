@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]  # 32-bit values held in 64 bits, so that products do not overflow
 
-_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-_WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
+_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+_WEYL = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 _CHAIN_KEY = (np.array([0x52455349], np.uint64), np.array([0x44554121], np.uint64))
@@ -26,19 +26,13 @@ ROOT = (np.uint64(0), np.uint64(0))
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> list[Words]:
-    """Ten rounds on arrays of counters and keys that broadcast; four arrays of 32-bit words."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
+    """Ten rounds on vectors of counters, with a key for each or for all: four of 32-bit words."""
+    even, odd, keys = (np.stack(each) for each in (counter[::2], counter[1::2], key))
     for _ in range(10):
-        product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = (
-            (product1 >> _HALF) ^ c1 ^ k0,
-            product1 & _LOW,
-            (product0 >> _HALF) ^ c3 ^ k1,
-            product0 & _LOW,
-        )
-        k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
-    return [c0, c1, c2, c3]
+        products = even * _MULTIPLIERS
+        even, odd = (products >> _HALF)[::-1] ^ odd ^ keys, (products & _LOW)[::-1]
+        keys = (keys + _WEYL) & _LOW
+    return [even[0], odd[0], even[1], odd[1]]
 
 
 def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int, int]:
