@@ -16,6 +16,7 @@ from leakbound.certificate import certify, verify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import ScoreJob, score_job
+from leakbound.formats.exporting import export
 from leakbound.scorers import make_scorer
 from leakbound.store import Run
 from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
@@ -123,3 +124,8 @@ def test_a_certificate_says_what_a_conversation_is(made: Run, tmp_path: Path) ->
 def test_exploring_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'dialogue' can only be drawn, and `explore` asks"):
         evaluate("m", TASK, out=tmp_path / "run", stress="dialogue", sampling=Explore("exact", 9))
+
+
+def test_conversations_are_not_exported_as_answers(made: Run, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds conversations, and a row has one answer"):
+        export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")

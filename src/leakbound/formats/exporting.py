@@ -18,7 +18,7 @@ from leakbound.evaluation.scoring.checks import (
     require_scores,
 )
 from leakbound.evaluation.scoring.ordering import draws_key
-from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.scoring.score import is_dialogue, slug
 from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
@@ -181,7 +181,11 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
     if redact is None and run.redacted:
         redact = True
         notes = (f"`{run.path}` is redacted: scores in place of texts. --no-redact writes texts.",)
-    if redact and not drawn.key.own_words:
+    if is_dialogue(drawn):
+        raise InputError(
+            f"arm {arm!r} holds conversations, and a row has one answer. Export another arm."
+        )
+    if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
             f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
             "scores alone do not tell. Export an arm that asks the questions in their own words."
