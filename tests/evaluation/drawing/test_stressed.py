@@ -107,9 +107,8 @@ def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) ->
 
 def test_what_is_read_names_stress_addition_and_worst(made: Run, tmp_path: Path) -> None:
     (table,) = [table for table in summary(made) if "under stress" in table.title]
-    assert [row[1] for row in table.texts] == [
-        "none", *(f"opener {i}" for i in range(1, 6)), "shots", "test-frame"
-    ]  # fmt: skip
+    openers = [f"opener {i} “{text}”" for i, text in enumerate(NEUTRAL, 1)]
+    assert [row[1] for row in table.texts] == ["none", *openers, "shots", "test-frame"]
     found = dict(zip(table.columns, table.texts[2], strict=True))
     assert found["Questions where it adds"] == "3 of 3"
     assert found["Added"].startswith("0.5")

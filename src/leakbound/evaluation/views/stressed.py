@@ -25,13 +25,16 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[StressedModel]:
     `label`: what the model is called.
     """
     arms = [arm for arm in run.arms.values() if arm.key.stress and arm.key.unstressed == key]
-    for arm_key in (key, *(arm.key for arm in arms)) if arms else ():
-        rows = ArmRows(str(arm_key), run.estimates)
+    opened = {arm.key: {query.prefix for query in arm.spec.attack_queries} for arm in arms}
+    for arm_key in (key, *opened) if arms else ():
+        rows, words = ArmRows(str(arm_key), run.estimates), opened.get(arm_key, set())
         added = rows.estimates.matching(
             arm=str(arm_key), quantity=LEAKAGE, beyond="unstressed", scope=("query", "question")
         )
         questions = {name: added.matching(scorer=name) for name in run.estimates.scorers}
-        yield StressedModel(label=label, stress=arm_key.stress, rows=rows, questions=questions)
+        said = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
+        stress = f"{arm_key.stress}{said}"
+        yield StressedModel(label=label, stress=stress, rows=rows, questions=questions)
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
