@@ -59,7 +59,6 @@ def stressed(lab: Lab, name: str, seed: int = 0) -> Run:
         n=N,
         scorers=(LEAK,),
         stress=STRESSES,
-        seed=lab.draws_seed(path),
         settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
         progress=phases(path.name),
     )

@@ -155,12 +155,13 @@ def test_it_is_not_finished_before_every_stress_was_drawn(made: Run, tmp_path: P
 def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
     model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
     asked = Study(benchmark(2), sampling=replace(Study().sampling, n=16), scorers=("keyword",))
-    control = evaluate(other, asked, out=tmp_path / "control")
+    control = evaluate(other, asked, out=tmp_path / "control", stress="opener:1", seed=1)
     run = evaluate(
         model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
     )
     for name in ("round int4", "opener 1"):
         arm = run.arms[f"control under {name}"]
+        assert arm.spec.copied is None, "another seed may have taught and shown other rows"
         assert arm.spec.model == f"{other} under {name.replace(' ', ':')}"
     weights = {name: arm.spec.fingerprint["weights"] for name, arm in run.arms.items()}
     assert weights["control under opener 1"] == weights["control"]

@@ -95,9 +95,9 @@ class StressedDrawing:
         found = {key: there.arm(replace(key, model="target")) for key in arms}
         whole = {key: arm for key, arm in found.items() if arm is not None and _is_whole(arm)}
         if len(whole) == len(arms) and all(
-            (arm.decoding, arm.spec.attack_queries, arm.plan.n)
-            == (arms[key], asked, self.asked.drawing.n)
-            for key, arm in whole.items()
+            (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed)
+            == (arms[key], asked, self.asked.drawing.n, self.asked.study.seed)
+            for key, arm in whole.items()  # the seed chooses what is taught
         ):
             import_control(self.run, whole)
 
