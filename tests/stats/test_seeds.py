@@ -44,7 +44,9 @@ def test_few_seeds_take_the_least_and_the_largest_end(
     assert made.target.startswith("the median over training seeds of")
 
 
-@pytest.mark.parametrize(("seeds", "confidence"), [(4, 0.95), (5, 0.97), (1, 0.9), (9, 0.999)])
+@pytest.mark.parametrize(
+    ("seeds", "confidence"), [(4, 0.95), (5, 0.97), (1, 0.9), (9, 0.999), (5, 0.96875)]
+)
 def test_too_few_seeds_are_refused_and_as_many_as_are_named_do(
     seeds: int, confidence: float
 ) -> None:
