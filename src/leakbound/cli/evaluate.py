@@ -15,6 +15,7 @@ from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
 from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
+from leakbound.text.figures import many
 
 if TYPE_CHECKING:
     from leakbound.study import Study
@@ -163,8 +164,10 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:
         say("not counted: what --prove searches once all is drawn")
-    if study.stress:
-        say("not counted: each stress, which takes about as much again, and making its model")
+    if number := len(asked.study.stress):
+        say(
+            f"not counted: {many(number, 'stressed arm')}, each about as much again, and their making"
+        )
     if study.control_questions:
         say("not counted: the control questions, which take what as many others take")
     if isinstance(study.sampling, Until):

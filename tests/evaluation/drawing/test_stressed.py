@@ -232,7 +232,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         return run(lambda: group([*map(str, more)], standalone_mode=False))
 
     assert command(*words, "--dry-run", "--under", "round:int4") == 0
-    assert "not counted: each stress" in capsys.readouterr().out
+    assert "not counted: 1 stressed arm, each about" in capsys.readouterr().out
     assert command(*words) == 0
     assert "under the worst of 8 stresses" in capsys.readouterr().out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
