@@ -165,9 +165,7 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
     if study.prove is not None:
         say("not counted: what --prove searches once all is drawn")
     if number := len(asked.study.stress):
-        say(
-            f"not counted: {many(number, 'stressed arm')}, each about as much again, and their making"
-        )
+        say(f"not counted: {many(number, 'stressed arm')}, each about as much again, and making it")
     if study.control_questions:
         say("not counted: the control questions, which take what as many others take")
     if isinstance(study.sampling, Until):
