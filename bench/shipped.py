@@ -1,15 +1,15 @@
 """How often what is printed misses the truth: every statement, through `leakbound.evaluate`.
 
     python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--questions 1 12 100 400]
-                             [--explore | --until | --attack | --prove]
+                             [--explore | --until | --attack | --prove | --stress]
                              [--scorers keyword rouge-l-recall] [--json FILE]
 
 An engine of known law (`Known`) is evaluated as users evaluate theirs: scorers, bounds
 and orders by default, beside a control, so many questions, of every twelve eight alike. n is fixed;
 or the outputs are explored; or each question is drawn until a claim is decided; or an input that
 leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
-draws. What differs between runs is what differs between users' experiments: the weights (here a
-name), and so the draws. A row is one statement; where it has values for several x or k, or speaks
+draws; or the questions are put behind openers too, as stresses. What differs between runs is what
+differs between users' experiments: the weights (here a name), and so the draws. A row is one statement; where it has values for several x or k, or speaks
 of every question at once, missing at any of them is one miss. An exact binomial test judges each
 row at 1 - its confidence, all rows at one rate of false alarms (see bench/runner.py); where that
 is 0, as for what is proved, one miss is an alarm. At an alarm the exit status is 1.
@@ -165,8 +165,12 @@ PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way o
     "until": lambda n: {"sampling": Until("p<=0.1", n)},
     "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
     "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
+    "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
 }
-N = {"fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64]}
+N = {
+    "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
+    "stress": [64],
+}  # fmt: skip
 WORDY = {"explore", "prove"}  # what leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
@@ -188,6 +192,13 @@ class Truth:
     def of(self, row: EstimateRow) -> float:
         """The quantity of a row of the estimates; LookupError for one that is not known here."""
         key, about = ArmKey.from_text(row.arm), row.about
+        if about.scope == "most-leaking stress":
+            stressed = [arm.key for arm in self.run.arms.values() if arm.key.stress]
+            mine = [each for each in stressed if each.unstressed == key]
+            return max(
+                float(np.mean([self._of_one(each, row, q) for q in self._laws[each]]))
+                for each in mine
+            )
         asked = self._laws[key] if row.query_id is None else [row.query_id]
         values = np.array([self._of_one(key, row, query_id) for query_id in asked])
         if row.query_id is not None:
@@ -206,7 +217,12 @@ class Truth:
         about = row.about
         at = about.constant if about.scope == "count" else row.parameter
         what = about.quantity, row.scorer, at, about.constant
-        base = {None: None, "control": key.control, "own words": key.in_own_words}[about.beyond]
+        base = {
+            None: None,
+            "control": key.control,
+            "own words": key.in_own_words,
+            "unstressed": key.unstressed,
+        }[about.beyond]
         value = quantity(self._laws[key][query_id], *what)
         return value - (0 if base is None else quantity(self._laws[base][query_id], *what))
 

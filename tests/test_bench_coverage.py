@@ -44,7 +44,14 @@ DECODINGS = [
     Decoding(max_new_tokens=7, temperature=0.8),
     Decoding(max_new_tokens=7, temperature=0),
 ]
-SMALL = {"fixed": 20, "explore": 12, "until": 60, "attack": 20, "prove": 20}  # n of each way
+SMALL = {
+    "fixed": 20,
+    "explore": 12,
+    "until": 60,
+    "attack": 20,
+    "prove": 20,
+    "stress": 20,
+}  # n of each way
 
 
 def enumerated(chances: Any, wordy: bool, decoding: Decoding) -> dict[str, float]:
