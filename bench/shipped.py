@@ -9,10 +9,11 @@ and orders by default, beside a control, so many questions, of every twelve eigh
 or the outputs are explored; or each question is drawn until a claim is decided; or an input that
 leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
 draws; or the questions are put behind openers too, as stresses. What differs between runs is what
-differs between users' experiments: the weights (here a name), and so the draws. A row is one statement; where it has values for several x or k, or speaks
-of every question at once, missing at any of them is one miss. An exact binomial test judges each
-row at 1 - its confidence, all rows at one rate of false alarms (see bench/runner.py); where that
-is 0, as for what is proved, one miss is an alarm. At an alarm the exit status is 1.
+differs between users' experiments: the weights (here a name), and so the draws. A row is one
+statement; where it has values for several x or k, or speaks of every question at once, missing at
+any of them is one miss. An exact binomial test judges each row at 1 - its confidence, all rows at
+one rate of false alarms (see bench/runner.py); where that is 0, as for what is proved, one miss is
+an alarm. At an alarm the exit status is 1.
 """
 
 from __future__ import annotations

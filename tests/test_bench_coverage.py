@@ -136,7 +136,12 @@ def test_the_truth_of_every_statement_is_known(
         if row.quantity != "leak probability" or row.scope not in ("query", "mean", "count"):
             continue
         key = ArmKey.from_text(row.arm)
-        base = {"control": key.control, "own words": key.in_own_words}.get(row.about.beyond)
+        bases = {
+            "control": key.control,
+            "own words": key.in_own_words,
+            "unstressed": key.unstressed,
+        }
+        base = bases.get(row.about.beyond)
         each = np.array(
             [
                 leak - (0 if base is None else leaks[str(base)][query_id])
@@ -148,6 +153,8 @@ def test_the_truth_of_every_statement_is_known(
         assert known == pytest.approx(above if row.scope == "count" else each.mean(), abs=1e-12)
         seen.add((row.scope, row.about.beyond))
     asked = {("query", None), ("query", "control"), ("mean", None), ("mean", "control")}
+    if drawn == "stress":
+        asked |= {("query", "unstressed"), ("mean", "unstressed")}
     found = {("query", "own words"), ("count", "own words")} if drawn == "attack" else set()
     assert seen == asked | found | {("count", None)}
 
