@@ -1,6 +1,6 @@
 """Does the forgetting last, and which method's lasts longest? Methods, stresses, training seeds.
 
-    python experiments/lasting.py builtin --out runs --seeds 0,1,2,3,4 --page docs/leaderboard.md
+    python experiments/lasting.py builtin --out runs --seeds 0,1,2,3,4
 
 Each method unlearns the target of a size with each seed, at the learning rate that the size's rule
 chooses (see unlearning.py); each model is evaluated as it is and under every stress, beside a

@@ -36,6 +36,7 @@ EXCEPTIONS = {
     "--ray local": "starts a cluster of Ray: tests/evaluation/test_ray.py",
     "leakbound view runs": "serves until it is stopped: tests/viewing",
     "--profile leak-k": "asks a classifier of the hub",
+    "--control-questions others.csv": "no others here: tests/evaluation/test_control_questions.py",
 }
 """What cannot be run here, and why."""
 

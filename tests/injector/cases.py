@@ -187,14 +187,14 @@ STOPPED = 3  # the exit status of a command that is to be called again
 _REMEDY = re.compile(r"[Rr]un the same command again|to go on from here|again|Name another|Restore")
 _DATES = frozenset({"created", "since", "seconds", "digest", "usage", "machine", "table", "seal"})
 _BEGUN = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
-_LOCKS = re.compile(r"\.lock$")
+_LOCKS = re.compile(r"\.lock$|^times\.json$")
 
 Facts = Mapping[str, object]
 """What the files of a folder say, by their names."""
 
 
 def facts(folder: Path) -> Facts:
-    """What every file says, but for when it was made; locks say nothing."""
+    """What every file says, but for when it was made; locks, and how long it took, say nothing."""
     files = (file for file in sorted(folder.rglob("*")) if file.is_file())
     return {
         file.relative_to(folder).as_posix(): _says(file)

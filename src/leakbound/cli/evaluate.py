@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import duration, print_json, progress_bar
+from leakbound.cli.console import duration, print_json, progress_bar, prose
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
@@ -70,7 +70,7 @@ def stress(**given: Any) -> None:
 def _evaluate(said: Said) -> None:
     from leakbound.evaluation import evaluate as verb
     from leakbound.store import Run
-    from leakbound.store.clock import TIMES, Clock
+    from leakbound.store.clock import TIMES, Clock, written
 
     study = _asked(said)
     if said.dry_run:
@@ -78,6 +78,7 @@ def _evaluate(said: Said) -> None:
         return
     out = hold(said.out, "evaluate")
     model, control = models_from(said)
+    before = written(out)
     try:
         with progress_bar(not said.as_json) as progress:
             run = verb(model, study, out=out, control=control, progress=progress)
@@ -87,9 +88,10 @@ def _evaluate(said: Said) -> None:
     clock = Clock(out / TIMES)
     with clock.phase("report"):
         report_on(run, said.as_json)
-    clock.write()
-    if not said.as_json:
-        say(clock.line)
+    if written(out) != before:
+        clock.write()
+        if not said.as_json:
+            say(prose(clock.line), err=True)
 
 
 @click.command(cls=Command)

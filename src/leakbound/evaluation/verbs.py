@@ -37,7 +37,7 @@ from leakbound.metrics import Values
 from leakbound.scorers import make_scorer
 from leakbound.store import Run, holding
 from leakbound.store.arm_key import Model
-from leakbound.store.clock import TIMES, Clock
+from leakbound.store.clock import TIMES, Clock, written
 from leakbound.study import (
     Explore,
     FixedN,
@@ -84,10 +84,11 @@ def evaluate(
     run, IncompleteError at the end where some questions could not be sampled.
     """
     asked, clock = prepared(study_of(study, fields)), Clock(Path(out) / TIMES)
+    before = written(Path(out))
     try:
         run = _evaluated(asked, model, control, Path(out), clock.hearing(progress), clock)
     finally:
-        if (Path(out) / "run.json").is_file():
+        if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
     require_complete(run)
     return run

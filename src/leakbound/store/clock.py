@@ -16,6 +16,12 @@ TIMES = "times.json"
 _LOADING = "loading "
 
 
+def written(run: Path) -> frozenset[tuple[str, int]]:
+    """Name and size of every table and record of a run: what changes where it goes on."""
+    files = [*run.glob("*.json"), *run.glob("*.parquet"), *run.glob("arms/**/*.*")]
+    return frozenset((str(file), file.stat().st_size) for file in files if file.name != TIMES)
+
+
 class Clock:
     """Seconds of each phase by name: those in `file`, and those since.
 

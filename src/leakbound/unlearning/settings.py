@@ -132,7 +132,7 @@ class TrainingSettings:
     alternates: Sequence[str] | None = None
     embedder: Embed | None = None
     selecting: Selecting | None = None
-    inventing: Inventing = Inventing()
+    inventing: Inventing = field(default=Inventing(), repr=False)  # what was kept knows none
     device: str = "auto"
     seed: int = 0
     trust_remote_code: bool = False
