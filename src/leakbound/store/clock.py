@@ -10,6 +10,7 @@ from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.store.files import read_json, write_json
+from leakbound.store.record import FILE
 from leakbound.types import Headway, Progress
 
 TIMES = "times.json"
@@ -17,7 +18,12 @@ _LOADING = "loading "
 
 
 def written(run: Path) -> frozenset[tuple[str, int]]:
-    """Name and size of every table and record of a run: what changes where it goes on."""
+    """Name and size of every table and record of a run: what changes where it goes on.
+
+    Nothing of a folder that is no run yet.
+    """
+    if not (run / FILE).is_file():
+        return frozenset()
     files = [*run.glob("*.json"), *run.glob("*.parquet"), *run.glob("arms/**/*.*")]
     return frozenset((str(file), file.stat().st_size) for file in files if file.name != TIMES)
 
