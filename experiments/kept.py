@@ -170,4 +170,6 @@ def _methods(size: Size, name: str) -> list[str]:
     method = size.every.get(name)
     if method is None:
         return [name]
-    return [repr(method), *(_methods(size, method.after) if method.after != TARGET else ())]
+    # kept when layer 7 was what recipes meant that said none
+    told = repr(method).replace(":layer=7,", ":").replace(":layer=7", "")
+    return [told, *(_methods(size, method.after) if method.after != TARGET else ())]
