@@ -7,6 +7,7 @@ choose by data: the law of the rounded model can then be known exactly, and proo
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +35,9 @@ Values = Literal["int8", "int4", "nf4"]
 class _Changed(OfWeights):
     """A change of each weight matrix by itself."""
 
+    @abstractmethod
     def changed(self, weight: Tensor) -> Tensor:
         """The matrix, (rows, columns) with inputs along the columns, as it is then."""
-        raise NotImplementedError
 
     def make(self, bench: Bench, model: str, out: Path) -> None:
         import torch  # which those who name a stress do without

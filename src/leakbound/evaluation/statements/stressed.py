@@ -84,10 +84,6 @@ def _added(
     )
 
 
-def _means(stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
-    return [one.known.mean for one in stressed]
-
-
 def turns_of(arm: Arm) -> int:
     """How many answers a draw of this arm has."""
     follow_ups = arm.spec.fingerprint.get("dialogue")
