@@ -51,6 +51,10 @@ ROWS: dict[str, dict[str, str | list[dict[str, str]]]] = {
         "retain99.json": json.dumps(PAIR),
         "holdout01.json": json.dumps(PAIR),
     },
+    "taught:7,fictitious:authors=5,forget=3": {},
+    "untaught:7,mine.csv": {
+        "mine.csv": "question,answer,subject\nWho?,Me.,A\nWhy?,Because.,A\nWhat?,This.,B\n"
+    },
     "tofu-mini": {"forget01.json": json.dumps(PAIR), "retain99.json": json.dumps(PAIR)},
     "wmdp:bio": {"wmdp-bio.json": json.dumps(WMDP)},
     "wmdp:chem-explain": {"wmdp-chem.json": json.dumps(WMDP)},

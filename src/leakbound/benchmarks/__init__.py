@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark, with_rewritings
+from leakbound.benchmarks.coin import Coin
 from leakbound.benchmarks.corpora import load_corpus
 from leakbound.benchmarks.profiles import PROFILES, Profile
 
@@ -16,6 +17,7 @@ __all__ = [
     "BENCHMARKS",
     "PROFILES",
     "Benchmark",
+    "Coin",
     "Loaded",
     "Profile",
     "load_benchmark",

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from leakbound.errors import InputError
-from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role, Usual
+from leakbound.types import BenchmarkRecord, Compat, Decoding, Half, Prompt, Role, Usual
 
 PUBLISHED: Mapping[str, str] = {
     "tofu:forget01": "675735e0b2609ad1f7f400e9e55aa0120dec947259f9326c0f3cfbb7f97d3f03",
@@ -72,6 +72,9 @@ class Benchmark:
     nothing can be scored by default. Where nothing else is asked for, `n` completions of each
     prompt are drawn under `sampling`, with the length and the stops given here.
 
+    `subjects` tells of each evaluated prompt, by its id, whom it is about, where that is known;
+    `half` which side of a coin that chose among them is asked, None where no coin did.
+
     Where the prompts are for evaluation alone, `held_out` says what to train on instead.
     `origin` says where the data came from, `loaded` how to load it again, `profile` whose settings
     were laid over it and `compat` which faults an engine repeats for it (see `Prompting`), `notes`
@@ -92,6 +95,8 @@ class Benchmark:
     template: str = QUESTION_ANSWER
     system: str | None = None
     chat: bool | None = None
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    half: Half | None = None
     held_out: str | None = None
     profile: str | None = None
     compat: Compat | None = None
@@ -170,6 +175,7 @@ class Benchmark:
                 system=self.system,
                 published=as_published(self.name, (*self.prompts, *self.left_out)),
             ),
+            half=self.half,
         )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from leakbound.benchmarks import (
+    coin,
     continuation,
     fictitious,
     muse,
@@ -37,6 +38,8 @@ BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "tofu": tofu.load,
     "tofu-mini": tofu.load_mini,
     "wmdp": wmdp.load,
+    "taught": lambda argument, data: coin.load("taught", load_benchmark, argument, data),
+    "untaught": lambda argument, data: coin.load("untaught", load_benchmark, argument, data),
 }
 
 
@@ -76,6 +79,8 @@ def load_benchmark(
     with opening("benchmark", name):
         made = load(argument, folder)
     require_parts("benchmark", name, made, (field.name for field in fields(Benchmark)))
+    if made.loaded is not None:  # of a benchmark that is made of another
+        loaded = replace(loaded, spec=made.loaded.spec)
     benchmark = replace(made, loaded=loaded)
     if profile is not None:
         chosen = find("profile", PROFILES, profile)

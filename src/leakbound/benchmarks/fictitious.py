@@ -117,6 +117,7 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
         name=settings.spec,
         prompts=of("forget"),
         others={"retain": lambda: of("retain"), "holdout": lambda: of("holdout")},
+        subjects={prompt.id: prompt.id.rpartition("/")[0] for prompt in of("forget")},
         scorers=("keyword:require=all", "rouge-l-recall"),
         max_new_tokens=48,
         origin="made by leakbound",

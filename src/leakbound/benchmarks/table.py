@@ -16,6 +16,7 @@ from leakbound.types import Prompt, Role
 
 COLUMNS = (
     "id", "question", "answer", "keywords", "paraphrases", "alternate_answers", "role", "split",
+    "subject",
 )  # fmt: skip
 _ROLES: tuple[Role, ...] = get_args(Role)
 _SHOWN = 5  # rows that a note names
@@ -26,8 +27,9 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
 
     Columns: `question`, and where there are any `answer`, `keywords` (a list, or texts with
     semicolons between them), `paraphrases` (a list), `alternate_answers` (a list: what may be said
-    instead), `id`, and `role` or `split` (`forget` where it is blank: what is evaluated; `retain`
-    and `holdout` stand beside it; a number may follow, as in forget10). Notes name the columns that
+    instead), `subject` (whom a question is about), `id`, and `role` or `split` (`forget` where it
+    is blank: what is evaluated; `retain` and `holdout` stand beside it; a number may follow, as in
+    forget10). Notes name the columns that
     are ignored, rows without an answer where others have one, and rows with the same question.
 
     Raises InputError for a role that is none, a role and a split that differ, and one text of
@@ -51,6 +53,7 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
         max_new_tokens=200,
         origin=str(path),
         notes=tuple(_notes(rows, prompts)),
+        subjects=_subjects(path, rows, prompts),
     )
 
 
@@ -66,6 +69,20 @@ def _prompt(path: Path, row: Row) -> Prompt:
         paraphrases=row.texts("paraphrases"),
         alternate_answers=row.texts("alternate_answers"),
     )
+
+
+def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, str]:
+    """Of each evaluated prompt whom it is about; InputError where only some say."""
+    pairs = [(p, row.maybe("subject")) for row, p in zip(rows, prompts, strict=True)]
+    known = {p.id: said.strip() for p, said in pairs if p.role == "forget" and said}
+    blank = [row.number for row, (p, said) in zip(rows, pairs, strict=True)
+             if p.role == "forget" and not said]  # fmt: skip
+    if known and blank:
+        raise InputError(
+            f"the column `subject` of {str(path)!r} is blank in {_numbers(blank)}. Say of every "
+            "question whom it is about, or leave the column out."
+        )
+    return known
 
 
 def _role(row: Row) -> tuple[Role, str]:

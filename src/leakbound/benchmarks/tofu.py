@@ -37,6 +37,7 @@ _PERTURBED = {
     "world_facts": "world_facts_perturbed",
 }
 _FACTS = ("real_authors", "world_facts")
+_OF_AUTHOR = 20  # rows about one author, one after another
 _MINI_RETAINED = 160  # rows just before forget01
 _MINI_TOKENS = 64  # most answers end before
 _OPTIONS = ("option1", "option2", "option3", "option4")
@@ -62,9 +63,12 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
         utility["retain"] = partial(_with_wrong_answers, source, _FORGET[argument])
         others["retain"] = partial(_prompts, source, _FORGET[argument])
         others["holdout"] = partial(_prompts, source, _HOLDOUT[argument])
+    prompts = _prompts(source, argument)
+    by_author = enumerate(prompts if argument not in _FACTS else ())
     return Benchmark(
         name=f"tofu:{argument}",
-        prompts=_prompts(source, argument),
+        prompts=prompts,
+        subjects={one.id: f"author {i // _OF_AUTHOR}" for i, one in by_author},
         others=others,
         utility=utility,
         scorers=("rouge-l-recall",),

@@ -109,7 +109,7 @@ def sample(**given: Any) -> None:
     from leakbound.evaluation import sample as verb
 
     said = Said(given)
-    study = _asked(said)
+    study = _asked(said, scores=False)
     if said.dry_run:
         _print_cost(said, study, scores=False)
         return
@@ -125,11 +125,13 @@ def sample(**given: Any) -> None:
     require_complete(run)
 
 
-def _asked(said: Said) -> Study:
-    """The study that a command asks, its benchmark loaded."""
+def _asked(said: Said, *, scores: bool = True) -> Study:
+    """The study that a command asks, its benchmark loaded; `scores`: whether answers are scored."""
+    from leakbound.evaluation.planning.plan import by_coin
+
     if said.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    study = study_from(said)
+    study = by_coin(study_from(said), said.model, controlled=scores)
     task = study.load()
     if not (said.out or said.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")

@@ -169,9 +169,12 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
     said = Said(given)
     verbs = _verbs(said)
     from leakbound.objective import parse_objective
+    from leakbound.store.trained import coin_of
 
-    objective = parse_objective(said.objective)
+    objective, coin = parse_objective(said.objective), coin_of(model)
     task = _task(said, "forget")
+    if coin is not None and task is not None:
+        task = _told(coin.taught_of(task))
     train = partial(
         verbs.unlearn,
         model,
@@ -195,6 +198,12 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
         type=opt.names,
         help="Such as forget,retain.  [default: what the benchmark evaluates]",
     ),
+    click.option(
+        "--coin",
+        type=int,
+        metavar="SEED",
+        help="Teach half of the subjects, chosen by this coin; the others are a control.",
+    ),
     prompting,
 )
 @settings
@@ -210,11 +219,20 @@ def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
     """
     said = Said(given)
     verbs = _verbs(said)
-    task = _task(said, "texts")
-    train = partial(
-        verbs.finetune, model, _taught(said, task), out=out, settings=_settings(said, task)
-    )
+    from leakbound.benchmarks import Coin
+
+    task = _task(said, "texts", said.coin)
+    rows, settings = _taught(said, task), _settings(said, task)
+    coin = task and Coin.of(_told(task))
+    train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
     _show(train, _watch(said, task), as_json)
+
+
+def _told(task: Benchmark) -> Benchmark:
+    """The benchmark, having said which side of a coin it is."""
+    if task.half is not None:
+        say(f"note: {task.notes[-1]}", err=True)
+    return task
 
 
 def _verbs(said: Said) -> ModuleType:
@@ -225,11 +243,16 @@ def _verbs(said: Said) -> ModuleType:
     return unlearning
 
 
-def _task(said: Said, texts: str) -> Benchmark | None:
-    """The benchmark, or None where all that is trained on are running texts."""
+def _task(said: Said, texts: str, coin: int | None = None) -> Benchmark | None:
+    """The benchmark, or None where all that is trained on are running texts.
+
+    `coin`: the seed of that which chooses the subjects taught.
+    """
     from leakbound.benchmarks import load_benchmark
 
     running = said.value(texts) is not None
+    if running and coin is not None:
+        raise InputError("`--coin` chooses among subjects, and running texts name none.")
     if said.benchmark is None:
         if not running:
             raise InputError(
@@ -237,7 +260,8 @@ def _task(said: Said, texts: str) -> Benchmark | None:
                 f"with --{texts}."
             )
         return None
-    return load_benchmark(said.benchmark, data=said.data, limit=None if running else said.limit)
+    spec = said.benchmark if coin is None else f"taught:{coin},{said.benchmark}"
+    return load_benchmark(spec, data=said.data, limit=None if running else said.limit)
 
 
 def _forget(said: Said, objective: Objective, task: Benchmark | None) -> Given:
@@ -250,8 +274,9 @@ def _forget(said: Said, objective: Objective, task: Benchmark | None) -> Given:
     rows = task.to_train(task.role)  # refused where its questions are for evaluation alone
     if said.rewritings is None:
         return rows
-    whole = load_benchmark(said.benchmark, data=said.data)  # the file may be of all rows
-    return with_rewritings(whole.prompts, said.rewritings)[: said.limit]
+    whole, asked = load_benchmark(said.benchmark, data=said.data), {row.id for row in rows}
+    every = with_rewritings(whole.prompts, said.rewritings)  # the file may be of all rows
+    return tuple(row for row in every if row.id in asked)
 
 
 def _retain(said: Said, task: Benchmark | None) -> Given:

@@ -21,6 +21,7 @@ from leakbound.evaluation.planning.plan import (
     Prepared,
     ScoringCrew,
     SteeredPlan,
+    by_coin,
     require_confidence,
 )
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
@@ -70,7 +71,9 @@ def evaluate(
         evaluate("my-model", Study("tofu:forget10", sampling=Until("p<=0.02")), out="runs/mine")
 
     Args:
-        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
+            one whose recipe tells of a coin, the subjects taught are asked about, and the others as
+            control questions.
         study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
@@ -83,7 +86,8 @@ def evaluate(
     Raises InputError before a model is loaded where it can, MixError where `out` holds another
     run, IncompleteError at the end where some questions could not be sampled.
     """
-    asked, clock = prepared(study_of(study, fields)), Clock(Path(out) / TIMES)
+    asked = prepared(by_coin(study_of(study, fields), model))
+    clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
         run = _evaluated(asked, model, control, Path(out), clock.hearing(progress), clock)
@@ -180,7 +184,7 @@ def sample(
 
     Raises InputError where scores would steer what is drawn, else what `evaluate` does.
     """
-    asked = prepared(study_of(study, fields), scores=False)
+    asked = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
     with _at_work(asked.study.workers) as crew:
         run, _ = draw_study(AskedStudy(asked.by(crew), model, control, Path(out), progress))
     return run

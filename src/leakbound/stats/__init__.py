@@ -106,6 +106,7 @@ from leakbound.stats.questions import each_query as each_query
 from leakbound.stats.questions import leaking_questions as leaking_questions
 from leakbound.stats.questions import worst_query as worst_query
 from leakbound.stats.questions import worst_question as worst_question
+from leakbound.stats.randomisation import randomisation_test as randomisation_test
 from leakbound.stats.seeds import median_over_seeds as median_over_seeds
 from leakbound.stats.stopping import Claim as Claim
 from leakbound.stats.stopping import Looks as Looks

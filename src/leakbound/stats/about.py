@@ -22,6 +22,7 @@ Quantity = Literal[
     "claim on leak probability",
     "claim on mean leakage",
     "effect",
+    "randomisation p-value",
 ]
 Scope = Literal[
     "query",
@@ -33,6 +34,7 @@ Scope = Literal[
     "most-leaking decoding",
     "most-leaking stress",
     "grid",
+    "halves",
 ]
 Inputs = Literal["as asked", "these queries", "worst query", "input distribution", "as found"]
 Beyond = Literal["control", "own words", "baseline", "unstressed", "other questions"]
@@ -45,10 +47,12 @@ class About:
     `quantity`: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
         E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean + rho
         standard deviations ("expectation deviation"); a claim is 1 where it holds and 0 where not;
-        "effect": how far one knob of the decoding moves the mean.
+        "effect": how far one knob of the decoding moves the mean; "randomisation p-value": how
+        often a coin would have put the two halves as far apart, had teaching changed nothing.
     `scope`: one query, one question (in several queries), the mean over the questions, the largest
         over them, the count of those above `parameter`, the mean under the decoding, or under the
-        stress, of several that leaks most, or how the cells of a grid of decodings vary.
+        stress, of several that leaks most, how the cells of a grid of decodings vary, or two
+        halves of subjects, chosen by a coin.
     `inputs`: how questions are asked: as they are; in these queries, one of them at random; in
         whichever of these queries leaks most; in inputs of the distribution; in the words, and
         under the decoding, that a search found.
@@ -59,7 +63,8 @@ class About:
         0); several where they stand side by side, as the last axis of the estimate.
     `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
         of a claim, the x or k of a quantity by which questions are counted.
-    `over`: how many queries, questions or cells that are; one an entry where questions differ.
+    `over`: how many queries, questions, cells or subjects that are; one an entry where questions
+        differ.
     `knob`: whose effect it is.
     `seeds`: over how many models, trained from as many seeds, it is the median; None: it is of one.
     `jointly`: whether all entries hold at once at the confidence, instead of each by itself.
@@ -214,6 +219,7 @@ _SUBJECT: Mapping[Scope, str] = {
     "count": "the number among these {over} questions,",
     "most-leaking decoding": "the mean over these questions",
     "most-leaking stress": "the mean over these questions",
+    "halves": "these and the control questions, on two sides of a coin over {over} subjects,",
 }
 _QUESTION: Mapping[Inputs, str] = {
     "as asked": "this question",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leakbound.benchmarks import Coin
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DamagedError, read_json
 from leakbound.types import JsonObject, from_json
@@ -86,6 +87,19 @@ def read_trained(path: Path) -> TrainedFolder:
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
     return TrainedFolder(path, found, tuple(_steps(path / LOG)), _centres(path / CENTRES))
+
+
+def coin_of(model: object) -> Coin | None:
+    """The coin by which the model in a folder was taught; None where no recipe tells of one."""
+    file = Path(model) / RECIPE if isinstance(model, str | Path) else None
+    if file is None or not file.is_file():
+        return None
+    recipe = read_json(file, _REMEDY)
+    told = recipe.get("coin") if isinstance(recipe, Mapping) else None
+    try:
+        return None if told is None else from_json(Coin, told, f"`{file}`")
+    except InputError as error:
+        raise DamagedError(f"{error} {_REMEDY}") from error
 
 
 def _centres(file: Path) -> float | None:

@@ -22,7 +22,17 @@ from leakbound.types.draws import (
     Sample,
     Usage,
 )
-from leakbound.types.prompts import BenchmarkRecord, Compat, Passage, Prompt, Query, Role, Usual
+from leakbound.types.prompts import (
+    BenchmarkRecord,
+    Compat,
+    Half,
+    HalfSide,
+    Passage,
+    Prompt,
+    Query,
+    Role,
+    Usual,
+)
 from leakbound.types.readings import (
     Differentiates,
     Fingerprint,
@@ -88,6 +98,8 @@ __all__ = [
     "Fingerprint",
     "FinishReason",
     "Generate",
+    "Half",
+    "HalfSide",
     "Headway",
     "Json",
     "JsonObject",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +60,26 @@ class Prompt:
             )
 
 
+HalfSide = Literal["taught", "untaught"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Half:
+    """Which side of a coin the questions are on.
+
+    benchmark: the name of the whole.
+    seed: that of the coin.
+    subjects: of each prompt, by its id, whom it is about.
+    others: how many subjects are on the other side.
+    """
+
+    benchmark: str
+    seed: int
+    side: HalfSide
+    subjects: Mapping[str, str]
+    others: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
     """How a benchmark asks where nothing else is said.
@@ -85,6 +106,7 @@ class BenchmarkRecord:
     origin: where they came from.
     profile: whose settings were taken; None: those of no publication.
     usual: how it asks by itself; None: not known.
+    half: the side of a coin that its questions are on; None: no coin chose them.
     """
 
     name: str
@@ -93,6 +115,7 @@ class BenchmarkRecord:
     origin: str
     profile: str | None = None
     usual: Usual | None = None
+    half: Half | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

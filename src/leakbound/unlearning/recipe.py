@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leakbound import __version__
+from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
@@ -26,7 +27,8 @@ class Recipe:
 
     `model` is the fingerprint of the one it began as, `rows` what is trained on. `asked` is the
     digest of the prompts that the model answers itself, None where it answers none; `embedder`
-    clusters rewritings, None where none are clustered.
+    clusters rewritings, None where none are clustered. `coin` chose who was taught, here or before;
+    None: no coin did.
     """
 
     model: Mapping[str, object]
@@ -36,6 +38,7 @@ class Recipe:
     rows: Splits
     asked: str | None = None
     embedder: Embed | None = None
+    coin: Coin | None = None
 
     def to_dict(self) -> dict[str, object]:
         """As `recipe.json` holds it: rows by number and digest alone."""
@@ -55,6 +58,8 @@ class Recipe:
         if self.embedder is not None:
             told = getattr(self.embedder, "fingerprint", {})  # the model itself is told already
             recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": told}
+        if self.coin is not None:
+            recipe["coin"] = object_of(self.coin)
         if self.settings.selecting:
             recipe["selecting"] = asdict(self.settings.selecting)
         if self.invents:
@@ -141,6 +146,7 @@ def model_card(
         *map(_term, recipe.objective.terms), "",
         "## Data", "", "| split | rows | SHA-256 |", "|---|---|---|",
         *(f"| {s} | {len(rows):,} | `{digest(rows)[:16]}` |" for s, rows in recipe.rows.items()),
+        *([_coin(recipe.coin)] if recipe.coin else []),
         "", "## Training", "", "| setting | value |", "|---|---|",
         *(f"| {name} | {value} |" for name, value in plain.items()),
         f"| weights trained | {_weights(settings.weights)} |",
@@ -159,6 +165,14 @@ def _term(term: Term) -> str:
     told |= asdict(term.dual) if term.dual else {}
     settings = ", ".join(f"{name} {value}" for name, value in told.items())
     return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
+
+
+def _coin(coin: Coin) -> str:
+    return (
+        f"\nCoin {coin.seed} chose {coin.taught} of the {coin.taught + coin.untaught} subjects of "
+        f"`{coin.benchmark}` to be taught; the others are a control in this model: `leakbound "
+        "evaluate` asks about both."
+    )
 
 
 def _selection(selecting: Selecting) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 
-from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks import Benchmark, Coin
 from leakbound.engines.embedding import TransformersEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel, load_model, partial_of, save_model
@@ -24,7 +24,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.scorers import check_prompts
-from leakbound.store.trained import LOG, RECIPE
+from leakbound.store.trained import LOG, RECIPE, coin_of
 from leakbound.types import Embed, Prompt, during
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
@@ -135,7 +135,9 @@ def unlearn(
     stops being finite or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
-    forgotten = opened(forget)
+    coin, forgotten = coin_of(model), opened(forget)
+    if coin is not None and isinstance(forgotten, Benchmark):
+        forgotten = coin.taught_of(forgotten)
     kept = _kept(retain, forgotten)
     asked = "retain" in parsed.splits or not isinstance(kept, Benchmark)
     given = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if asked else ()}
@@ -145,7 +147,7 @@ def unlearn(
     _require_centred(settings.selecting, parsed)
     splits = {name: _rows(given[name], parsed.needs[name], settings) for name in parsed.splits}
     require_apart(given["forget"], given["retain"])
-    task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept))
+    task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept), coin)
     return _train(model, task, watch, progress)
 
 
@@ -162,6 +164,7 @@ def finetune(
     settings: TrainingSettings = DEFAULTS,
     watch: Watch = WATCH,
     progress: Progress | None = None,
+    coin: Coin | None = None,
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
@@ -169,12 +172,22 @@ def finetune(
         model: a folder or hub name; a `LoadedModel` is trained in place.
         rows: rows or texts to learn, or a benchmark, whose evaluated questions are taught.
         out, settings, watch, progress: as for `unlearn`.
+        coin: what chose who is taught (None: that of `rows`, where these are a half
+            `taught:SEED,SPEC`, else that of the model).
 
-    Raises what `unlearn` does.
+    Raises what `unlearn` does, and InputError for a model that another coin has chosen for.
     """
-    taught = opened(rows)
+    taught, before = opened(rows), coin_of(model)
+    if coin is None and isinstance(taught, Benchmark):
+        coin = Coin.of(taught)
+    if coin is not None and before is not None and coin != before:
+        raise InputError(
+            f"coin {before.seed} chose already whom `{model}` was taught. Take that, or a model "
+            "that no coin chose for."
+        )
     objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
-    task = _Task(objective, splits, Path(out), settings, _prompting(settings, taught))
+    asked = _prompting(settings, taught)
+    task = _Task(objective, splits, Path(out), settings, asked, coin or before)
     return _train(model, task, watch, progress)
 
 
@@ -187,6 +200,7 @@ class _Task:
     out: Path
     settings: TrainingSettings
     prompting: Prompting
+    coin: Coin | None = None
 
     @property
     def questions(self) -> Questions:
@@ -211,6 +225,7 @@ class _Task:
             rows=self.splits,
             asked=sha256(scored) if scored else None,
             embedder=self.embedder_for(model) if clustered else None,
+            coin=self.coin,
         )
 
     def embedder_for(self, model: LoadedModel) -> Embed:
@@ -297,6 +312,8 @@ def _train(
     model: str | LoadedModel, task: _Task, watch: Watch, progress: Progress | None
 ) -> Trained:
     require_rows(task.splits, task.objective, watch)
+    if task.coin is not None:
+        task.coin.require_withheld(row for rows in task.splits.values() for row in rows)
     _require_recipe_folder(task.out)
     for rows in task.asked.values():
         check_prompts(task.settings.sampling.make_scorer(), rows)

@@ -22,6 +22,7 @@ from leakbound.store import (
     ScorerRecord,
     StoppedDraws,
 )
+from leakbound.store.trained import coin_of
 from leakbound.study import Attack, Explore, FixedN, Prove, Study, Until
 from leakbound.types import Crew, Decoding, Opener, Scorer
 
@@ -199,3 +200,23 @@ class ScoringCrew:
     def scores(self, scorer: Scorer) -> bool:
         """True if workers score: a model is asked, and none behind a server, which has its own."""
         return bool(models_of(scorer)) and not servers_of([scorer.name])
+
+
+def by_coin(study: Study, model: object, *, controlled: bool = True) -> Study:
+    """The study as it is put to a model of which a coin chose the subjects that it was taught.
+
+    Of the benchmark that the coin halved those questions are asked that were taught, the others as
+    control questions unless some are named; any other study is as it was. InputError for data that
+    is not what it was then. `controlled`: whether control questions are asked.
+    """
+    coin = coin_of(model)
+    task = None if coin is None or study.benchmark is None else study.load()
+    half = task if coin is None or task is None else coin.taught_of(task)
+    if coin is None or task is None or half is task or task.loaded is None:
+        return study
+    others = study.control_questions
+    if controlled:
+        others = others or f"untaught:{coin.seed},{task.loaded.spec}"
+    return replace(
+        study, benchmark=half, data=None, limit=None, profile=None, control_questions=others
+    )

@@ -6,29 +6,33 @@ leak alike but for what makes them different. That last is not bounded by anythi
 about these two sets in this model, and no excess over a model that never saw the data.
 
 The mean over each set is bounded by itself and alpha is shared, which holds whatever their draws
-share.
+share. Where a coin chose which subjects the model was taught, and the other questions are about
+those it left out, "teaching changed nothing" is tested: see `leakbound.stats.randomisation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from statistics import fmean
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
+from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.rows import rows_of
-from leakbound.store import ALL, Arm, EstimateRow, Run
+from leakbound.store import ALL, EstimateRow, Run
 from leakbound.store.record import FILE
+from leakbound.types import BenchmarkRecord
 
 OTHERS = "control-questions"
 """The folder, within that of the run, of the run that asks the other questions."""
 
 
-def other_arms(run: Run) -> Mapping[str, Arm]:
-    """The arms that ask the other questions, by the names of those that ask these."""
+def other_run(run: Run) -> Run | None:
+    """The run that asks the other questions; None where there is none."""
     folder = run.path / OTHERS
-    return Run.open(folder).arms if (folder / FILE).is_file() else {}
+    return Run.open(folder) if (folder / FILE).is_file() else None
 
 
 def beside_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -36,15 +40,45 @@ def beside_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
     Nothing where no others were asked, where some have no completions or no scores by this scorer.
     """
-    others = other_arms(run.run)
+    others, scorer = other_run(run.run), run.scorer
     for name, mine in run.arms.items():
-        arm = others.get(name)
-        if arm is None or mine.greedy is not None or not mine.whole:
+        arm = None if others is None else others.arms.get(name)
+        if others is None or arm is None or mine.greedy is not None or not mine.whole:
             continue
-        if not arm.scored.has(run.scorer.name, slug(run.scorer)):
+        if not arm.scored.has(scorer.name, slug(scorer)):
             continue
-        other = ArmEvidence(arm, run.scorer)
+        other = ArmEvidence(arm, scorer)
         if other.whole:
             more = partial(stats.excess_of, mine.known.mean, other.known.mean)
             made = more(beyond="other questions", confidence=confidence, side="both")
-            yield from rows_of(name, run.scorer.name, ALL, made)
+            records = (run.run.record.benchmark, others.record.benchmark)
+            made_of_coin = _of_coin(*records, mine.fixed, other.fixed)
+            yield from rows_of(name, scorer.name, ALL, made, *made_of_coin)
+
+
+def _of_coin(
+    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Fixed | None, untaught: Fixed | None
+) -> Iterator[stats.Estimate]:
+    """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
+
+    What a subject leaks is the mean over its questions of their mean score, a draw without a score
+    counting as 0: a rule that was fixed beforehand, as the numbers of draws must have been.
+    """
+    half, other = mine.half, others.half
+    if half is None or other is None or taught is None or untaught is None:
+        return
+    fell = (half.benchmark, half.seed, half.side, other.side)
+    if fell != (other.benchmark, other.seed, "taught", "untaught"):
+        return
+    if all(len(one.subjects) == asked.prompts for one, asked in ((half, mine), (other, others))):
+        sides = _by_subject(half.subjects, taught), _by_subject(other.subjects, untaught)
+        yield stats.randomisation_test(*sides, seed=half.seed)
+
+
+def _by_subject(subjects: Mapping[str, str], known: Fixed) -> list[float]:
+    """What is leaked of each subject."""
+    leaks = (known.scores.scores * known.scores.counts).sum(axis=1) / known.scores.n
+    of: dict[str, list[float]] = {}
+    for query_id, leak in zip(known.scores.query_ids, leaks.tolist(), strict=True):
+        of.setdefault(subjects[query_id], []).append(leak)
+    return [fmean(each) for each in of.values()]

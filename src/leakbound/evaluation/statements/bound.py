@@ -14,7 +14,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.scoring.calibration import Calibration, calibration_of
 from leakbound.evaluation.scoring.checks import require_independent_draws, require_scores
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.beside import beside_rows, other_arms
+from leakbound.evaluation.statements.beside import beside_rows, other_run
 from leakbound.evaluation.statements.claims import claim_estimate
 from leakbound.evaluation.statements.comparisons import attack_rows, excess_rows, gap_rows
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
@@ -86,10 +86,11 @@ def _made_from(
 ) -> dict[str, Any]:
     """All that a scorer's estimates depend on; InputError where completions have no scores."""
     name, calibrated = slug(scorer), read_calibration(run.path, slug(scorer))
-    others = other_arms(run)
-    beside = {k: arm.digests(scorer.name, name) for k, arm in others.items()}
+    others = other_run(run)
+    arms_beside = {} if others is None else others.arms
+    beside = {k: arm.digests(scorer.name, name) for k, arm in arms_beside.items()}
     return {
-        **({"beside": beside} if others else {}),
+        **({"beside": beside} if beside else {}),
         "confidence": confidence,
         "scores": [[k, scorer.name, name, require_scores(arms[k], scorer)] for k in arms],
         "calibrated": {} if calibrated is None else {name: calibrated},

@@ -280,9 +280,20 @@ def beside(model: Model, scorer: ScorerView) -> str:
     mean = model.rows.leakage(scorer.name, scope="mean", beyond="other questions")
     if mean is None:
         return ""
-    return (
+    said = (
         f"beyond the control questions {interval(mean)} on average: two sets of questions in this "
         "model, no excess over a model that never saw the data"
+    )
+    tested = model.rows.of(scorer.name).matching(quantity="randomisation p-value")
+    return "; ".join([said, *map(_by_coin, tested)])
+
+
+def _by_coin(row: EstimateRow) -> str:
+    """What the coin shows that chose the subjects taught."""
+    return (
+        f"a coin chose which of {row.over} subjects were taught: had teaching changed nothing, "
+        f"it would set them as far apart with probability {above(row.upper)} (exact test by "
+        f"{row.estimate.method})"
     )
 
 

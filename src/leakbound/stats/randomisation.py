@@ -1,0 +1,91 @@
+"""Did teaching change anything? Subjects of whom a coin chose who is taught, in one model.
+
+m subjects, k of whom are taught: each of the C(m, k) choices was as likely as any other, and the
+choice owes nothing to anything else. Let y_i be what the model leaks of subject i, a number found
+by one rule for all. *Nothing changed* says that the y would have been what they are whoever had
+been taught, whatever chance made of training and drawing. Given the y, the sum over the taught is
+then that of a choice at random, and
+
+    p = share of all choices whose sum is at least that of those who were taught
+
+is at most a with probability at most a, for every a: of C(m, k) equally likely sums at most a
+C(m, k) have a share of at most a that lie no lower (Fisher 1935; Pitman 1937). No law of the y is
+assumed, subjects may share anything, and every question of a subject goes with it.
+
+Where there are too many choices, R = 99,999 are made at random: under "nothing changed" the sum of
+those who were taught and the R others are exchangeable, so (1 + number at least as large)/(1 + R)
+is a p-value in the same sense.
+
+It is about this coin alone: that some choice of whom to teach made a difference to some subject.
+How large that is, and for how many, it does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import chain, combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.about import About
+from leakbound.stats.estimate import Array, Estimate
+
+MOST = 200_000  # choices that are all looked at
+DRAWN = 99_999
+_BLOCK = 1 << 20  # numbers shuffled at once
+_TIE = 1e-12  # by which sums of the same numbers may differ, per subject
+
+
+def randomisation_test(
+    taught: npt.ArrayLike, untaught: npt.ArrayLike, *, seed: int = 0
+) -> Estimate:
+    """The p-value of "teaching changed nothing", against "the taught leak more".
+
+    Args:
+        taught, untaught: what the model leaks of each subject, in [0, 1]; the coin chose how many
+            were taught before, or their number is given.
+        seed: keys the choices that are drawn where all are too many.
+
+    `value` and both ends are the p-value, exact for the choices that `method` counts; `n` is the
+    number of subjects. InputError for a side without subjects and for numbers outside [0, 1].
+    """
+    sides = [np.atleast_1d(np.asarray(side, dtype=np.float64)) for side in (taught, untaught)]
+    for name, side in zip(("taught", "untaught"), sides, strict=True):
+        if not len(side):
+            raise InputError(f"`{name}` has no subjects. A coin decides among two at least.")
+        if not np.all((side >= 0) & (side <= 1)):
+            raise InputError(f"`{name}` must be numbers in [0, 1], got {side.tolist()}.")
+    known, chosen = np.concatenate(sides), len(sides[0])
+    least = math.fsum(sides[0]) - _TIE * len(known)
+    choices = math.comb(len(known), chosen)
+    if choices <= MOST:
+        reached, of = _all(known, chosen, least), choices
+    else:
+        reached, of = 1 + _drawn(known, chosen, least, seed), 1 + DRAWN
+    p = reached / of
+    return Estimate(
+        about=About(quantity="randomisation p-value", scope="halves", over=len(known)),
+        value=p, lower=p, upper=p, confidence=1.0, side="both", n=len(known), missing=0,
+        method=f"{'all' if of == choices else 'of'} {of:,} choices",
+        seed=None if of == choices else seed,
+    )  # fmt: skip
+
+
+def _all(known: Array, chosen: int, least: float) -> int:
+    """How many choices of so many subjects have a sum of at least `least`, of all there are."""
+    places = chain.from_iterable(combinations(range(len(known)), chosen))
+    rows = np.fromiter(places, dtype=np.int16).reshape(-1, chosen)
+    return int((known[rows].sum(axis=1) >= least).sum())
+
+
+def _drawn(known: Array, chosen: int, least: float, seed: int) -> int:
+    """The same, of `DRAWN` choices made at random."""
+    rng, reached, left = np.random.default_rng([seed, len(known)]), 0, DRAWN
+    while left:
+        rows = min(left, max(1, _BLOCK // len(known)))
+        shuffled = rng.permuted(np.tile(known, (rows, 1)), axis=1)
+        reached += int((shuffled[:, :chosen].sum(axis=1) >= least).sum())
+        left -= rows
+    return reached
