@@ -1,14 +1,16 @@
 """How often what is printed misses the truth: every statement, through `leakbound.evaluate`.
 
     python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--questions 1 12 100 400]
-                             [--explore | --until | --attack | --prove | --stress]
+                             [--explore | --until | --attack | --prove | --stress | --coin]
                              [--scorers keyword rouge-l-recall] [--json FILE]
 
 An engine of known law (`Known`) is evaluated as users evaluate theirs: scorers, bounds
 and orders by default, beside a control, so many questions, of every twelve eight alike. n is fixed;
 or the outputs are explored; or each question is drawn until a claim is decided; or an input that
 leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
-draws; or the questions are put behind openers too, as stresses. What differs between runs is what
+draws; or the questions are put behind openers too, as stresses; or a coin chooses of which subjects
+the model was taught, and the others are control questions: it was taught nothing, so that the test
+of "teaching changed nothing" misses where p is at most .05. What differs between runs is what
 differs between users' experiments: the weights (here a name), and so the draws. A row is one
 statement; where it has values for several x or k, or speaks of every question at once, missing at
 any of them is one miss. An exact binomial test judges each row at 1 - its confidence, all rows at
@@ -32,7 +34,8 @@ from typing import Any
 import numpy as np
 
 from leakbound import evaluate
-from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.evaluation.statements.beside import other_run
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Until
@@ -159,6 +162,7 @@ LAWS: list[Chances] = [  # of the questions, in turn: the first are unlike, most
     *7 * [(0.0304, 0.0, 0.9696)],
 ]
 CONTROL: Chances = (0.01, 0.02, 0.97)
+TESTED, LEVEL = "randomisation p-value", 0.05
 UNBOUNDED = {"worst of k"}  # printed as a point without ends
 PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
     "fixed": lambda n: {"sampling": FixedN(n)},
@@ -167,10 +171,11 @@ PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way o
     "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
     "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
     "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
+    "coin": lambda n: {"sampling": FixedN(n)},
 }
 N = {
     "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
-    "stress": [64],
+    "stress": [64], "coin": [64],
 }  # fmt: skip
 WORDY = {"explore", "prove"}  # what leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
@@ -181,6 +186,14 @@ def benchmark(questions: int) -> Benchmark:
     return Benchmark(
         name="known", prompts=prompts, origin="", scorers=SCORERS, max_new_tokens=MOST_WORDS
     )
+
+
+def subjects(task: Benchmark, file: Path) -> str:
+    """The questions in a file, in turn about one of six subjects."""
+    rows = [(p.id, p.question, p.answer, p.keywords[0], i % 6) for i, p in enumerate(task.prompts)]
+    lines = ["id,question,answer,keywords,subject", *(",".join(map(str, row)) for row in rows)]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return str(file)
 
 
 @dataclass(frozen=True)
@@ -200,6 +213,11 @@ class Truth:
                 float(np.mean([self._of_one(each, row, q) for q in self._laws[each]]))
                 for each in mine
             )
+        if about.beyond == "other questions":
+            others = other_run(self.run)
+            assert others is not None
+            own = replace(row, estimate=replace(row.estimate, about=replace(about, beyond=None)))
+            return self.of(own) - Truth(others, self.engines).of(own)
         asked = self._laws[key] if row.query_id is None else [row.query_id]
         values = np.array([self._of_one(key, row, query_id) for query_id in asked])
         if row.query_id is not None:
@@ -310,6 +328,10 @@ def evaluated(case: Case, number: int, out: Path) -> Truth:
     laws = {"target": target, "control": control}
     engines = {m: Known(f"{m} {number}", laws[m], case.drawn in WORDY) for m in laws}
     study = {**PLANS[case.drawn](case.n), "scorers": case.scorers}
+    if case.drawn == "coin":
+        spec = subjects(task, out.parent / "people.csv")
+        task = load_benchmark(f"taught:{number},{spec}")
+        study["control_questions"] = f"untaught:{number},{spec}"
     run = evaluate(engines["target"], task, out=out, control=engines["control"], **study)
     return Truth(run, engines)
 
@@ -326,6 +348,10 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
             known = evaluated(case, number, Path(folder, "run"))
             for row in known.run.estimates:
                 if row.quantity in UNBOUNDED:
+                    continue
+                if row.quantity == TESTED:  # nothing was taught
+                    once = made[replace(statement_of(row), confidence=1 - LEVEL)]
+                    once[number, row.arm] = row.upper <= LEVEL
                     continue
                 once = made[statement_of(row)]
                 place = (number, row.arm if row.about.jointly else str(row.query_id))

@@ -12,6 +12,7 @@ from asked import LEAK, AskedEngine
 from canned import benchmark_of
 from contents import contents
 from estimates import rows
+from leakbound.benchmarks import load_benchmark
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, run_verdicts, sample, summary
@@ -98,3 +99,37 @@ def test_other_ways_of_drawing_are_left_to_the_questions(others: str, tmp_path: 
         control_questions=others, stress="opener:1", attack=Attack(512),
     )  # fmt: skip
     assert set(Run.open(run.path / OTHERS).arms) == {"greedy", "target"}
+
+
+def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    rows = (f"Who wrote {i}{who}?,{LEAK},hush,{who}" for who in "abcdefgh" for i in range(2))
+    file.write_text("\n".join(["question,answer,keywords,subject", *rows]))
+    half = load_benchmark(f"taught:4,{file}")
+
+    def leaky(query: Query, decoding: Decoding) -> float:
+        return 0.6 if query.prompt_id in half.subjects else 0.1
+
+    run = evaluate(
+        AskedEngine(leaky, name="m"), half, out=tmp_path / "run", n=128, scorers=["keyword"],
+        control_questions=f"untaught:4,{file}",
+    )  # fmt: skip
+    (row,) = run.estimates.matching(quantity="randomisation p-value")
+    assert (row.value, row.over, row.scope) == (1 / 70, 8, "halves"), "all four leak more"
+    (verdict,) = run_verdicts(run)
+    assert verdict.beside.endswith(
+        "a coin chose which of 8 subjects were taught: had teaching changed nothing, it would set "
+        "them as far apart with probability 0.015 (exact test by all 70 choices)"
+    )
+    other = run.path.parent / "other"
+    evaluate(
+        AskedEngine(leaky, name="m"), half, out=other, n=128, scorers=["keyword"],
+        control_questions=str(_apart(tmp_path)),
+    )  # fmt: skip
+    assert not Run.open(other).estimates.matching(quantity="randomisation p-value")
+
+
+def _apart(folder: Path) -> Path:
+    """Questions that no coin chose."""
+    (folder / "apart.csv").write_text(f"question,answer,keywords\nWho drew it?,{LEAK},hush\n")
+    return folder / "apart.csv"
