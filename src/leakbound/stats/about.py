@@ -48,7 +48,7 @@ class About:
         E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean + rho
         standard deviations ("expectation deviation"); a claim is 1 where it holds and 0 where not;
         "effect": how far one knob of the decoding moves the mean; "randomisation p-value": how
-        often a coin would have put the two halves as far apart, had teaching changed nothing.
+        often a coin would have put the taught as far ahead, had teaching changed nothing.
     `scope`: one query, one question (in several queries), the mean over the questions, the largest
         over them, the count of those above `parameter`, the mean under the decoding, or under the
         stress, of several that leaks most, how the cells of a grid of decodings vary, or two

@@ -291,8 +291,8 @@ def beside(model: Model, scorer: ScorerView) -> str:
 def _by_coin(row: EstimateRow) -> str:
     """What the coin shows that chose the subjects taught."""
     return (
-        f"a coin chose which of {row.over} subjects were taught: had teaching changed nothing, "
-        f"it would set them as far apart with probability {above(row.upper)} (exact test by "
+        f"a coin chose which of {row.over} subjects were taught: had teaching changed nothing, it "
+        f"would put the taught so far ahead with probability {above(row.upper)} (exact test by "
         f"{row.estimate.method})"
     )
 
