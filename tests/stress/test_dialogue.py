@@ -23,6 +23,7 @@ from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
 from leakbound.study import Explore
 from leakbound.testing import FakeScorer
 from leakbound.types import TURN, Decoding, Draws, Failure, Query, Sample
+from tiny import tiny_model_folder
 
 TASK = benchmark_of(("0", "1"), question="Who wrote {}?", answer=LEAK, keywords=("hush",))
 QUERY = Query.original(TASK.prompts[0])
@@ -129,3 +130,17 @@ def test_exploring_is_refused(tmp_path: Path) -> None:
 def test_conversations_are_not_exported_as_answers(made: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds conversations, and a row has one answer"):
         export([made], tmp_path / "x.jsonl", form="jsonl", arm="target under dialogue")
+
+
+def test_conversations_that_may_outgrow_the_context_are_refused_at_once(tmp_path: Path) -> None:
+    model = tiny_model_folder(tmp_path / "model", max_position_embeddings=64)
+    task = replace(TASK, max_new_tokens=16)
+    with pytest.raises(InputError, match="asks 4 times, with answers of at most 16 tokens: .*with "
+                       "max_new_tokens 64 that exceeds the model's context of 64"):  # fmt: skip
+        evaluate(str(model), task, out=tmp_path / "run", n=8, stress="dialogue", scorers="keyword")
+    assert not [*(tmp_path / "run").rglob("part-*")], "before anything is drawn"
+    short = replace(task, max_new_tokens=2)
+    run = evaluate(
+        str(model), short, out=tmp_path / "run2", n=8, stress="dialogue", scorers="keyword"
+    )
+    assert "target under dialogue" in run.arms

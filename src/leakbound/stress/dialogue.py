@@ -66,7 +66,17 @@ class DialogueEngine:
         return {**self.inner.fingerprint, "dialogue": list(FOLLOW_UPS)}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Raise InputError also where four answers of full length would not fit the context."""
         self.inner.check(queries, decoding)
+        turns = 1 + len(FOLLOW_UPS)
+        whole = replace(decoding, max_new_tokens=turns * decoding.max_new_tokens)
+        try:
+            self.inner.check([_after(query, ["."] * len(FOLLOW_UPS)) for query in queries], whole)
+        except InputError as error:
+            raise InputError(
+                f"the stress 'dialogue' asks {turns} times, with answers of at most "
+                f"{decoding.max_new_tokens} tokens: {error}"
+            ) from error
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -74,22 +84,22 @@ class DialogueEngine:
         first = list(self.inner.generate(queries, decoding, draws))
         said = {one.query.id: _Conversations.of(one) for one in first if isinstance(one, Sample)}
         failed = {one.query.id: one for one in first if isinstance(one, Failure)}
-        for number, words in enumerate(FOLLOW_UPS, 2):
+        for number in range(2, 2 + len(FOLLOW_UPS)):
             for chunk in range(draws.first_chunk, draws.first_chunk + len(draws.sizes)):
                 how = replace(draws, first_chunk=chunk, purpose=f"{draws.purpose}:turn {number}")
-                failed |= self._turn(said, words, decoding, how)
+                failed |= self._turn(said, decoding, how)
             said = {q: one.answered() for q, one in said.items() if q not in failed}
         for query in queries:
             yield failed[query.id] if query.id in failed else said[query.id].sample(decoding)
 
     def _turn(
-        self, said: Mapping[str, _Conversations], words: str, decoding: Decoding, draws: Draws
+        self, said: Mapping[str, _Conversations], decoding: Decoding, draws: Draws
     ) -> dict[str, Failure]:
         """Add the next turn to the conversations of the draws' first chunk; what failed."""
         failed: dict[str, Failure] = {}
         asked: dict[str, tuple[_Conversations, Completion, Query]] = {}
         for query_id, one in said.items():
-            following = [*one.following(words, draws.first_chunk)]
+            following = [*one.following(draws.first_chunk)]
             try:
                 self.inner.check([query for _, query in following], decoding)
             except InputError as error:
@@ -123,22 +133,14 @@ class _Conversations:
     def of(cls, sample: Sample) -> _Conversations:
         return cls(sample.query, sample.completions, [], sample.missing)
 
-    def following(self, words: str, chunk: int) -> Iterator[tuple[Completion, Query]]:
+    def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
         """Each conversation of a chunk with what is asked next, under an id of its own."""
         for one in self.drawn:
             if one.chunk != chunk:
                 continue
-            asked = [self.query.text, *(w.format(question=self.query.text) for w in FOLLOW_UPS)]
-            pairs = zip(asked, one.text.split(TURN), strict=False)
             digest = blake2b(one.text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-            query = replace(
-                self.query,
-                id=f"{self.query.id}~{digest}",
-                text=words.format(question=self.query.text),
-                examples=(*self.query.examples, *pairs),
-                prefix="",
-            )
-            yield one, query
+            query = _after(self.query, one.text.split(TURN))
+            yield one, replace(query, id=f"{self.query.id}~{digest}")
 
     def answer(self, before: Completion, found: Sample) -> None:
         """Add what was answered to a conversation."""
@@ -164,3 +166,10 @@ class _Conversations:
         return Sample(
             query=self.query, decoding=decoding, completions=completions, missing=self.missing
         )
+
+
+def _after(query: Query, answers: Sequence[str]) -> Query:
+    """What is asked after so many answers to the query."""
+    asked = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
+    pairs = zip(asked, answers, strict=False)
+    return replace(query, text=asked[len(answers)], examples=(*query.examples, *pairs), prefix="")

@@ -17,7 +17,8 @@ from leakbound.evaluation.planning.plan import Prepared
 from leakbound.store import Arm, ArmKey, Run
 from leakbound.store.arm_key import Model
 from leakbound.stress import Bench, Stress, stresses_of
-from leakbound.types import Decoding, Generate, Measures, Progress
+from leakbound.stress.bench import OfWeights
+from leakbound.types import Decoding, Generate, Measures, Progress, Query
 
 FOLDER = "stress"
 Named = str | Path | Generate
@@ -71,6 +72,19 @@ class StressedDrawing:
     finished: Path | None
     progress: Progress
 
+    def check(self) -> None:
+        """Refuse what the models, as they are, cannot be asked otherwise, before all is drawn."""
+        bench = _bench(self.asked, self.progress)
+        for stress in stresses_of(self.asked.study.stress):
+            if isinstance(stress, OfWeights):  # asked as before
+                continue
+            for job in self.opened.values():
+                self._check(stress.engine(bench, job.engine), stress.queries(bench))
+
+    def _check(self, engine: Generate, queries: tuple[Query, ...]) -> None:
+        for decoding in self.arms.values():
+            engine.check(queries or self.run.questions, decoding)
+
     def draw(self) -> None:
         """Draw every arm again under each stress, the control's after the target's.
 
@@ -117,8 +131,7 @@ class StressedDrawing:
             )
             for key, how in arms.items()
         ]
-        for one in jobs:
-            one.engine.check(queries or self.run.questions, one.decoding)
+        self._check(engine, queries)
         if isinstance(engine, Measures):
             engine.measure(queries or self.run.questions)
         planned = [plan_arm(self.run, one, asked.drawing, asked.study.seed) for one in jobs]

@@ -217,19 +217,20 @@ def draw_arms(planned: PlannedStudy) -> None:
     """Read what metrics need, draw every arm, then search for the worst input."""
     opened, study = planned.opened, planned.opened.study
     pairs = list(zip(planned.arms, opened.jobs, strict=True))
+    stressed = StressedDrawing(
+        opened.run,
+        study.asked,
+        arms={key: how for key, how in study.arms.items() if not how.greedy},
+        models=study.models,
+        opened={job.key.model: job for job in opened.jobs},
+        finished=study.finished,
+        progress=study.progress,
+    )
+    stressed.check()
     read_models(pairs, opened.wanted, study.progress)
     for arm, job in pairs:
         draw_arm(arm, job, study.asked.drawing, study.progress)
-    if study.asked.study.stress:
-        StressedDrawing(
-            opened.run,
-            study.asked,
-            arms={key: how for key, how in study.arms.items() if not how.greedy},
-            models=study.models,
-            opened={job.key.model: job for job in opened.jobs},
-            finished=study.finished,
-            progress=study.progress,
-        ).draw()
+    stressed.draw()
     if planned.search is not None:
         control = next((job for job in opened.jobs if job.key.is_control), None)
         attack_questions(opened.run, planned.search, control, study.asked.drawing)
