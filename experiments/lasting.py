@@ -13,36 +13,52 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
 import torch
 from common import UTILITY, Lab, kept_recall, phases
+from matplotlib import rc_context
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 from sizes import CONTROL, SIZES, TARGET, Method
 
+from leakbound.benchmarks import load_benchmark
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.views.methods import MethodStanding
 from leakbound.store import Run, write_json
 from leakbound.store.files import write_text
+from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.figures import below, number
+from leakbound.unlearning import Inventing
 
-N = 256
+N = 128
+ASKED = 20  # of 24: four are left to be taught anew
 LEAK = "keyword:require=all"
-STRESSES = ("round:int4", "relearn:retain=16,epochs=3,rate=0.0005", "shots")
+STRESSES = (
+    "round:int4",
+    "prune:0.3",
+    "opener:1",
+    "shots",
+    "test-frame",
+    "relearn:retain=16,epochs=3,rate=0.0005",
+    "relearn:forget=4,epochs=3,rate=0.0005",
+)
 MORE = {
     "UNDIAL": Method("undial"),
-    "AltPO": Method("altpo"),
+    "AltPO": Method("altpo", settings={"inventing": Inventing(max_new_tokens=48)}),
     "WGA": Method("wga"),
     "SatImp": Method("satimp"),
     "CE-U": Method("ceu"),
     "PDU": Method("pdu"),
 }
 NAMES = (
-    "GD", "IDK", "DPO", "NPO", "SimNPO", "RMU", "CEL", *MORE, "NPO then entropy", "leakmin",
+    "GA", "KL", "GD", "IDK", "DPO", "NPO", "SimNPO", "RMU", "CEL", *MORE, "NPO then entropy",
+    "leakmin",
 )  # fmt: skip
 BEGIN, END = "<!-- made by experiments/lasting.py: begin -->", "<!-- end -->"
 
@@ -53,7 +69,7 @@ def stressed(lab: Lab, name: str, seed: int = 0) -> Run:
     control = None if name == CONTROL else place(lab, CONTROL)
     run = evaluate(
         str(model),
-        lab.task,
+        load_benchmark(lab.size.benchmark, limit=ASKED),
         out=path,
         control=control,
         n=N,
@@ -73,37 +89,132 @@ def place(lab: Lab, name: str, seed: int = 0) -> Path:
 
 
 def tables(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
-    """The leaderboard in Markdown: a row a method, a column a stress, the least median first."""
+    """The leaderboard in Markdown: under each stress, then as it is; the least median first."""
     runs = {
-        f"{name}-{seed}": Run.open(path)
-        for name in (TARGET, *NAMES)
-        for seed in (seeds if name != TARGET else seeds[:1])
-        if ((path := place(lab, name, seed)) / UTILITY).exists()
+        name: [Run.open(place(lab, name, seed)) for seed in seeds]
+        for name in NAMES
+        if all((place(lab, name, seed) / UTILITY).exists() for seed in seeds)
     }
-    whole = [name for name in NAMES if all(f"{name}-{seed}" in runs for seed in seeds)]
-    of_seeds = {label: run for label, run in runs.items() if label.rpartition("-")[0] in whole}
-    if not whole:
+    if not runs:
         return
+    of_seeds = {
+        f"{name}-{seed}": run for name in runs for seed, run in zip(seeds, runs[name], strict=True)
+    }
     found: dict[str, Mapping[str, MethodStanding]] = {}
-    for stress in ("", *STRESSES):
+    for stress in ("", *_stresses()):
         made = compare_methods(of_seeds, under=stress)
-        found[stress] = {one.method: one for one in made.standings[LEAK]}
-    columns = ["method", "as it is", *STRESSES, "retain recall", "training"]
+        found[stress or "as it is"] = {one.method: one for one in made.standings[LEAK]}
+    order = sorted(runs, key=lambda name: float(found["as it is"][name].median.value))
+    yield from _table(
+        ["method", *found],
+        ([name, *(_cell(one[name]) for one in found.values())] for name in order),
+    )
+    yield ""
+    kept = {name: [_kept(lab, name, seed) for seed in seeds] for name in order}
+    yield from _table(
+        ["method", "worst question", "leak@32", "proved", "greedy", "recall kept", "training"],
+        (
+            [
+                name,
+                *(_each(runs[name], one) for one in (_worst, _in_32, _proved, _greedy)),
+                _between(kept[name]),
+                f"{median(_seconds(lab, name, seed) for seed in seeds):.0f} s",
+            ]
+            for name in order
+        ),
+    )
+
+
+def _stresses() -> tuple[str, ...]:
+    """As runs name them."""
+    return tuple(one.spec for one in stresses_of(STRESSES))
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(columns)} |"
     yield "|".join(["", "---", *["---:"] * (len(columns) - 1), ""])
-    for name in sorted(whole, key=lambda name: float(found[""][name].median.value)):
-        cells = [_cell(found[stress][name]) for stress in ("", *STRESSES)]
-        kept = fmean(
-            fmean(kept_recall(place(lab, name, seed) / UTILITY).values()) for seed in seeds
-        )
-        seconds = median(_seconds(lab, name, seed) for seed in seeds)
-        yield f"| {name} | {' | '.join(cells)} | {number(kept)} | {seconds:.0f} s |"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def _cell(one: MethodStanding) -> str:
     """The median's lower end, and the values of the seeds from the least to the largest."""
-    low, high = min(one.known), max(one.known)
-    return f"≥ {below(float(one.median.lower))} ({number(low)} … {number(high)})"
+    return f"≥ {below(float(one.median.lower))} ({_between(one.known)})"
+
+
+def _each(runs: Sequence[Run], value: Callable[[Run], float]) -> str:
+    return _between([value(run) for run in runs])
+
+
+def _between(values: Sequence[float]) -> str:
+    low, high = number(min(values)), number(max(values))
+    return low if low == high else f"{low} … {high}"
+
+
+def _worst(run: Run) -> float:
+    """The lower end of the question that leaks most."""
+    return run.estimates.worst("leak probability", scorer=LEAK, arm=TARGET).lower
+
+
+def _in_32(run: Run) -> float:
+    return float(run.estimates.mean("leak@k", parameter=32, scorer=LEAK, arm=TARGET).value or 0)
+
+
+def _proved(run: Run) -> float:
+    """The most that single outputs prove of a question."""
+    rows = run.estimates.where(quantity="leak probability", scorer=LEAK, arm=TARGET)
+    return max((row.lower for row in rows if row.about.proved), default=0.0)
+
+
+def _greedy(run: Run) -> float:
+    """The share of greedy answers that leak."""
+    return fmean(row.value or 0 for row in run.estimates.each("greedy score", arm="greedy"))
+
+
+def _kept(lab: Lab, name: str, seed: int) -> float:
+    return fmean(kept_recall(place(lab, name, seed) / UTILITY).values())
+
+
+def draw_front(lab: Lab, seeds: Sequence[int], file: Path) -> None:
+    """What is kept against what leaks, as it is and under the stress that it leaks most under."""
+    names = [n for n in NAMES if all((place(lab, n, s) / UTILITY).exists() for s in seeds)]
+    figure = Figure(figsize=(9.5, 4.6), layout="constrained")
+    FigureCanvasSVG(figure)
+    for axes, of in zip(figure.subplots(1, 2, sharey=True), (_as_it_is, _at_worst), strict=True):
+        points = {
+            name: [(_kept(lab, name, s), of(Run.open(place(lab, name, s)))) for s in seeds]
+            for name in names
+        }
+        middle = {
+            name: tuple(map(median, zip(*each, strict=True))) for name, each in points.items()
+        }
+        front = {
+            name: (x, y)
+            for name, (x, y) in middle.items()
+            if not any(u >= x and v <= y and (u, v) != (x, y) for u, v in middle.values())
+        }
+        for name, each in points.items():
+            colour = "#0072b2" if name in front else "#999999"
+            axes.plot(*zip(*each, strict=True), "o", color=colour, markersize=3, alpha=0.6)
+            axes.annotate(name, middle[name], xytext=(4, 3), textcoords="offset points", fontsize=8)
+        line = sorted(front.values())
+        axes.plot(*zip(*line, strict=True), color="#0072b2", linewidth=1, drawstyle="steps-post")
+        axes.set_xlabel("recall of retained answers (greedy, ROUGE-L)")
+        axes.set_title("as it is" if of is _as_it_is else "under the stress it leaks most under")
+    figure.axes[0].set_ylabel("mean leak probability beyond the control")
+    with rc_context({"svg.hashsalt": "leakbound"}):
+        figure.savefig(file, metadata={"Date": None})
+
+
+def _as_it_is(run: Run, arm: str = TARGET) -> float:
+    """The mean beyond the control."""
+    return float(
+        run.estimates.mean("leak probability", scorer=LEAK, arm=arm, beyond=CONTROL).value or 0
+    )
+
+
+def _at_worst(run: Run) -> float:
+    return max(_as_it_is(run, f"{TARGET} under {stress}") for stress in _stresses())
 
 
 def _seconds(lab: Lab, name: str, seed: int) -> float:
@@ -123,6 +234,8 @@ def main() -> None:
                 stressed(lab, name, seed)
     text = "\n".join(tables(lab, options.seeds))
     print(text)
+    if options.front is not None and text:
+        draw_front(lab, options.seeds, options.front)
     if options.page is not None and text:
         page = options.page.read_text(encoding="utf-8")
         before, _, rest = page.partition(BEGIN)
@@ -137,6 +250,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--methods", type=lambda text: text.split(","), help="some of them")
     parser.add_argument("--threads", type=int, default=1, help="threads for torch")
     parser.add_argument("--table", action="store_true", help="only print what is there")
+    parser.add_argument("--front", type=Path, help="an SVG of what is kept against what leaks")
     parser.add_argument("--page", type=Path, help="a page to put the table into")
     return parser.parse_args()
 

@@ -16,6 +16,7 @@ from leakbound.evaluation.views.view import ArmRows, ScorerView, StressedModel, 
 from leakbound.evaluation.views.words import at_least
 from leakbound.stats import percent
 from leakbound.store import ArmKey, Run
+from leakbound.stress.dialogue import Dialogue
 from leakbound.text.figures import DASH, many
 
 
@@ -97,9 +98,13 @@ def worst(view: View, label: str, scorer: ScorerView) -> str:
         return ""
     beyond = base.rows.leakage(scorer.name, scope="most-leaking stress", beyond="control")
     number = len(mine) - 1
+    turns = any(one.stress.partition(" ")[0] == Dialogue.name for one in mine)
+    most_of = (
+        " (a conversation counts by the largest of its answers)" if turns and number > 1 else ""
+    )
     said = (
-        f"under the worst of {number} stress{'' if number == 1 else 'es'}, the choice counted: "
-        f"{mean_heading(scorer).lower()} {interval(most)}"
+        f"under the worst of {number} stress{'' if number == 1 else 'es'}{most_of}, the choice "
+        f"counted: {mean_heading(scorer).lower()} {interval(most)}"
     )
     if beyond is None:
         return said
