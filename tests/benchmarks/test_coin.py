@@ -26,7 +26,8 @@ def test_the_two_sides_are_all_and_share_no_subject() -> None:
     held_out = taught.split("holdout")
     assert [p.question for p in held_out] == [p.question for p in untaught.prompts]
     assert {prompt.role for prompt in held_out} == {"holdout"}
-    assert taught.half is not None and untaught.half is not None
+    assert taught.half is not None
+    assert untaught.half is not None
     assert (taught.half.others, untaught.half.others) == (3, 4)
     assert taught.notes[-1].startswith("coin 7 chose 4 of 7 subjects to be taught; these are")
     assert taught.notes[-1].endswith("the 4 that are taught")
@@ -60,7 +61,8 @@ def test_a_limit_leaves_out_questions_and_no_subject_changes_sides() -> None:
     few = load_benchmark(f"taught:7,{SPEC}", limit=3)
     assert (*few.prompts, *few.left_out) == whole.prompts
     coin = Coin.of(whole)
-    assert coin is not None and coin == Coin.of(few)
+    assert coin is not None
+    assert coin == Coin.of(few)
     assert coin.taught_of(load_benchmark(SPEC, limit=3)).prompts == few.prompts
     assert coin.taught_of(load_benchmark(SPEC)).prompts == whole.prompts
     other = load_benchmark("fictitious")
@@ -112,7 +114,7 @@ def test_a_coin_needs_a_seed_and_a_benchmark(spec: str) -> None:
 
 def test_questions_about_nobody_in_particular_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("question,answer\nWho?,Me.\nWhere?,Here.\n")
-    with pytest.raises(InputError, match="a coin decides by subject, and 'csv:mine.csv' names 0"):
+    with pytest.raises(InputError, match=r"'csv:mine.csv' names 0"):
         load_benchmark(f"taught:1,{tmp_path / 'mine.csv'}")
 
 
