@@ -76,7 +76,7 @@ def test_nobody_who_was_left_out_is_taught_later(
     with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
         finetune(str(model), whole, out=out, settings=SETTINGS)
     kept = [*whole.split("retain"), *half.split("holdout")]
-    with pytest.raises(InputError, match="they are the control. Take them out"):
+    with pytest.raises(InputError, match="they are the control"):
         unlearn(str(model), "gd", half, kept, out=out, settings=SETTINGS)
     coin = coin_of(model)
     with pytest.raises(InputError, match="about subjects that coin 5 left untaught"):
