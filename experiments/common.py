@@ -329,7 +329,7 @@ def task_of(size: Size, data: Path | None) -> Benchmark:
     task = load_benchmark(size.benchmark, data=data)
     if size.whole:
         return task
-    asked = task.prompts[size.step - 1 :: size.step][: size.questions]
+    asked = task.prompts[size.first :][size.step - 1 :: size.step][: size.questions]
     found = task if not size.keeps else load_benchmark(size.keeps, data=data)
     kept: tuple[Prompt, ...] = ()
     if size.utility:

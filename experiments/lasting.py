@@ -1,31 +1,36 @@
 """Does the forgetting last, and which method's lasts longest? Methods, stresses, training seeds.
 
     python experiments/lasting.py builtin --out runs --seeds 0,1,2,3,4
+    python experiments/lasting.py author --base models/base --data TOFU --out runs
 
-Each method unlearns the target of a size with each seed, at the learning rate that the size's rule
-chooses (see unlearning.py); each model is evaluated as it is and under every stress, beside a
-control that is put through the same. What is said of a method is the median over its seeds of the
-mean excess; mean and spread describe the seeds. Whatever is finished is kept: the same command goes
-on, and `--table` only prints what is there.
+Each method unlearns the target of a size with each seed, at the learning rate that a rule chooses:
+for `builtin` see unlearning.py; for `author`, SmolLM2 and one author of TOFU, the least of `RATES`
+at which no greedy answer about *another* author leaks, else the largest. Each model is evaluated as
+it is and under every stress, beside a control that is put through the same. What is said of a
+method is the median over its seeds of the mean excess; mean and spread describe the seeds. Whatever
+is finished is kept: the same command goes on, and `--table` only prints what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import torch
 from common import UTILITY, Lab, kept_recall, phases
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from sizes import CONTROL, SIZES, TARGET, Method
+from sizes import CONTROL, TARGET, Method
 
-from leakbound.benchmarks import load_benchmark
+from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.views.methods import MethodStanding
@@ -36,18 +41,44 @@ from leakbound.study import ModelSettings
 from leakbound.text.figures import below, number
 from leakbound.unlearning import Inventing
 
-N = 128
-ASKED = 20  # of 24: four are left to be taught anew
-LEAK = "keyword:require=all"
-STRESSES = (
-    "round:int4",
-    "prune:0.3",
-    "opener:1",
-    "shots",
-    "test-frame",
-    "relearn:retain=16,epochs=3,rate=0.0005",
-    "relearn:forget=4,epochs=3,rate=0.0005",
-)
+
+@dataclass(frozen=True)
+class Asked:
+    """What a size is asked: the first questions, in n draws each, under none and these stresses.
+
+    The rest of the questions to forget may be taught anew. `leak`: the scorer.
+    """
+
+    questions: int
+    n: int
+    leak: str
+    stresses: tuple[str, ...]
+
+
+ASKED = {
+    "builtin": Asked(
+        questions=20,
+        n=128,
+        leak="keyword:require=all",
+        stresses=(
+            "round:int4",
+            "prune:0.3",
+            "opener:1",
+            "shots",
+            "test-frame",
+            "relearn:retain=16,epochs=3,rate=0.0005",
+            "relearn:forget=4,epochs=3,rate=0.0005",
+        ),
+    ),
+    "author": Asked(
+        questions=8,
+        n=32,
+        leak="rouge-l-recall>=0.6",
+        stresses=("round:int4", "test-frame", "relearn:forget=8,epochs=3,rate=5e-5"),
+    ),
+}
+RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+ANOTHER = {"author": "another-author"}
 MORE = {
     "UNDIAL": Method("undial"),
     "AltPO": Method("altpo", settings={"inventing": Inventing(max_new_tokens=48)}),
@@ -60,74 +91,225 @@ NAMES = (
     "GA", "KL", "GD", "IDK", "DPO", "NPO", "SimNPO", "RMU", "CEL", *MORE, "NPO then entropy",
     "leakmin",
 )  # fmt: skip
-BEGIN, END = "<!-- made by experiments/lasting.py: begin -->", "<!-- end -->"
 
 
-def stressed(lab: Lab, name: str, seed: int = 0) -> Run:
-    """The run of a model as it is and under every stress, drawn where that was not done yet."""
-    model, path = lab.model(name, seed), place(lab, name, seed)
-    control = None if name == CONTROL else place(lab, CONTROL)
-    run = evaluate(
-        str(model),
-        load_benchmark(lab.size.benchmark, limit=ASKED),
-        out=path,
-        control=control,
-        n=N,
-        scorers=(LEAK,),
-        stress=STRESSES,
-        settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
-        progress=phases(path.name),
-    )
-    if not (path / UTILITY).exists():
-        write_json(path / UTILITY, lab._utility(model))
-    return run
+@dataclass(frozen=True)
+class Lasting:
+    """The experiment on the models of a lab; `another` is the lab where rates are chosen."""
+
+    lab: Lab
+    another: Lab | None
+    how: Asked
+    seeds: Sequence[int]
+
+    @classmethod
+    def open(cls, options: argparse.Namespace) -> Lasting:
+        """What the command line names."""
+
+        def lab(name: str) -> Lab:
+            found = Lab.open(name, options.out / name, data=options.data, base=options.base)
+            more = {**found.size.more, **(MORE if name == "builtin" else {})}
+            return replace(found, size=replace(found.size, more=more))
+
+        another = ANOTHER.get(options.size)
+        other = None if another is None else lab(another)
+        return cls(lab(options.size), other, ASKED[options.size], options.seeds)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All methods."""
+        return NAMES if self.another is None else [*self.lab.size.methods]
+
+    @cached_property
+    def task(self) -> Benchmark:
+        """The questions that are asked, and beside them those that may be taught anew."""
+        number, task = self.how.questions, self.lab.task
+        if self.lab.size.whole:
+            return load_benchmark(self.lab.size.benchmark, limit=number)
+        return replace(task, prompts=task.prompts[:number], left_out=task.prompts[number:])
+
+    @cached_property
+    def stresses(self) -> tuple[str, ...]:
+        """As runs name them."""
+        return tuple(one.spec for one in stresses_of(self.how.stresses))
+
+    def made(self, name: str, seed: int = 0) -> Run:
+        """The run of a model as it is and under every stress, drawn where that was not yet done."""
+        lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
+        model, path = lab.model(name, seed), self.place(name, seed)
+        run = evaluate(
+            str(model),
+            self.task,
+            out=path,
+            control=None if name == CONTROL else self.place(CONTROL),
+            n=self.how.n,
+            scorers=(self.how.leak,),
+            stress=self.how.stresses,
+            settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
+            progress=phases(path.name),
+        )
+        if not (path / UTILITY).exists():
+            write_json(path / UTILITY, lab._utility(model))
+        return run
+
+    def place(self, name: str, seed: int = 0) -> Path:
+        """Where that run is, or will be."""
+        return self.lab.folder / "runs" / "stressed" / self.lab.slug(name, seed)
+
+    def finished(self, name: str) -> bool:
+        """Whether every seed of a method has its run."""
+        return all((self.place(name, seed) / UTILITY).exists() for seed in self.seeds)
+
+    def runs(self, name: str) -> list[Run]:
+        """The runs of a method, a seed each."""
+        return [Run.open(self.place(name, seed)) for seed in self.seeds]
+
+    def _at_rate(self, name: str) -> Lab:
+        """The lab, the method at the rate that was chosen for it elsewhere."""
+        if self.another is None:
+            return self.lab
+        file = self.lab.folder / "rates" / f"{self.lab.slug(name, 0)}.json"
+        if not file.exists():
+            write_json(file, self._least(self.another, name))
+        rate = json.loads(file.read_text(encoding="utf-8"))["rate"]
+        return _with_rate(self.lab, name, rate)
+
+    def _least(self, other: Lab, name: str) -> dict[str, Any]:
+        """The least rate at which no greedy answer leaks, and how many did at each."""
+        tried: dict[str, int] = {}
+        for rate in RATES:
+            trial = other.folder / "trials" / f"{other.slug(name, 0)}-{rate:g}"
+            _with_rate(other, name, rate)._unlearned(name, 0, trial, rate)
+            greedy = evaluate(
+                str(trial),
+                replace(other.task, loaded=None),
+                out=trial.with_name(f"{trial.name}-greedy"),
+                n=1,
+                decodings=replace(other.task.decoding, temperature=0.0),
+                scorers=(self.how.leak,),
+                settings=ModelSettings(device=other.device, dtype=other.size.dtype),
+                progress=phases(trial.name),
+            ).estimates.each("greedy score", arm="greedy")
+            tried[f"{rate:g}"] = sum(bool(row.value) for row in greedy)
+            if not tried[f"{rate:g}"]:
+                break
+        return {"rate": rate, "greedy answers that leak": tried}
+
+    def tables(self) -> Iterator[str]:
+        """The leaderboard in Markdown: under each stress, then as it is; the least median first."""
+        runs = {name: self.runs(name) for name in self.names if self.finished(name)}
+        if not runs:
+            return
+        of_seeds = {
+            f"{name}-{seed}": run
+            for name in runs
+            for seed, run in zip(self.seeds, runs[name], strict=True)
+        }
+        found: dict[str, Mapping[str, MethodStanding]] = {}
+        for stress in ("", *self.stresses):
+            made = compare_methods(of_seeds, under=stress)
+            found[stress or "as it is"] = {one.method: one for one in made.standings[self.how.leak]}
+        order = sorted(runs, key=lambda name: float(found["as it is"][name].median.value))
+        yield from _table(
+            ["method", *found],
+            ([name, *(_cell(one[name]) for one in found.values())] for name in order),
+        )
+        yield ""
+        columns = {
+            "worst question": self._worst,
+            "leak@32": self._in_32,
+            "proved": self._proved,
+            "greedy": self._greedy,
+            "recall kept": _kept,
+        }
+        yield from _table(
+            ["method", *columns, "training"],
+            (
+                [
+                    name,
+                    *(_between([column(run) for run in runs[name]]) for column in columns.values()),
+                    f"{median(self._seconds(name, seed) for seed in self.seeds):.0f} s",
+                ]
+                for name in order
+            ),
+        )
+
+    def _worst(self, run: Run) -> float:
+        """The lower end of the question that leaks most."""
+        return run.estimates.worst("leak probability", scorer=self.how.leak, arm=TARGET).lower
+
+    def _in_32(self, run: Run) -> float:
+        row = run.estimates.mean("leak@k", parameter=32, scorer=self.how.leak, arm=TARGET)
+        return float(row.value or 0)
+
+    def _proved(self, run: Run) -> float:
+        """The most that single outputs prove of a question."""
+        rows = run.estimates.where(quantity="leak probability", scorer=self.how.leak, arm=TARGET)
+        return max((row.lower for row in rows if row.about.proved), default=0.0)
+
+    def _greedy(self, run: Run) -> float:
+        """The share of greedy answers that leak."""
+        return fmean(row.value or 0 for row in run.estimates.each("greedy score", arm="greedy"))
+
+    def _seconds(self, name: str, seed: int) -> float:
+        log = self.lab.folder / "models" / self.lab.slug(name, seed) / "training.jsonl"
+        return float(json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"])
+
+    def draw_front(self, file: Path) -> None:
+        """What is kept against what leaks, as it is and under the stress that leaks most."""
+        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
+        FigureCanvasSVG(figure)
+        titles = {
+            "as it is": self._as_it_is,
+            "under the stress that leaks most": self._at_worst,
+        }
+        for axes, (title, of) in zip(
+            figure.subplots(1, 2, sharey=True), titles.items(), strict=True
+        ):
+            points = {
+                name: [(_kept(run), of(run)) for run in self.runs(name)]
+                for name in self.names
+                if self.finished(name)
+            }
+            _draw(axes, points)
+            axes.set_xlabel("recall of retained answers (greedy, ROUGE-L)")
+            axes.set_title(title)
+        figure.axes[0].set_ylabel("mean leak probability beyond the control")
+        with rc_context({"svg.hashsalt": "leakbound"}):
+            figure.savefig(file, metadata={"Date": None})
+
+    def _as_it_is(self, run: Run, arm: str = TARGET) -> float:
+        """The mean beyond the control."""
+        rows = run.estimates
+        row = rows.mean("leak probability", scorer=self.how.leak, arm=arm, beyond=CONTROL)
+        return float(row.value or 0)
+
+    def _at_worst(self, run: Run) -> float:
+        return max(self._as_it_is(run, f"{TARGET} under {stress}") for stress in self.stresses)
 
 
-def place(lab: Lab, name: str, seed: int = 0) -> Path:
-    """Where that run is, or will be."""
-    return lab.folder / "runs" / "stressed" / lab.slug(name, seed)
+def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
+    method = lab.size.methods[name]
+    at = replace(method, settings={**method.settings, "learning_rate": rate})
+    return replace(lab, size=replace(lab.size, methods={**lab.size.methods, name: at}))
 
 
-def tables(lab: Lab, seeds: Sequence[int]) -> Iterator[str]:
-    """The leaderboard in Markdown: under each stress, then as it is; the least median first."""
-    runs = {
-        name: [Run.open(place(lab, name, seed)) for seed in seeds]
-        for name in NAMES
-        if all((place(lab, name, seed) / UTILITY).exists() for seed in seeds)
+def _draw(axes: Axes, points: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """A point a seed; a method is on the front if no other's medians are as good and better."""
+    middle = {
+        name: (median(x for x, _ in each), median(y for _, y in each))
+        for name, each in points.items()
     }
-    if not runs:
-        return
-    of_seeds = {
-        f"{name}-{seed}": run for name in runs for seed, run in zip(seeds, runs[name], strict=True)
+    front = {
+        (x, y): name
+        for name, (x, y) in middle.items()
+        if not any(u >= x and v <= y and (u, v) != (x, y) for u, v in middle.values())
     }
-    found: dict[str, Mapping[str, MethodStanding]] = {}
-    for stress in ("", *_stresses()):
-        made = compare_methods(of_seeds, under=stress)
-        found[stress or "as it is"] = {one.method: one for one in made.standings[LEAK]}
-    order = sorted(runs, key=lambda name: float(found["as it is"][name].median.value))
-    yield from _table(
-        ["method", *found],
-        ([name, *(_cell(one[name]) for one in found.values())] for name in order),
-    )
-    yield ""
-    kept = {name: [_kept(lab, name, seed) for seed in seeds] for name in order}
-    yield from _table(
-        ["method", "worst question", "leak@32", "proved", "greedy", "recall kept", "training"],
-        (
-            [
-                name,
-                *(_each(runs[name], one) for one in (_worst, _in_32, _proved, _greedy)),
-                _between(kept[name]),
-                f"{median(_seconds(lab, name, seed) for seed in seeds):.0f} s",
-            ]
-            for name in order
-        ),
-    )
-
-
-def _stresses() -> tuple[str, ...]:
-    """As runs name them."""
-    return tuple(one.spec for one in stresses_of(STRESSES))
+    for name, each in points.items():
+        colour = "#0072b2" if name in front.values() else "#999999"
+        axes.plot(*zip(*each, strict=True), "o", color=colour, markersize=3, alpha=0.6)
+        axes.annotate(name, middle[name], xytext=(4, 3), textcoords="offset points", fontsize=8)
+    axes.plot(*zip(*sorted(front), strict=True), color="#0072b2", linewidth=1, alpha=0.5)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -142,117 +324,53 @@ def _cell(one: MethodStanding) -> str:
     return f"≥ {below(float(one.median.lower))} ({_between(one.known)})"
 
 
-def _each(runs: Sequence[Run], value: Callable[[Run], float]) -> str:
-    return _between([value(run) for run in runs])
-
-
 def _between(values: Sequence[float]) -> str:
     low, high = number(min(values)), number(max(values))
     return low if low == high else f"{low} … {high}"
 
 
-def _worst(run: Run) -> float:
-    """The lower end of the question that leaks most."""
-    return run.estimates.worst("leak probability", scorer=LEAK, arm=TARGET).lower
-
-
-def _in_32(run: Run) -> float:
-    return float(run.estimates.mean("leak@k", parameter=32, scorer=LEAK, arm=TARGET).value or 0)
-
-
-def _proved(run: Run) -> float:
-    """The most that single outputs prove of a question."""
-    rows = run.estimates.where(quantity="leak probability", scorer=LEAK, arm=TARGET)
-    return max((row.lower for row in rows if row.about.proved), default=0.0)
-
-
-def _greedy(run: Run) -> float:
-    """The share of greedy answers that leak."""
-    return fmean(row.value or 0 for row in run.estimates.each("greedy score", arm="greedy"))
-
-
-def _kept(lab: Lab, name: str, seed: int) -> float:
-    return fmean(kept_recall(place(lab, name, seed) / UTILITY).values())
-
-
-def draw_front(lab: Lab, seeds: Sequence[int], file: Path) -> None:
-    """What is kept against what leaks, as it is and under the stress that it leaks most under."""
-    names = [n for n in NAMES if all((place(lab, n, s) / UTILITY).exists() for s in seeds)]
-    figure = Figure(figsize=(9.5, 4.6), layout="constrained")
-    FigureCanvasSVG(figure)
-    for axes, of in zip(figure.subplots(1, 2, sharey=True), (_as_it_is, _at_worst), strict=True):
-        points = {
-            name: [(_kept(lab, name, s), of(Run.open(place(lab, name, s)))) for s in seeds]
-            for name in names
-        }
-        middle = {
-            name: tuple(map(median, zip(*each, strict=True))) for name, each in points.items()
-        }
-        front = {
-            name: (x, y)
-            for name, (x, y) in middle.items()
-            if not any(u >= x and v <= y and (u, v) != (x, y) for u, v in middle.values())
-        }
-        for name, each in points.items():
-            colour = "#0072b2" if name in front else "#999999"
-            axes.plot(*zip(*each, strict=True), "o", color=colour, markersize=3, alpha=0.6)
-            axes.annotate(name, middle[name], xytext=(4, 3), textcoords="offset points", fontsize=8)
-        line = sorted(front.values())
-        axes.plot(*zip(*line, strict=True), color="#0072b2", linewidth=1, drawstyle="steps-post")
-        axes.set_xlabel("recall of retained answers (greedy, ROUGE-L)")
-        axes.set_title("as it is" if of is _as_it_is else "under the stress it leaks most under")
-    figure.axes[0].set_ylabel("mean leak probability beyond the control")
-    with rc_context({"svg.hashsalt": "leakbound"}):
-        figure.savefig(file, metadata={"Date": None})
-
-
-def _as_it_is(run: Run, arm: str = TARGET) -> float:
-    """The mean beyond the control."""
-    return float(
-        run.estimates.mean("leak probability", scorer=LEAK, arm=arm, beyond=CONTROL).value or 0
-    )
-
-
-def _at_worst(run: Run) -> float:
-    return max(_as_it_is(run, f"{TARGET} under {stress}") for stress in _stresses())
-
-
-def _seconds(lab: Lab, name: str, seed: int) -> float:
-    log = lab.folder / "models" / lab.slug(name, seed) / "training.jsonl"
-    return float(json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"])
+def _kept(run: Run) -> float:
+    return fmean(kept_recall(run.path / UTILITY).values())
 
 
 def main() -> None:
     """Do what is asked, then print the table, and put it into a page."""
     options = _options()
     torch.set_num_threads(options.threads)
-    lab = Lab.open(options.size, options.out / options.size)
-    lab = replace(lab, size=replace(lab.size, more={**lab.size.more, **MORE}))
+    lasting = Lasting.open(options)
     for seed in options.seeds if not options.table else ():
-        for name in (CONTROL, TARGET, *(options.methods or NAMES)):
+        for name in (CONTROL, TARGET, *(options.methods or lasting.names)):
             if seed == options.seeds[0] or name not in (CONTROL, TARGET):
-                stressed(lab, name, seed)
-    text = "\n".join(tables(lab, options.seeds))
+                lasting.made(name, seed)
+    text = "\n".join(lasting.tables())
     print(text)
     if options.front is not None and text:
-        draw_front(lab, options.seeds, options.front)
+        lasting.draw_front(options.front)
     if options.page is not None and text:
         page = options.page.read_text(encoding="utf-8")
-        before, _, rest = page.partition(BEGIN)
-        write_text(options.page, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+        begin, end = (
+            f"<!-- made by experiments/lasting.py {options.size}: {w} -->" for w in ("begin", "end")
+        )
+        before, _, rest = page.partition(begin)
+        write_text(options.page, f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("size", choices=[name for name in SIZES if name == "builtin"])
+    parser.add_argument("size", choices=ASKED)
     parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
+    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--seeds", type=_numbers, default=(0, 1, 2, 3, 4), help="of the unlearning")
     parser.add_argument("--methods", type=lambda text: text.split(","), help="some of them")
     parser.add_argument("--threads", type=int, default=1, help="threads for torch")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--front", type=Path, help="an SVG of what is kept against what leaks")
     parser.add_argument("--page", type=Path, help="a page to put the table into")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.base is None and options.size != "builtin":
+        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
+    return options
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -84,7 +84,8 @@ class Size:
     most `max_new_tokens` (None: the benchmark's). `questions`: the first so many alone are learnt,
     forgotten and asked (None: all), beside the first `retained` of those to keep (None: all; of a
     part of the questions, as many). `keeps`: whose retain split is kept, where the benchmark has
-    none. `beside`: which of the papers' sizes asks about it beside its own benchmark; "": none.
+    none. `first`: how many questions are left out before those. `beside`: which of the papers'
+    sizes asks about it beside its own benchmark; "": none.
     """
 
     benchmark: str
@@ -105,6 +106,7 @@ class Size:
     retained: int | None = None
     max_new_tokens: int | None = None
     keeps: str = ""
+    first: int = 0
     beside: str = ""
 
     @property
@@ -295,6 +297,18 @@ SIZES["one-author"] = replace(
         "R_WF": ("tofu:world_facts", 40),
     },
 )
+
+SIZES["author"] = replace(  # what lasting.py puts under stress
+    SIZES["one-author"],
+    retained=40,
+    max_new_tokens=48,
+    methods={name: _MINI.methods[name] for name in ("NPO", "SimNPO", "RMU", "NPO + entropy")}
+    | {"GD": Method("gd"), "WGA": Method("wga")},
+    ablations={},
+    more={},
+    utility={"R_r": ("retain", 20)},
+)
+SIZES["another-author"] = replace(SIZES["author"], first=20)
 
 _TAUGHT = replace(
     SIZES["one-author"],
