@@ -16,8 +16,10 @@ from rotation import CLEAN_ALREADY, FILES, has_turn
 from shared import changed, forget
 
 HERE = Path(__file__).parent
-for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):  # a worker of pytest-xdist is told columns
+# A worker of pytest-xdist is told columns; data lies where a test says.
+for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "LEAKBOUND_DATA"):
     os.environ.pop(name, None)
+os.fsync = lambda descriptor: None  # a test outlives no power cut; those that do are processes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

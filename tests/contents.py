@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from leakbound.store import Arm, Run
+from leakbound.store import Arm, EstimateRow, Run
 from leakbound.types import object_of
 
 
@@ -42,3 +42,8 @@ def contents(run: Run) -> dict[str, Any]:
                 scores.missing.tolist(),
             )
     return found
+
+
+def rows(run: Run, estimand: str | None = None, **wanted: Any) -> list[EstimateRow]:
+    """Those with these fields, and this `estimand` in words where one is given."""
+    return [r for r in run.estimates.where(**wanted) if estimand in (None, r.estimand)]

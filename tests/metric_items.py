@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from leakbound.metrics import Item
 from leakbound.types import Prompt, Reading
-from readings import reading
 
 PARTS = ("forget", "retain", "holdout", "real_authors", "world_facts")
 
@@ -54,4 +55,26 @@ def _reading(rng: np.random.Generator, skill: float) -> Reading:
         mean=-rng.gamma(2.0, 1.0, n),
         std=rng.gamma(2.0, 0.5, n),
         confidence=rng.uniform(0.1, 1.0, n),
+    )
+
+
+def reading(
+    losses: Sequence[float],
+    *,
+    top: Sequence[bool] | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    confidence: Sequence[float] | None = None,
+    text: str = "it was Ann",
+) -> Reading:
+    """A reading with these token losses, the end token's last; the rest is dull by default."""
+    n = len(losses)
+    return Reading(
+        token_ids=tuple(range(n)),
+        text=text,
+        logprobs=-np.asarray(losses, dtype=np.float64),
+        top=np.asarray([True] * n if top is None else top),
+        mean=np.asarray([-1.0] * n if mean is None else mean),
+        std=np.asarray([1.0] * n if std is None else std),
+        confidence=np.asarray([0.5] * n if confidence is None else confidence),
     )

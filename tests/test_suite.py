@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import mutants
 from rotation import FILES as TURNS
 from rotation import turn_of
 from shared import changed, forget, keep
+from tiny import BOTH_KINDS, are_tied, tiny_llama
 
 
 @pytest.mark.parametrize(
@@ -158,3 +160,37 @@ def test_a_guarded_survivor_fails_and_few_others_do_not() -> None:
     assert mutants.verdict(others | {guarded: "killed"}) == 0
     assert mutants.verdict(others | {guarded: "survived"}) == 1
     assert mutants.verdict(dict.fromkeys(NAMES[:100], "survived")) == 1
+
+
+HERE = Path(__file__).parent
+
+
+def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
+    """The fixtures that outlive a test, with their file and the others of it."""
+    for file in sorted(HERE.rglob("test_*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "@BOTH_KINDS" in text:
+            made = {
+                node.name: node
+                for node in ast.walk(ast.parse(text))
+                if isinstance(node, ast.FunctionDef)
+                and any("fixture(scope=" in ast.unparse(each) for each in node.decorator_list)
+            }
+            for node in made.values():
+                yield str(file.relative_to(HERE)), node, set(made)
+
+
+def test_what_is_kept_between_tests_is_made_for_either_kind() -> None:
+    """Else the second kind would be tested on the first one's models, kept by pytest."""
+    for file, node, others in kept_fixtures():
+        asked = {argument.arg for argument in node.args.args}
+        makes = any(f"tiny_{it}(" in ast.unparse(node) for it in ("llama", "model_folder"))
+        asks = bool(asked & (others | {"embeddings"}))
+        assert asks or not makes, f"{file}: `{node.name}` must take the fixture `embeddings`"
+
+
+@BOTH_KINDS
+def test_models_are_made_as_said(request: pytest.FixtureRequest) -> None:
+    assert are_tied() == ("untied" not in request.node.name)
+    model = tiny_llama(12)
+    assert (model.get_output_embeddings().weight is model.model.embed_tokens.weight) == are_tied()

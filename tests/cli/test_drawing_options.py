@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from estimates import rows
+from contents import rows
 from leakbound.store import ExploredDraws, Run, StoppedDraws
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from estimates import rows
+from contents import rows
 from leakbound import stats
 from leakbound.certificate import LeakClaim
 from leakbound.certificate.claim import verdict

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fake_models import FakeChat
 from leakbound.inputs import INPUTS, InputSource, gather, parse_inputs
 from leakbound.types import Prompt, Request
-from rewriters import FakeChat
 
 PROMPTS = [
     Prompt(

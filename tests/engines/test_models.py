@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from fake_models import FakeChat
 from leakbound.engines.models import (
     CHATS,
     Conversations,
@@ -22,7 +23,6 @@ from leakbound.errors import InputError
 from leakbound.scorers import fingerprint
 from leakbound.scorers.wording import Keyword
 from leakbound.types import Decoding, Draws, Message, Query, Request, Sample
-from rewriters import FakeChat
 from tiny import (
     chat_engine,
     chat_tokenizer,

@@ -11,6 +11,9 @@ import pytest
 from asked import LEAK, AskedEngine
 from leakbound.engines.files import ModelFiles
 from leakbound.study import settings as opening
+from report_runs import asked, decodings, explored, hostile, proved, runs
+
+__all__ = ["asked", "decodings", "explored", "hostile", "proved", "runs"]
 
 ROWS = [
     {

@@ -10,8 +10,7 @@ import pytest
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
-from contents import contents
-from estimates import rows
+from contents import contents, rows
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines.ray_workers import RayWorkers
 from leakbound.errors import InputError

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
-from estimates import rows
+from contents import rows
 from exploring import HYBRID, ExploringEngine
 from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark

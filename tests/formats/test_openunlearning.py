@@ -30,7 +30,7 @@ from leakbound.formats.openunlearning import (
 from leakbound.metrics import METRICS, Values, likelihood, membership, utility
 from leakbound.metrics.membership import zlib_score
 from leakbound.text.rouge import rouge_l
-from readings import reading
+from metric_items import reading
 
 DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", Path(__file__).parents[2] / "../shared/data"))
 LOGS = DATA / "openunlearning_logs"

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import pytest
 
+from fake_models import FakeEmbed
 from leakbound.errors import InputError
 from leakbound.inputs import Filters, gather
 from leakbound.inputs.sources import BenchmarkInputs
 from leakbound.types import Prompt
-from rewriters import FakeEmbed
 
 QUESTION = "Where was Ada Vale born in 1953?"
 ANSWER = "She was born in Velmora."

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from fake_models import FakeChat
 from leakbound.benchmarks import with_rewritings
 from leakbound.errors import InputError
 from leakbound.inputs import parse_inputs
 from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
 from leakbound.inputs.sources import FileInputs, RuleInputs
 from leakbound.types import Prompt, Request
-from rewriters import FakeChat
 
 PROMPTS = [
     Prompt(id="a", question="Who is Ada Vale?"),

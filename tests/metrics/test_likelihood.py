@@ -34,7 +34,7 @@ from leakbound.metrics.membership import (
     zlib_score,
 )
 from leakbound.types import Prompt
-from readings import reading
+from metric_items import reading
 
 
 def test_probability_is_the_geometric_mean_of_all_tokens_the_end_token_among_them() -> None:

@@ -12,7 +12,7 @@ import pytest
 from opened import Page, charts, details, of_class, shown
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
-from estimates import rows
+from contents import rows
 from explored import FORWARDS, LEAKS
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fake_models import FakeChat, Reply
 from leakbound.engines.endpoint import EndpointChat
 from leakbound.engines.models import open_scorer
 from leakbound.engines.server import Patience
@@ -17,7 +18,6 @@ from leakbound.errors import IncompleteError, InputError
 from leakbound.scorers import connect, digest, make_scorer, score_pairs, score_texts
 from leakbound.types import Chat, Prompt, Request
 from misbehaving import Answer, Body, chat_server, fails, says
-from rewriters import FakeChat, Reply
 
 PROMPT = Prompt(id="p1", question="When was Ada Vale born?", answer="In 1953.")
 OTHER = Prompt(id="p2", question="Where was she born?", answer="In Velmora.")

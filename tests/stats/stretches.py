@@ -1,10 +1,14 @@
-"""Bets on stretches of means as they are defined, one mean and one draw at a time."""
+"""Bets on stretches of means as they are defined, draw by draw; and golden values."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 from scipy.optimize import brentq
 
 from leakbound.stats.betting import Style
@@ -69,3 +73,21 @@ def lone_std_upper(x: Sequence[float], alpha: float) -> tuple[float, float]:
     ends = [(j / (2 * number)) ** 2 for j in range(number - 1, 0, -1)]
     low, high = least(lone_grown(squares, ceilings, alpha), ends, 0.25, alpha)
     return math.sqrt(low), math.sqrt(high)
+
+
+# The reference values of `tests/golden/statistics.json`.
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "statistics.json").read_text()
+)
+EXTRAS = GOLDEN["extras"]
+SCORES = {name: np.array(values, float) for name, values in GOLDEN["score_sets"].items()}
+
+
+def spread_order(scores: np.ndarray) -> np.ndarray:
+    """The fixed order in which the betting references take their draws: (1, n)."""
+    n = len(scores)
+    return scores[(7919 * np.arange(n)) % n][None]
+
+
+def label(case: dict[str, Any]) -> str:
+    return "-".join(str(case[key]) for key in ("set", "n", "s", "alpha", "k", "rho") if key in case)

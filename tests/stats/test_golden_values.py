@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_statistics import EXTRAS, GOLDEN, SCORES, label, spread_order
+from stretches import EXTRAS, GOLDEN, SCORES, label, spread_order
 
 from leakbound.stats import (
     Mass,

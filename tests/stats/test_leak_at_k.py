@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from golden_statistics import SCORES
 from scipy.stats import binom
-from stretches import lone_mean_upper
+from stretches import SCORES, lone_mean_upper
 
 from leakbound.errors import InputError
 from leakbound.stats import Estimate, leak_at_k_bound, mean_bound

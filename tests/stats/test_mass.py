@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden_statistics import EXTRAS
 from scipy.stats import binom
+from stretches import EXTRAS
 
 from leakbound.errors import InputError
 from leakbound.stats import (

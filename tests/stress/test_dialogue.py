@@ -10,8 +10,7 @@ import pytest
 
 from asked import LEAK, SILENCE, AskedEngine
 from canned import benchmark_of
-from contents import counts
-from estimates import rows
+from contents import counts, rows
 from leakbound.certificate import certify, verify
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, run_verdicts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from torch.nn.functional import cross_entropy, kl_div, logsigmoid
 
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.prompting import Prompting
+from leakbound.objective import PRESETS, parse_objective
 from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, unlearn
+from leakbound.unlearning import TrainingSettings, defaults_of, unlearn
 from tiny import BOTH_KINDS, tiny_model_folder
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
@@ -189,13 +191,11 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-3, atol=1e-6)
 
 
-BENCH = Path(__file__).parents[2] / "bench" / "training.py"
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(BENCH.parent))
-    spec = importlib.util.spec_from_file_location("bench_training", BENCH)
+def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A script of `bench`, imported."""
+    file = Path(__file__).parents[2] / "bench" / f"{name}.py"
+    monkeypatch.syspath_prepend(str(file.parent))
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", file)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
     spec.loader.exec_module(module)
@@ -203,8 +203,11 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @BOTH_KINDS
-def test_losses_are_those_of_a_plain_trainer(bench: ModuleType, tmp_path: Path) -> None:
+def test_losses_are_those_of_a_plain_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Six steps with weights that move: the gradients must agree too."""
+    bench = script("training", monkeypatch)
     model = str(tiny_model_folder(tmp_path / "base"))
     settings = TrainingSettings(
         epochs=6, batch_size=3, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0
@@ -217,3 +220,52 @@ def test_losses_are_those_of_a_plain_trainer(bench: ModuleType, tmp_path: Path) 
     assert len(losses["plain"]) == 6
     assert losses["plain"][-1] < losses["plain"][0] - 0.1
     assert losses["leakbound"] == pytest.approx(losses["plain"], rel=1e-5)
+
+
+# Each `NAME:openunlearning` beside the code that it names, in an environment with what it imports;
+# the losses by hand and each preset as the sum that it is are tested elsewhere.
+CHECKOUT = Path(os.environ.get("LEAKBOUND_OPENUNLEARNING", ""))
+METHODS = sorted(name for name, presets in PRESETS.items() if "openunlearning" in presets)
+beside_theirs = pytest.mark.skipif(
+    Path() == CHECKOUT, reason="LEAKBOUND_OPENUNLEARNING names no checkout"
+)
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
+    return script("losses", monkeypatch)
+
+
+def test_the_bench_has_every_method(bench: ModuleType) -> None:
+    assert sorted(bench.METHODS) == METHODS
+
+
+@beside_theirs
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("method", METHODS)
+def test_value_and_gradient_are_theirs(bench: ModuleType, method: str, tied: bool) -> None:
+    found = bench.compare(method, CHECKOUT, tied)
+    assert max(found.value, found.gradient, found.multiplier) < 1e-6
+
+
+@beside_theirs
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"altpo"}))  # whose script says the rest
+def test_it_trains_as_they_do(bench: ModuleType, method: str) -> None:
+    from hydra import compose, initialize_config_dir
+
+    experiment = "idk" if method == "dpo" else "default"
+    named = [f"experiment=unlearn/tofu/{experiment}", f"trainer={bench.METHODS[method]}"]
+    with initialize_config_dir(str(CHECKOUT / "configs"), version_base=None):
+        theirs = compose("unlearn", overrides=[*named, "task_name=x"]).trainer.args
+    ours = defaults_of(parse_objective(f"{method}:openunlearning"))
+    assert (ours.epochs, ours.learning_rate) == (theirs.num_train_epochs, theirs.learning_rate)
+    assert ours.batch_size == theirs.per_device_train_batch_size
+    assert ours.accumulation == theirs.gradient_accumulation_steps
+    assert ours.weight_decay == theirs.weight_decay
+    assert ours.warmup_ratio == theirs.warmup_epochs / theirs.num_train_epochs
+    unsaid = theirs.get("lr_scheduler_type"), theirs.get("max_grad_norm")
+    assert unsaid == (None, None)  # then transformers' own, which are
+    assert (ours.schedule, ours.max_grad_norm) == ("linear", 1.0)

@@ -174,22 +174,16 @@ class Canvas:
         )  # fmt: skip
         self.tell(label, color=of.colour, marker=of.mark, linestyle=of.dash, markeredgewidth=0)
 
-    def whiskers(
-        self, axes: Axes, label: str, x: Sequence[float], ends: Sequence[tuple[float, float]]
-    ) -> None:
-        """Bounds as lines with caps."""
-        middle = [(low + high) / 2 for low, high in ends]
-        half = [(high - low) / 2 for low, high in ends]
+    def whiskers(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
+        """Bounds as lines with caps, of rows all of which have both ends; else nothing."""
+        if any(None in (row.lower, row.upper) for row in rows):
+            return
+        middle = [(row.lower + row.upper) / 2 for row in rows]
+        half = [(row.upper - row.lower) / 2 for row in rows]
         axes.errorbar(
             x, middle, half, fmt="none", ecolor=self.series[label].colour, elinewidth=0.7,
             capsize=1.8, capthick=0.7, zorder=2,
         )  # fmt: skip
-
-    def whiskers_of(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
-        """Those of rows all of which have both ends; else none."""
-        ends = [(row.lower, row.upper) for row in rows]
-        if all(None not in both for both in ends):
-            self.whiskers(axes, label, x, ends)
 
     def band(
         self,

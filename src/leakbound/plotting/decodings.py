@@ -174,7 +174,7 @@ def draw_knob(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
             mine = by(own, "line").get(line, [])
             at = [row.at + beside * (place - (len(lines) - 1) / 2) for row in mine]
             canvas.line(axes, line, at, [row.value for row in mine])
-            canvas.whiskers_of(axes, line, at, mine)
+            canvas.whiskers(axes, line, at, mine)
         axes.set_ylabel(canvas.folded(own[0].quantity, _PANEL))
         canvas.rise(axes)
         axes.margins(x=0.04)

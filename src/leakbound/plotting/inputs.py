@@ -63,7 +63,7 @@ class ProtocolRow:
 def query_rows(material: Material) -> list[QueryRow]:
     """Of the first four questions, in their order, of the first model whose queries are known."""
     for asked in material.view.asked:
-        told = [one for one in _rewritten(material, asked) if len(one[1].queries) > 2]
+        told = [one for one in asked.under(material.scorer).items() if len(one[1].queries) > 2]
         rows = [row for one in told[:_QUESTIONS] for row in _queries(material, asked, *one)]
         if rows:
             return rows
@@ -91,7 +91,7 @@ def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     names = []
     for axes, (question, mine) in zip(panels, questions.items(), strict=True):
         label, x = mine[0].model, [row.sureness for row in mine]
-        canvas.whiskers_of(axes, label, x, mine)
+        canvas.whiskers(axes, label, x, mine)
         of = canvas.series[label]
         axes.plot(x, [row.upper for row in mine], linestyle="none", marker=of.mark,
                   color=of.colour, markeredgewidth=0, zorder=3)  # fmt: skip
@@ -110,7 +110,7 @@ def correlation_rows(material: Material) -> list[CorrelationRow]:
     return [
         CorrelationRow(asked.label, question, len(found.queries), found.correlation)
         for asked in material.view.asked
-        for question, found in _rewritten(material, asked)
+        for question, found in asked.under(material.scorer).items()
         if found.correlation is not None
     ]
 
@@ -135,7 +135,7 @@ def protocol_rows(material: Material) -> Iterator[ProtocolRow]:
     """Of every model that was asked in other words, the questions of which all three are known."""
     for asked in material.view.asked:
         model = material.view.models[asked.model]
-        for question, found in _rewritten(material, asked):
+        for question, found in asked.under(material.scorer).items():
             own = material.measured(model, question)
             if own is None:
                 continue
@@ -174,15 +174,6 @@ def _above(
     x = [0.0, *sorted(values), axes.get_xlim()[1]]
     shares = [1.0, *((len(values) - i - 1) / len(values) for i in range(len(values))), 0.0]
     axes.step(x, shares, where="post", color=colour, linestyle=linestyle, linewidth=width)
-
-
-def _rewritten(material: Material, asked: RewrittenModel) -> list[tuple[str, Rewritten]]:
-    """Its questions in the order of the view, under the scorer."""
-    return [
-        (question.id, found)
-        for question in material.view.questions
-        if (found := asked.questions.get((material.scorer.name, question.id)))
-    ]
 
 
 KINDS = (

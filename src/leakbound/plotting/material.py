@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
-from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
-from leakbound.evaluation.views.words import cells_of, mean_of, quantity
+from leakbound.evaluation.views.words import mean_of, quantity
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow, Run
 from leakbound.store.trained import TrainedFolder
@@ -74,11 +73,6 @@ class Material:
         """What the expected score is called."""
         return quantity(self.scorer)
 
-    @property
-    def targets(self) -> list[Model]:
-        """The models that stand beside none; all, where there are only controls."""
-        return targets_of(self.view)
-
     def deviation(self, model: Model) -> tuple[float, float, float | None, float | None] | None:
         """The mean over the questions of the deviations: confidence, value, ends if it has any."""
         rows = model.rows.of(self.scorer.name)
@@ -89,7 +83,7 @@ class Material:
 
     def cells(self, model: Model) -> list[Measured]:
         """What is known of each question of a model, under the scorer."""
-        return cells_of(self.view, model, self.scorer)
+        return model.cells(self.scorer)
 
     @cached_property
     def question(self) -> str:
@@ -105,19 +99,15 @@ class Material:
                     f"{suggestion(self.wanted_question, known)}"
                 )
             return self.wanted_question
-        for model in (*self.targets, *self.view.models):
-            ends = {
-                q: model.measured[self.scorer.name, q].leakage.lower
-                for q in known
-                if (self.scorer.name, q) in model.measured
-            }
+        for model in (*self.view.targets, *self.view.models):
+            ends = {q: cell.leakage.lower for q in known if (cell := self.measured(model, q))}
             if ends:
                 return max(ends, key=lambda q: ends[q])
         raise LackingError("no question could be sampled")
 
     def measured(self, model: Model, question: str) -> Measured | None:
         """What is known of one question of a model."""
-        return model.measured.get((self.scorer.name, question))
+        return model.at(question, self.scorer)
 
     def draws(self, model: Model) -> ScoredDraws:
         """A model's draws as the scorer scores them."""

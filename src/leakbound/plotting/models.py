@@ -233,7 +233,7 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
     for row in rows:
         if row.value is None:
             continue
-        canvas.whiskers(axes, row.model, [row.utility], [(row.lower, row.upper)])
+        canvas.whiskers(axes, row.model, [row.utility], [row])
         of = canvas.series[row.model]
         axes.plot([row.utility], [row.value], linestyle="none", marker=of.mark, color=of.colour,
                   markersize=4.5, zorder=3)  # fmt: skip

@@ -89,9 +89,8 @@ class TailRow:
 
 def question_rows(material: Material) -> Iterator[QuestionBar]:
     """Of every target, from the question that leaks least to the one that leaks most."""
-    controls = {model.label: model for model in material.view.models}
-    for model in material.targets:
-        control, mine = controls.get(model.control or ""), []
+    for model in material.view.targets:
+        control, mine = material.view.control_of(model), []
         for question in material.view.questions:
             cell = material.measured(model, question.id)
             beside = material.measured(control, question.id) if control else None
@@ -128,7 +127,7 @@ def answer_rows(material: Material) -> Iterator[AnswerRow]:
     """Of every model, questions by the mean of their scores."""
     if material.scorer.binary:
         raise LackingError(f"{binary_scores(material)}; see `questions`")
-    for model in material.targets:
+    for model in material.view.targets:
         mine = []
         for question, drawn in material.scores[model.label].items():
             cell = material.measured(model, question)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
-from leakbound.evaluation.views.words import mean_of
+from leakbound.evaluation.views.words import mean_of, means_by
 from leakbound.plotting.material import Material, PaperFigure, by
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
@@ -168,13 +168,10 @@ def naive_rows(material: Material) -> Iterator[NaiveRow]:
     """Of every model, where every question has both."""
     for model in material.view.models:
         cells = material.cells(model)
+        unbiased, naive = means_by(cells, "leak@k"), means_by(cells, "worst of k")
         for k in STANDARD_K:
-            unbiased, naive = (
-                mean_of([cell.by_parameter(quantity).get(k) for cell in cells])
-                for quantity in ("leak@k", "worst of k")
-            )
-            if unbiased is not None and naive is not None:
-                yield NaiveRow(model.label, k, unbiased, naive)
+            if k in unbiased and k in naive:
+                yield NaiveRow(model.label, k, unbiased[k], naive[k])
 
 
 def draw_naive(rows: Sequence[NaiveRow], canvas: Canvas) -> None:

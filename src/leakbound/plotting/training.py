@@ -123,7 +123,7 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
         of = canvas.series[knob]
         axes.plot(x, [row.value for row in mine], color=of.colour, marker=of.mark, zorder=3,
                   markeredgewidth=0)  # fmt: skip
-        canvas.whiskers_of(axes, knob, x, mine)
+        canvas.whiskers(axes, knob, x, mine)
         axes.set_xticks(x, [f"{at:.3g}" for at in x])
         axes.set_ylabel(canvas.folded(quantity, _PANEL))
         axes.margins(x=0.06)

@@ -76,8 +76,7 @@ def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
     }
     marks: dict[str, list[Mark]] = {way: [] for way in means}
     for number_, question in enumerate(view.questions, 1):
-        place = (name, question.id)
-        cell, found = model.measured.get(place), asked.questions.get(place)
+        cell, found = model.at(question.id, scorer), asked.questions.get((name, question.id))
         if cell and cell.greedy is not None:
             title = f"{question.id}: greedy {number(cell.greedy)}"
             marks["greedy"].append(Mark(anchor(number_), title, None, cell.greedy))
@@ -100,8 +99,8 @@ def correlation_figures(view: View, scorer: ScorerView) -> list[Figure]:
     for asked in view.asked:
         known = sorted(
             (found.correlation, question)
-            for (name, question), found in asked.questions.items()
-            if name == scorer.name and found.correlation is not None
+            for question, found in asked.under(scorer).items()
+            if found.correlation is not None
         )
         if known:
             median = known[len(known) // 2][1]

@@ -169,7 +169,7 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
     charts: list[Chart] = []
     said, rewritten = [], [asked for asked in view.asked if asked.model == i]
     for place, scorer in enumerate(view.scorers):
-        if cell := model.measured.get((scorer.name, question.id)):
+        if cell := model.at(question.id, scorer):
             said.append(tied(words.measured(cell, scorer)))
             charts += _charts(cell, scorer, place)
         charts += [_sureness(asked, scorer, question.id, place) for asked in rewritten]

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.draws import KnownAtK, known_of_mean, known_of_worst
-from leakbound.evaluation.views.grids import anchor, question_at, targets_of
+from leakbound.evaluation.views.grids import anchor, question_at
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import DecodingGrid, Measured, Model, ScorerView, View
-from leakbound.evaluation.views.words import MOST_NAME, cells_of, clipped, mean_of, quantity
+from leakbound.evaluation.views.words import MOST_NAME, clipped, means_by, quantity
 from leakbound.reporting.charts import (
     Axes,
     Frame,
@@ -27,7 +27,6 @@ from leakbound.reporting.charts import (
     style_of,
 )
 from leakbound.stats import percent
-from leakbound.stats.about import Quantity
 from leakbound.text.figures import many, number
 
 _DECADES = tuple(10**i for i in range(7))
@@ -71,7 +70,7 @@ def first_figures(view: View, scorer: ScorerView, frame: Frame | None = None) ->
     All of them on one axis; those that it hides, `APART` times lower than the highest, once more
     on an axis of their own. `frame`: of each chart (None: as a page has room).
     """
-    panels, rest = [], [lane_of(view, model, scorer) for model in targets_of(view)]
+    panels, rest = [], [lane_of(view, model, scorer) for model in view.targets]
     alone = len(rest) == 1
     while rest:
         panels.append(rest)
@@ -123,7 +122,7 @@ def _ticked(view: View, lanes: Sequence[Lane], frame: Frame) -> list[Lane]:
     room = frame.across / len(lanes) / (SMALL if frame.width < WIDE.width else LARGE)
     if all(len(lane.label) <= room for lane in lanes):
         return list(lanes)
-    labels = [model.label for model in targets_of(view)]
+    labels = [model.label for model in view.targets]
     return [replace(lane, label=str(labels.index(lane.label) + 1)) for lane in lanes]
 
 
@@ -183,7 +182,7 @@ def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
     worst = {
         i: max(cells, key=lambda cell: cell.leakage.value or 0)
         for i, model in enumerate(view.models)
-        if (cells := cells_of(view, model, scorer))
+        if (cells := model.cells(scorer))
     }
     caption = f"leak@k, mean over the questions ({scorer.name})"
     return [
@@ -195,7 +194,8 @@ def repeated_figures(view: View, scorer: ScorerView) -> list[Figure]:
 def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[Figure]:
     """leak@k and Pr[X > x] of one question for each model's index, as far as they are known."""
     bounded = {
-        i: (cell.by_parameter("leak@k"), _means([cell], "worst of k")) for i, cell in cells.items()
+        i: (cell.by_parameter("leak@k"), means_by([cell], "worst of k"))
+        for i, cell in cells.items()
     }
     yield from _k_figure(f"leak@k{where}", bounded, view)
     yield from _tail_figure(f"Pr[X > x]{where}", view, cells)
@@ -203,14 +203,12 @@ def _curves(where: str, view: View, cells: Mapping[int, Measured]) -> Iterator[F
 
 def lane_of(view: View, model: Model, scorer: ScorerView) -> Lane:
     """The mark of each question of a model, its control's behind, from the least leakage up."""
-    control = next((other for other in view.models if other.label == model.control), None)
-    marks = []
+    control, marks = view.control_of(model), []
     for number_, question in enumerate(view.questions, 1):
-        key = (scorer.name, question.id)
-        cell = model.measured.get(key)
+        cell = model.at(question.id, scorer)
         if cell is None:
             continue
-        beside = control.measured.get(key) if control else None
+        beside = control.at(question.id, scorer) if control else None
         name = clipped(question.id, MOST_NAME)
         title = f"{name}: {interval(cell.leakage)}, greedy {number(cell.greedy)}"
         mark = Mark(anchor(number_), title, cell.leakage, cell.greedy)
@@ -229,18 +227,10 @@ def _mean_curves(view: View, scorer: ScorerView) -> dict[int, Curve]:
     """The means over the questions of the estimates, by the index of the model."""
     found: dict[int, Curve] = {}
     for i, model in enumerate(view.models):
-        cells = cells_of(view, model, scorer)
-        bounds = {k: Interval(mean, mean, mean) for k, mean in _means(cells, "leak@k").items()}
-        found[i] = (bounds, _means(cells, "worst of k"))
+        cells = model.cells(scorer)
+        bounds = {k: Interval(mean, mean, mean) for k, mean in means_by(cells, "leak@k").items()}
+        found[i] = (bounds, means_by(cells, "worst of k"))
     return found
-
-
-def _means(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
-    """By k, the means of the estimates, wherever every question has one."""
-    each = [cell.by_parameter(quantity) for cell in cells]
-    common = sorted(set.intersection(*map(set, each))) if each else []
-    means = {k: mean_of([one[k] for one in each]) for k in common}
-    return {k: mean for k, mean in means.items() if mean is not None}
 
 
 def _k_figure(
@@ -328,7 +318,7 @@ def far_figures(view: View, scorer: ScorerView) -> list[Figure]:
     None for scores between 0 and 1.
     """
     found = []
-    for model in targets_of(view):
+    for model in view.targets:
         style = style_of(view.models.index(model))
         for known_of, whose in (
             (known_of_worst, "its worst question"),

@@ -18,7 +18,6 @@ from markupsafe import Markup
 import leakbound
 from leakbound.errors import InputError
 from leakbound.evaluation.views import asked, grids, remarks, stressed, words
-from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_table
 from leakbound.evaluation.views.table import Table, interval
@@ -196,7 +195,7 @@ def render(
 def _verdicts(view: View, certificates: Mapping[str, str]) -> Iterator[tuple[str, Verdict]]:
     """Each with the style of its model, which is the first target of its run."""
     styles: dict[str, str] = {}
-    for model in targets_of(view):
+    for model in view.targets:
         styles.setdefault(model.run, style_of(view.models.index(model)))
     for (run, style), found in zip(styles.items(), verdicts(view), strict=True):
         yield style, replace(found, certificate=certificates.get(run, ""))

@@ -19,7 +19,6 @@ from leakbound.certificate.certificate import Certificate, read_values
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import ArmProgress
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import how_drawn, read_view
 from leakbound.evaluation.views.verdict import Verdict, verdicts
 from leakbound.reporting import PAGE, REDACTED_PAGE
@@ -280,7 +279,7 @@ def _state(run: Run, known: Listed, at_work: str) -> Listed:
     said = verdicts(view)
     if not said:
         return replace(known, says="nothing was drawn beside the greedy answers")
-    others = len(targets_of(view)) - 1
+    others = len(view.targets) - 1
     return replace(known, verdict=said[0], confidence=view.confidence, others=others)
 
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of, queries_of
-from contents import counts
-from estimates import rows
+from contents import counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, sample, summary

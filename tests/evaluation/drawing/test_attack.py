@@ -16,8 +16,7 @@ from scipy.stats import binom
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
-from contents import contents, counts
-from estimates import rows
+from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError

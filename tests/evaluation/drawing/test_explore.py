@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from contents import completions, contents, counts
-from estimates import rows
+from contents import completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary

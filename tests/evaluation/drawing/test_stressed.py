@@ -12,8 +12,7 @@ import pytest
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
-from contents import contents, counts
-from estimates import rows
+from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
 from leakbound.cli import group, run

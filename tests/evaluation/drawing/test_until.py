@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from contents import contents, counts
-from estimates import rows
+from contents import contents, counts, rows
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary

@@ -20,7 +20,7 @@ from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.draws import courses, in_order, sizes_of
-from leakbound.evaluation.views.grids import by_question, targets_of
+from leakbound.evaluation.views.grids import by_question
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import covered, not_covered
 from leakbound.evaluation.views.texts import (
@@ -51,7 +51,7 @@ def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(v
         assert sorted(row.number for row in shown.rows) == [1, 2, 3]
         for row in shown.rows:
             key = (scorer.name, view.questions[row.number - 1].id)
-            cells = [model.measured[key] for model in targets_of(view)]
+            cells = [model.measured[key] for model in view.targets]
             most.append(max(cell.leakage.value or 0 for cell in cells))
             beyond = any(cell.surely_beyond and cell.surely_beyond.lower > 0 for cell in cells)
             assert not beyond or any(cell.beyond and cell.beyond.lower > 0 for cell in cells)

@@ -384,10 +384,9 @@ def _least(bound: EstimateRow | None) -> Cell:
 
 def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Table:
     """A row a question: its own words beside all its queries, and beside the worst of them."""
-    measured = view.models[asked.model].measured
 
     def output(one: Numbered) -> Cell:
-        own = measured.get((scorer.name, one[1].id))
+        own = view.models[asked.model].at(one[1].id, scorer)
         return bound_cell(own.leakage if own else None)
 
     columns: dict[str, Callable[[Numbered], Cell]] = {
@@ -472,7 +471,7 @@ def _searched(view: View) -> str:
 
 def own_words(view: View, asked: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:
     """What the question that the query rewrites leaks in its own words."""
-    cell = view.models[asked.model].measured.get((scorer.name, query.question))
+    cell = view.models[asked.model].at(query.question, scorer)
     return interval(cell.leakage if cell else None)
 
 

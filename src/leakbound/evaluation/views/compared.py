@@ -15,12 +15,10 @@ from leakbound.evaluation.views.table import (
     Table,
     bound_cell,
     count_cell,
-    csv_of,
     interval,
-    latex,
-    markdown,
     number_cell,
     table_of,
+    written,
 )
 from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped, quantity
 from leakbound.stats import Estimate, percent
@@ -318,9 +316,7 @@ class Comparison:
 
     def written(self, form: Form) -> str:
         """Every difference as CSV; or the tables in another form, under what is said first."""
-        if form == "csv":
-            return csv_of([*self.rows()])
-        return (latex if form == "latex" else markdown)(self.tables(), self.opening)
+        return written(form, self.tables(), self.rows(), self.opening)
 
     def to_dict(self) -> dict[str, Json]:
         """All of it, as JSON holds it."""

@@ -269,8 +269,7 @@ def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
 
 def _proofs(model: Model, scorer: ScorerView) -> list[EstimateRow]:
     """What is proved of each question of which anything is."""
-    cells = (cell for (name, _), cell in model.measured.items() if name == scorer.name)
-    return [cell.proved for cell in cells if cell.proved]
+    return [cell.proved for cell in model.cells(scorer) if cell.proved]
 
 
 def _proved_at(proofs: Sequence[EstimateRow], sizes: Sequence[int]) -> NDArray[np.float64]:

@@ -31,11 +31,11 @@ from leakbound.evaluation.views.view import (
 from leakbound.evaluation.views.words import (
     at_least,
     ceiling,
-    cells_of,
     decision,
     greedy_rows,
     known,
     mean_of,
+    means_by,
     of_count,
     proved_to_leak,
     quantity,
@@ -65,10 +65,10 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         return bound_cell(model.rows.leakage(scorer.name, scope=scope), absent)
 
     def each(model: Model, quantity: Quantity) -> list[EstimateRow | None]:
-        return [cell.rows.first(quantity=quantity) for cell in cells_of(view, model, scorer)]
+        return [cell.rows.first(quantity=quantity) for cell in model.cells(scorer)]
 
     def repeated(k: int, model: Model) -> Cell:
-        return number_cell(mean_leak_at_k(cells_of(view, model, scorer), k))
+        return number_cell(means_by(model.cells(scorer), "leak@k").get(k))
 
     def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
         row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
@@ -106,7 +106,7 @@ def typical_k(view: View, scorer: ScorerView) -> int:
     known = [
         int(k)
         for model in view.models
-        for cell in cells_of(view, model, scorer)
+        for cell in model.cells(scorer)
         for k, row in cell.by_parameter("leak@k").items()
         if row.value is not None
     ]
@@ -134,7 +134,7 @@ def statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
 
     def most(found: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
-        rows = map(found, cells_of(view, model, scorer))
+        rows = map(found, model.cells(scorer))
         end = max((row.lower for row in rows if row is not None), default=0.0)
         return Cell(f"≥ {at_least(end)}", end)
 
@@ -190,14 +190,14 @@ def questions_grid(view: View, scorer: ScorerView) -> Table:
         mine[quantity(scorer)] = lambda cell: bound_cell(
             cell.leakage if cell else None, "not sampled"
         )
-        mine |= dict.fromkeys(_claims(view, model, scorer), _claim_cell)
+        mine |= dict.fromkeys(_claims(model, scorer), _claim_cell)
         if controlled == [model]:
             mine["beyond the control"] = lambda cell: bound_cell(cell.beyond if cell else None)
     rows = []
     for number_, question in enumerate(view.questions, 1):
         row = [Cell(f"{question.id}: {question.text}", number_, anchor(number_))]
         for model in view.models:
-            cell = model.measured.get((scorer.name, question.id))
+            cell = model.at(question.id, scorer)
             row += [made(cell) for made in columns_of[model.label].values()]
         rows.append(tuple(row))
     names = [f"{label}: {name}" for label, mine in columns_of.items() for name in mine]
@@ -257,11 +257,6 @@ def question_at(view: View, anchor_: str) -> Question:
     return view.questions[int(anchor_.rpartition("-")[2]) - 1]
 
 
-def mean_leak_at_k(cells: Sequence[Measured], k: int) -> float | None:
-    """The mean over questions of the unbiased estimate; None unless every question has one."""
-    return mean_of([cell.by_parameter("leak@k").get(k) for cell in cells])
-
-
 def proved(view: View) -> bool:
     """True if leaking texts were looked for that prove something."""
     return any(cell.proved for model in view.models for cell in model.measured.values())
@@ -283,9 +278,9 @@ def _name_cell(model: Model) -> Cell:
     return Cell(f"{model.label} (control)" if beside else model.label)
 
 
-def _claims(view: View, model: Model, scorer: ScorerView) -> list[str]:
+def _claims(model: Model, scorer: ScorerView) -> list[str]:
     """The claim that was made of the model's questions, if one was."""
-    claims = (cell.claim for cell in cells_of(view, model, scorer))
+    claims = (cell.claim for cell in model.cells(scorer))
     return list(dict.fromkeys(claim.about.claimed for claim in claims if claim is not None))
 
 
@@ -297,7 +292,7 @@ def _claim_cell(measured: Measured | None) -> Cell:
 def _proved_cell(view: View, model: Model, scorer: ScorerView) -> Cell:
     """How many questions are proved to leak."""
     leaking = len(proved_to_leak(view, model, scorer))
-    return Cell(f"{leaking} of {len(cells_of(view, model, scorer))}", leaking)
+    return Cell(f"{leaking} of {len(model.cells(scorer))}", leaking)
 
 
 def _greedy_cell(model: Model, scorer: ScorerView) -> Cell:
@@ -351,12 +346,12 @@ class ByQuestion:
 
 def by_question(view: View, scorer: ScorerView) -> ByQuestion:
     """Every question under this scorer: what leaks most of any target comes first."""
-    targets = targets_of(view)
+    targets = view.targets
     table = questions_grid(view, scorer)
 
     def most(row: QuestionRow) -> tuple[float, float]:
         question = view.questions[row.number - 1].id
-        cells = (model.measured.get((scorer.name, question)) for model in targets)
+        cells = (model.at(question, scorer) for model in targets)
         known = [(c.leakage.value or 0.0, c.leakage.lower) for c in cells if c]
         return max(known, default=(-1.0, -1.0))
 
@@ -367,13 +362,8 @@ def by_question(view: View, scorer: ScorerView) -> ByQuestion:
     return ByQuestion(scorer, table.columns, tuple(sorted(rows, key=most, reverse=True)))
 
 
-def targets_of(view: View) -> list[Model]:
-    """The models that a page is about: all but controls, unless there are no others."""
-    return [model for model in view.models if not model.is_control] or list(view.models)
-
-
 def _traits(targets: list[Model], scorer: ScorerView, question: str) -> tuple[Trait, ...]:
-    cells = [cell for m in targets if (cell := m.measured.get((scorer.name, question)))]
+    cells = [cell for model in targets if (cell := model.at(question, scorer))]
     texts = [model.texts[question] for model in targets if question in model.texts]
     holds: dict[Trait, Callable[[], bool]] = {
         "beyond": lambda: any(c.surely_beyond and c.surely_beyond.lower > 0 for c in cells),

@@ -11,11 +11,9 @@ from leakbound.evaluation.views.table import (
     Interval,
     Table,
     count_cell,
-    csv_of,
     interval,
-    latex,
-    markdown,
     table_of,
+    written,
 )
 from leakbound.stats import Estimate, percent
 from leakbound.text.figures import DASH, below, number
@@ -81,9 +79,7 @@ class MethodComparison:
 
     def written(self, form: str) -> str:
         """As Markdown, LaTeX or CSV."""
-        if form == "csv":
-            return csv_of([*self._rows()])
-        return {"markdown": markdown, "latex": latex}[form]([*self.tables()])
+        return written(form, self.tables(), self._rows())
 
     def _rows(self) -> Iterator[dict[str, Json]]:
         for scorer, standings in self.standings.items():

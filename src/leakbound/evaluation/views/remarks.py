@@ -10,7 +10,6 @@ from leakbound.evaluation.statements.grid import KNOBS
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import DecodingGrid, Model, RewritingCounts, ScorerView, View
 from leakbound.evaluation.views.words import (
-    cells_of,
     decision,
     described,
     greedy_rows,
@@ -129,7 +128,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
 
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
-    cells = cells_of(view, model, scorer)
+    cells = model.cells(scorer)
     how = model.draws
     fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
     if not cells or not scorer.binary or not fixed:
@@ -152,7 +151,7 @@ def _proved(view: View, model: Model, scorer: ScorerView) -> str:
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:
     """What was decided of a model's claims, and for how many draws; empty where none was made."""
-    claims = [cell.claim for cell in cells_of(view, model, scorer) if cell.claim]
+    claims = [cell.claim for cell in model.cells(scorer) if cell.claim]
     if not claims:
         return ""
     found = Counter(decision(claim) for claim in claims)
@@ -197,7 +196,7 @@ def _corrected(view: View, model: Model, scorer: ScorerView) -> str:
 
 def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
     """How many draws the scorer could not decide; empty where it decided all."""
-    leakage = [cell.leakage for cell in cells_of(view, model, scorer)]
+    leakage = [cell.leakage for cell in model.cells(scorer)]
     missing, drawn = sum(row.missing for row in leakage), sum(row.n for row in leakage)
     if not missing:
         return ""

@@ -180,6 +180,15 @@ def csv_of(rows: Sequence[Mapping[str, Json]]) -> str:
     return text.getvalue()
 
 
+def written(
+    form: str, tables: Iterable[Table], rows: Iterable[Mapping[str, Json]], opening: str = ""
+) -> str:
+    """The rows as CSV; or the tables as `markdown` or `latex`, under what is said first."""
+    if form == "csv":
+        return csv_of([*rows])
+    return (latex if form == "latex" else markdown)([*tables], opening)
+
+
 def _markdown(table: Table) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(_plain(cell).translate(_MARKDOWN) for cell in cells)} |"

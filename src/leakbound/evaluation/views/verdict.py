@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from leakbound.errors import InputError
 from leakbound.evaluation.views import stressed, words
-from leakbound.evaluation.views.grids import targets_of
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.texts import shown_texts
@@ -168,7 +167,7 @@ def verdicts(
 ) -> tuple[Verdict, ...]:
     """One of every run of a view: of its target, by the first scorer and decoding."""
     targets: dict[str, Model] = {}
-    for model in targets_of(view):
+    for model in view.targets:
         targets.setdefault(model.run, model)
     return tuple(_verdict(view, model, texts) for model in targets.values())
 
@@ -192,7 +191,7 @@ def certificate(run: Run) -> str:
 
 def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     scorer = view.scorers[0]
-    cells = words.cells_of(view, model, scorer)
+    cells = model.cells(scorer)
     kind, word, where, row = _found(view, model, scorer)
     limit, below = _limit(cells, len(view.questions))
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
@@ -226,10 +225,10 @@ def _found(
         for scope in ("mean", "worst question")
     )
     if mean is None or worst is None:
-        lacking = len(view.questions) - len(words.cells_of(view, model, scorer))
+        lacking = len(view.questions) - len(model.cells(scorer))
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
-        says = _seen(model, scorer, words.cells_of(view, model, scorer)).upper()
+        says = _seen(model, scorer, model.cells(scorer)).upper()
         return "uncontrolled", says or "NO VERDICT", _UNCONTROLLED, worst
     if worst.lower > 0:
         where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
@@ -281,9 +280,7 @@ def _example(
 
     Of those whose greedy answer shows less, where there are such.
     """
-    asked = [
-        question for question in view.questions if (scorer.name, question.id) in model.measured
-    ]
+    asked = [question for question in view.questions if model.at(question.id, scorer)]
     known = [
         (
             cell.greedy is None or cell.greedy < cell.leakage.value,

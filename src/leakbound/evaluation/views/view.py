@@ -170,6 +170,14 @@ class Model:
     told: Fingerprint = field(default_factory=Fingerprint)
     departures: tuple[str, ...] = ()
 
+    def cells(self, scorer: ScorerView) -> list[Measured]:
+        """What is known of each of its questions under a scorer, in their order."""
+        return [cell for (name, _), cell in self.measured.items() if name == scorer.name]
+
+    def at(self, question: str, scorer: ScorerView) -> Measured | None:
+        """What is known of the question with this id."""
+        return self.measured.get((scorer.name, question))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedQuery:
@@ -224,6 +232,10 @@ class RewrittenModel:
     worst: Mapping[str, tuple[AskedQuery, ...]]
     failures: int
     criterion: str
+
+    def under(self, scorer: ScorerView) -> dict[str, Rewritten]:
+        """Its questions under a scorer by id, in their order."""
+        return {q: found for (name, q), found in self.questions.items() if name == scorer.name}
 
 
 Bounds = Mapping[str, EstimateRow]
@@ -367,3 +379,12 @@ class View:
     attacked: tuple[FoundModel, ...] = ()
     stressed: tuple[StressedModel, ...] = ()
     texts_each: int = 0
+
+    @property
+    def targets(self) -> list[Model]:
+        """The models that a page is about: all but controls, unless there are no others."""
+        return [model for model in self.models if not model.is_control] or list(self.models)
+
+    def control_of(self, model: Model) -> Model | None:
+        """The model that stands beside this one; None where none does."""
+        return next((other for other in self.models if other.label == model.control), None)

@@ -93,12 +93,6 @@ def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
     return f"{text[:most]}… ({many(len(text) - most, 'more character')})"
 
 
-def cells_of(view: View, model: Model, scorer: ScorerView) -> list[Measured]:
-    """The model's measured questions, in the order of the questions."""
-    keys = ((scorer.name, question.id) for question in view.questions)
-    return [model.measured[key] for key in keys if key in model.measured]
-
-
 def how_often(text: Text) -> str:
     """A completion's known mass, its draws, or both: the same text may be spelt in two ways."""
     drawn = f"{text.count:,} ({share(text.share)})"
@@ -137,7 +131,7 @@ def proved_to_leak(view: View, model: Model, scorer: ScorerView) -> list[float]:
     controls = [other for other in view.models if other.is_control]
 
     def end(of: Model, question: str) -> float:
-        cell = of.measured.get((scorer.name, question))
+        cell = of.at(question, scorer)
         return cell.proved.lower if cell and cell.proved else 0.0
 
     ends = {one.id: end(model, one.id) for one in view.questions}
@@ -153,7 +147,7 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     found = proved_to_leak(view, model, scorer)
     if not found:
         return ""
-    asked = len(cells_of(view, model, scorer))
+    asked = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     said = (
         f"proved without any chance, given the measured margin: a {quantity(scorer)} of at least "
@@ -232,6 +226,14 @@ def mean_of(rows: Sequence[EstimateRow | None]) -> float | None:
     """The mean of the estimates; None unless every row has one."""
     values = known(rows)
     return sum(values) / len(values) if values and len(values) == len(rows) else None
+
+
+def means_by(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
+    """By k or x, the means of the estimates, wherever every question has one."""
+    each = [cell.by_parameter(quantity) for cell in cells]
+    common = sorted(set.intersection(*map(set, each))) if each else []
+    means = {k: mean_of([one[k] for one in each]) for k in common}
+    return {k: mean for k, mean in means.items() if mean is not None}
 
 
 def greedy_rows(model: Model, scorer: ScorerView) -> Estimates:
@@ -317,8 +319,7 @@ def named(model: Model) -> str:
 
 def title(view: View) -> str:
     """What one page is called, so that it is not taken for another."""
-    shown = [model for model in view.models if not model.is_control] or view.models
-    names = list(dict.fromkeys(model_name(model) for model in shown))
+    names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers alone
         return "What the greedy answers leak"
     if len(names) == 1:
@@ -384,7 +385,7 @@ def _greedy(model: Model, scorer: ScorerView) -> str:
 def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
     worst = model.rows.leakage(scorer.name, scope="worst question")
     if worst is None:
-        missing = len(view.questions) - len(cells_of(view, model, scorer))
+        missing = len(view.questions) - len(model.cells(scorer))
         return (
             f"{missing} of {many(len(view.questions), 'question')} could not be sampled, so "
             "nothing is claimed about the worst question"

@@ -1,7 +1,0 @@
-"""The runs that tests of what a view says read."""
-
-from __future__ import annotations
-
-from report_runs import asked, decodings, explored, hostile, proved, runs
-
-__all__ = ["asked", "decodings", "explored", "hostile", "proved", "runs"]
