@@ -174,8 +174,8 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
     for one, found in zip(view.found, stored, strict=True):
         question = found.query.prompt_id
         fresh = bound(run, question, arm=str(found.arm))
-        assert one.leakage["keyword"] == fresh
-        assert one.own["keyword"] == bound(run, question, arm="target")
+        assert one.leakage("keyword") == fresh
+        assert one.leakage("keyword", one.own) == bound(run, question, arm="target")
         assert (one.lower, one.draws) == (found.lower, found.rounds[-1].draws)
         assert str(one.text) in page.body
         assert interval(fresh) in page.body

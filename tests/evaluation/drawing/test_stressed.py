@@ -17,7 +17,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
 from leakbound.cli import group, run
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, run_verdicts, summary
+from leakbound.evaluation import evaluate, run_verdicts, sample, summary
 from leakbound.evaluation.comparing import compare
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.reporting import write_report
@@ -131,24 +131,26 @@ def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
 
 def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
     few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
-    whole = contents(stressed(tmp_path / "whole", **few))
-    for dies_after in (4, 7, 10):  # of the target's 12 queries
-        out = tmp_path / str(dies_after)
-        dying = replace(engine(), dies_after=dies_after)
+    whole, out = contents(stressed(tmp_path / "whole", **few)), tmp_path / "killed"
+    for _ in range(3):  # at the target's 4th, 7th and 10th of 12 queries
+        dying = replace(engine(), dies_after=3)
         with pytest.raises(RuntimeError):
             evaluate(dying, benchmark(), out=out, control=engine(never, "c"), **few)
         with pytest.raises(IncompleteError):
             Run.open(out).require_drawn()
-        assert contents(stressed(out, **few)) == whole
+    assert contents(stressed(out, **few)) == whole
 
 
-def test_it_is_not_finished_before_every_stress_was_drawn(made: Run, tmp_path: Path) -> None:
-    run = stressed(tmp_path / "run", stress="shots")
+def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> None:
+    def drawn(*stress: str) -> Run:
+        return sample(engine(), benchmark(), out=tmp_path / "run", n=32, stress=stress)
+
+    run = drawn("shots")
     asked = {**run.record.study, "stress": ["shots", "opener:3"]}
     run.remember_study(asked)
     with pytest.raises(IncompleteError, match="nothing was drawn yet under the stress 'opener:3'"):
         run.require_drawn()
-    assert "target under opener 3" in stressed(tmp_path / "run", stress=("shots", "opener:3")).arms
+    assert "target under opener 3" in drawn("shots", "opener:3").arms
 
 
 def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
@@ -209,7 +211,7 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
         found.sentence
     )
     assert verify(tmp_path / "c.json", made.path).verified
-    other = stressed(tmp_path / "other", never, seed=1)
+    other = stressed(tmp_path / "other", never, seed=1, stress="opener:2")
     plain = compare({"m": made, "other": other}, confidence=0.99)
     under = compare({"m": made, "other": other}, under="opener:2")
     ends = [each.scorers[0].differences["other"].mean for each in (plain, under)]

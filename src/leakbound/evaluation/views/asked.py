@@ -40,7 +40,6 @@ from leakbound.evaluation.views.texts import distinct_texts, withheld
 from leakbound.evaluation.views.view import (
     ArmRows,
     AskedQuery,
-    Bounds,
     FoundModel,
     FoundQuery,
     Question,
@@ -54,7 +53,7 @@ from leakbound.evaluation.views.view import (
 from leakbound.evaluation.views.words import at_least, floor, greedy_rows, mean_of, quantity
 from leakbound.inputs import REASONS, evidence
 from leakbound.scorers import make_scorer
-from leakbound.stats.about import Beyond, Scope
+from leakbound.stats.about import Scope
 from leakbound.store import (
     ATTACK,
     CONTROL,
@@ -238,21 +237,6 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
 
     `redact` leaves the words out, all but where they come from.
     """
-
-    estimates = run.estimates
-
-    def bounds(
-        found: AttackQuery, arm: object, beyond: Beyond | None = None, *, proved: bool = False
-    ) -> Bounds:
-        """The leakage of the question in an arm, as it is or beyond another, by scorer."""
-        rows = (
-            ArmRows(str(arm), estimates)
-            .of(scorer, found.query.prompt_id)
-            .first(quantity=LEAKAGE, beyond=beyond, proved=proved)
-            for scorer in estimates.scorers
-        )
-        return {row.scorer: row for row in rows if row is not None}
-
     for found in read_attack_queries(run.path) or ():
         yield FoundQuery(
             run=label,
@@ -263,12 +247,9 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
             forwards=found.rounds[-1].forwards if found.rounds else 0,
             rounds=len(found.rounds),
             lower=found.lower,
-            leakage=bounds(found, found.arm),
-            control=bounds(found, found.arm.control),
-            own=bounds(found, estimates.main or TARGET),
-            gap=bounds(found, ATTACK, "own words"),
-            proved=bounds(found, found.arm, proved=True),
-            control_proved=bounds(found, found.arm.control, proved=True),
+            arm=found.arm,
+            own=str(run.estimates.main or TARGET),
+            estimates=run.estimates,
         )
 
 
@@ -421,6 +402,13 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
         steered = view.searches[found.run].scorer.name == name
         return Cell(at_least(found.lower), found.lower) if steered else Cell(DASH)
 
+    def told(
+        cell: Callable[[EstimateRow | None], Cell],
+        bound: Callable[[FoundQuery], EstimateRow | None],
+        found: FoundQuery,
+    ) -> Cell:
+        return cell(bound(found))
+
     columns: dict[str, Callable[[FoundQuery], Cell]] = {
         "Question": question,
         "What is asked": lambda found: Cell(
@@ -431,23 +419,26 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
         "Draws in the search": lambda found: count_cell(found.draws),
         "Forwards in the search": lambda found: count_cell(found.forwards),
         "Lower end in the search": lower,
-        "Found": lambda found: bound_cell(found.leakage.get(name)),
-        PROVED: lambda found: _proved(found.proved.get(name)),
-        "In its own words": lambda found: bound_cell(found.own.get(name)),
-        "Beyond its own words": lambda found: bound_cell(found.gap.get(name)),
-        "Control": lambda found: bound_cell(found.control.get(name)),
-        CONTROL_PROVED: lambda found: _proved(found.control_proved.get(name)),
     }
-    for column, known in (
-        ("Forwards in the search", any(found.forwards for found in view.found)),
-        (PROVED, any(name in found.proved for found in view.found)),
-        (CONTROL_PROVED, any(name in found.control_proved for found in view.found)),
-    ):
-        if not known:
-            del columns[column]
+    if not any(found.forwards for found in view.found):
+        del columns["Forwards in the search"]
+    bounds: dict[str, Callable[[FoundQuery], EstimateRow | None]] = {
+        "Found": lambda found: found.leakage(name),
+        PROVED: lambda found: found.leakage(name, proved=True),
+        "In its own words": lambda found: found.leakage(name, found.own),
+        "Beyond its own words": lambda found: found.leakage(name, ATTACK, beyond="own words"),
+        "Control": lambda found: found.leakage(name, found.arm.control),
+        CONTROL_PROVED: lambda found: found.leakage(name, found.arm.control, proved=True),
+    }
+    for column, bound in bounds.items():
+        if column not in (PROVED, CONTROL_PROVED):
+            columns[column] = partial(told, bound_cell, bound)
+        elif any(map(bound, view.found)):
+            columns[column] = partial(told, _proved, bound)
 
     def leaks(found: FoundQuery) -> float:
-        return found.leakage[name].lower if name in found.leakage else -1.0
+        row = found.leakage(name)
+        return -1.0 if row is None else row.lower
 
     title = f"{name} where it was attacked, {many(len(view.found), 'question')}"
     return table_of(title, columns, sorted(view.found, key=leaks, reverse=True), _searched(view))

@@ -238,19 +238,13 @@ class RewrittenModel:
         return {q: found for (name, q), found in self.questions.items() if name == scorer.name}
 
 
-Bounds = Mapping[str, EstimateRow]
-"""Of one question, by scorer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundQuery:
     """The query that a worst-case search found for a question, in the run with this label.
 
     `text` None: withheld. `asked` says how it came about, and under which decoding. `lower` is
-    where the search left it after so many `rounds`, `draws` and `forwards`. `leakage` is from draws
-    made afterwards, `control` that of the control asked the same, `own` that of the question's own
-    words, `gap` how much more the first is; `proved` and `control_proved` are what is certain of
-    the first two.
+    where the search left it after so many `rounds`, `draws` and `forwards`. `arm` is that of draws
+    made afterwards, `own` that of the question's own words, `estimates` are those of the run.
     """
 
     run: str
@@ -261,12 +255,19 @@ class FoundQuery:
     draws: int
     forwards: int
     lower: float
-    leakage: Bounds
-    control: Bounds
-    own: Bounds
-    gap: Bounds
-    proved: Bounds
-    control_proved: Bounds
+    arm: ArmKey
+    own: str
+    estimates: Estimates
+
+    def leakage(self, scorer: str, arm: object = None, **how: Unpack[Fields]) -> EstimateRow | None:
+        """That of the question as one arm asks it (None: as it was found), by a scorer."""
+        rows = ArmRows(str(arm or self.arm), self.estimates).of(scorer, self.question)
+        return rows.first(**Fields(quantity=LEAKAGE) | how)
+
+    @property
+    def proved(self) -> bool:
+        """Whether a leak of it is proved."""
+        return any(self.leakage(name, proved=True) for name in self.estimates.scorers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
