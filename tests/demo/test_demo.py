@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
-from leakbound.cli import group, run
+from cli.commands import done
 from leakbound.demo import LABELS, Finding, run_demo
 from leakbound.types import Headway
 
@@ -31,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_demo_shows_the_finding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_shows_the_finding(folder: Path) -> None:
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
     made = run_demo(folder)
     redone = [
@@ -58,8 +57,7 @@ def test_the_demo_shows_the_finding(folder: Path, capsys: pytest.CaptureFixture[
     for question in made.runs["NPO"].prompts:
         assert question.question in page
 
-    assert run(lambda: group(["demo", "--out", str(folder), "--json"], standalone_mode=False)) == 0
-    printed = json.loads(capsys.readouterr().out)
+    printed = done("demo", "--out", folder, "--json").json
     assert printed["finding"] == {**dataclasses.asdict(finding), "shown": True}
 
 

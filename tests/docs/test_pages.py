@@ -43,7 +43,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "examples" / "README.md"], ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_no_block_escapes_being_run_or_marked(page: Path) -> None:
     """A language that is not run holds no command, and a reason is one."""
     text = page.read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
-from leakbound.cli import group, run
+from cli.commands import done
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.comparing import compare_methods
@@ -96,10 +96,7 @@ def test_what_is_no_method_is_refused(runs: Mapping[str, Run], tmp_path: Path) -
         compare_methods(runs, under="shots")
 
 
-def test_on_the_command_line(runs: Mapping[str, Run], capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["compare", *(str(runs[f"rmu-{i}"].path) for i in range(5)), "--by", "method"]
-    assert run(lambda: group(words, standalone_mode=False)) == 0
-    said = capsys.readouterr().out
-    assert "methods by their median excess over the control" in said
-    assert run(lambda: group([*words, "--json"], standalone_mode=False)) == 0
-    assert '"of": "excess"' in capsys.readouterr().out
+def test_on_the_command_line(runs: Mapping[str, Run]) -> None:
+    words = ["compare", *(runs[f"rmu-{i}"].path for i in range(5)), "--by", "method"]
+    assert "methods by their median excess over the control" in done(*words).out
+    assert '"of": "excess"' in done(*words, "--json").out

@@ -15,9 +15,10 @@ import yaml
 import leakbound
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
+from cli.commands import done, refused
+from cli.commands import leakbound as command
 from exploring import ExploringEngine
 from leakbound.benchmarks import PROFILES, load_benchmark
-from leakbound.cli import group, run
 from leakbound.cli.said import Said
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, prepared, sample
@@ -89,10 +90,6 @@ STUDIES = {
 
 def engine(name: str = "m") -> AskedEngine:
     return AskedEngine(lambda query, decoding: 0.4, name=name)
-
-
-def command(*arguments: object) -> int:
-    return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
 def test_every_field_is_said_here_and_a_keyword_of_evaluate() -> None:
@@ -262,10 +259,10 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
     asked = ("--benchmark", "tofu:forget10", "--data", data, *named, *said)
-    assert command("sample", "m", *asked, "--out", tmp_path / "shell") == 0
+    done("sample", "m", *asked, "--out", tmp_path / "shell")
     assert stored(tmp_path / "python") == stored(tmp_path / "shell")
     assert opened[0] == opened[1]
-    assert command("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again") == 0
+    done("sample", "m", "--like", tmp_path / "python", "--out", tmp_path / "again")
     assert stored(tmp_path / "again") == stored(tmp_path / "python")
     arm = python.arms["target"]
     assert (arm.plan.n, arm.decoding) == ((16, how["decodings"]) if departing else (n, decoding))
@@ -317,11 +314,9 @@ def test_like_changes_what_is_said_and_nothing_else(
 ) -> None:
     asked = ("--benchmark", "tofu:forget10", "--data", data, "--scorer", "contains", "-n", 8)
     how = ("--temperature", "0.5,1", "--max-new-tokens", 9, "--confidence", 0.9)
-    assert (
-        command("evaluate", "m", *asked, *how, "--trust-remote-code", "--out", tmp_path / "a") == 0
-    )
+    done("evaluate", "m", *asked, *how, "--trust-remote-code", "--out", tmp_path / "a")
     like = ("--like", tmp_path / "a", "--top-p", "0.8,1", "--seed", 2)
-    assert command("evaluate", "m", *like, "--out", tmp_path / "b") == 0
+    done("evaluate", "m", *like, "--out", tmp_path / "b")
     a, b = (Run.open(tmp_path / name).study for name in "ab")
     assert [how.name for how in b.decodings] == ["T=0.5 top-p=0.8", "T=0.5", "T=1 top-p=0.8", "T=1"]
     assert {how.max_new_tokens for how in b.decodings} == {9}
@@ -329,7 +324,7 @@ def test_like_changes_what_is_said_and_nothing_else(
     assert (a.confidence, b.confidence) == (0.9, 0.9)
     assert [opening[2]["trust_remote_code"] for opening in opened] == [True, False]  # each time
     again = ("--like", tmp_path / "a", "--temperature", "0.2,0.3")
-    assert command("evaluate", "m", *again, "--out", tmp_path / "c") == 0
+    done("evaluate", "m", *again, "--out", tmp_path / "c")
     assert [d.name for d in Run.open(tmp_path / "c").study.decodings] == ["T=0.2", "T=0.3"]
 
 
@@ -342,19 +337,19 @@ def test_a_study_file_and_what_is_said_beside_it(
         f"benchmark: tofu:forget10\ndata: {data}\nsampling: {{until: p<=0.4, most: 32}}\n"
         "scorers: contains\nconfidence: 0.8\nrewritings: none\n"
     )
-    assert command("evaluate", "m", "--study", file, "--out", tmp_path / "a") == 0
+    done("evaluate", "m", "--study", file, "--out", tmp_path / "a")
     said = ("--study", file, "-n", 64, "--confidence", 0.9)
-    assert command("evaluate", "m", *said, "--out", tmp_path / "b") == 0
+    done("evaluate", "m", *said, "--out", tmp_path / "b")
     leakbound.evaluate("m", Study.read(file), out=tmp_path / "c")
     a, b, c = (Run.open(tmp_path / name).study for name in "abc")
     assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
     assert b == replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
     assert c == a
     more = ("--study", file, "--until", "none", "-n", 8, "--out", tmp_path / "d")
-    assert command("evaluate", "m", *more) == 0
+    done("evaluate", "m", *more)
     assert Run.open(tmp_path / "d").study == replace(a, sampling=FixedN(8))
     both = ("--study", file, "--like", tmp_path / "a", "--out", tmp_path / "e")
-    assert command("evaluate", "m", *both) == 2
+    assert command("evaluate", "m", *both).status == 2
 
 
 ASKED = {
@@ -400,7 +395,7 @@ def test_what_one_begins_the_other_goes_on_with(
     with pytest.raises(RuntimeError, match="switched off"):
         python() if begun == "python" else command(*shell)
     if begun == "python":
-        assert command(*shell) == 0
+        done(*shell)
     else:
         python()
     whole, ended = python("whole"), Run.open(tmp_path / "r")
@@ -446,17 +441,16 @@ def test_estimates_of_another_version_are_named_and_made_anew(
 
 
 def test_what_a_record_cannot_name_is_asked_for(
-    data: Path, tmp_path: Path, opened: list[Any], capsys: pytest.CaptureFixture[str]
+    data: Path, tmp_path: Path, opened: list[Any]
 ) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     sample(engine(), task, out=tmp_path / "r", n=4, control=engine("c"))
     like = ("sample", "m", "--like", tmp_path / "r", "--out", tmp_path / "s")
-    assert command(*like) == 2
-    assert "is a AskedEngine" in capsys.readouterr().err
-    assert command(*like, "--control", "c") == 0
+    refused(command(*like), "is a AskedEngine")
+    done(*like, "--control", "c")
     sample(engine(), replace(task, loaded=None), out=tmp_path / "t", n=4)
-    assert command("sample", "m", "--like", tmp_path / "t", "--out", tmp_path / "u") == 2
-    assert "`--benchmark` is missing" in capsys.readouterr().err
+    like = ("sample", "m", "--like", tmp_path / "t", "--out", tmp_path / "u")
+    refused(command(*like), "`--benchmark` is missing")
 
 
 def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path) -> None:

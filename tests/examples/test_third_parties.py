@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -12,9 +11,8 @@ from typing import Any
 
 import pytest
 
+from cli.commands import done, leakbound, refused
 from leakbound.benchmarks import load_benchmark
-from leakbound.cli import group
-from leakbound.cli import run as run_command
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError, ModelError
 from leakbound.inputs import parse_inputs
@@ -22,11 +20,6 @@ from leakbound.losses import loss_named
 from leakbound.objective import parse_objective
 from leakbound.scorers import make_scorer
 from tiny import tiny_model_folder
-
-
-def leakbound(*arguments: object) -> int:
-    return run_command(lambda: group([str(a) for a in arguments], standalone_mode=False))
-
 
 THEIRS = Path(__file__).parents[2] / "examples" / "third-party"
 CODE = """
@@ -121,17 +114,16 @@ def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("capitals")
-def test_the_example_package_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_package_is_found(tmp_path: Path) -> None:
     model = tiny_model_folder(tmp_path / "model", seed=0)
     out = tmp_path / "run"
     told = ["evaluate", model, "--benchmark", "capitals:2", "--scorer", "first-word:exact=yes"]
     told += ["--out", out, "-n", 8, "--max-new-tokens", 2, "--device", "cpu", "--json"]
-    assert leakbound(*told) == 0
-    rows = json.loads(capsys.readouterr().out)["estimates"]
+    rows = done(*told).json["estimates"]
     assert {row["scorer"] for row in rows} == {"first-word:exact=yes"}
     asked = {row["query_id"] for row in rows} - {None}
     assert asked == {"capitals/france", "capitals/spain"}
-    assert leakbound("score", out, "--scorer", "first-word") == 0
+    done("score", out, "--scorer", "first-word")
 
 
 @pytest.mark.usefixtures("capitals")
@@ -201,11 +193,7 @@ def declared(argument, open_chat):
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
 )
 def test_a_source_whose_file_changed_is_refused_by_the_run(
-    source: str,
-    said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
     install(tmp_path / "site", "reading", points)
@@ -218,11 +206,10 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
     named = f"{source}:{tmp_path / ('words.txt' if source == 'words' else 'other')}"
     told = ["evaluate", model, "--benchmark", mine, "--inputs", named, "--out", tmp_path / "run"]
     told += ["-n", 8, "--max-new-tokens", 2, "--device", "cpu"]
-    assert leakbound(*told) == leakbound(*told) == 0
+    for _ in range(2):
+        done(*told)
     (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
-    capsys.readouterr()
-    assert leakbound(*told) == 2
-    assert said in capsys.readouterr().err
+    refused(leakbound(*told), said)
     sys.modules.pop("reading", None)
 
 
@@ -337,7 +324,7 @@ Asked = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def asked(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Asked:
+def asked(site: Path, tmp_path: Path) -> Asked:
     """`leakbound evaluate` on a tiny model, with these words over the usual ones: what it says."""
 
     def evaluate(*given: str) -> tuple[int, str]:
@@ -350,8 +337,8 @@ def asked(site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask
         if verb == "unlearn":
             usual = {name: usual[name] for name in ("--benchmark", "--out", "--device")}
         others = [word for pair in usual.items() if pair[0] not in given for word in pair]
-        status = leakbound(verb, *model, *given, *others)
-        return status, " ".join(capsys.readouterr().err.split())
+        told = leakbound(verb, *model, *given, *others)
+        return told.status, " ".join(told.err.split())
 
     return evaluate
 

@@ -18,8 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from leakbound.cli import group
-from leakbound.cli import run as run_command
+from cli.commands import done, leakbound, refused
 from leakbound.errors import InputError, MixError
 from leakbound.formats import spool
 from leakbound.formats.importing import import_run
@@ -31,10 +30,6 @@ LOGS = Path(__file__).parent / "logs"
 LM_EVAL = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 ANSWERS = {"France": "Paris", "Spain": "Madrid"}
 Write = Callable[..., Path]
-
-
-def leakbound(*arguments: object) -> int:
-    return run_command(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
 @pytest.fixture
@@ -67,23 +62,20 @@ def write(tmp_path: Path) -> Write:
     ],
 )
 def test_every_step_works_on_what_another_tool_drew(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], file: Path, form: str, told: str
+    tmp_path: Path, file: Path, form: str, told: str
 ) -> None:
     out = tmp_path / "run"
-    assert leakbound("import", file, "--out", out) == 0
-    assert f"as sampled by {told}" in capsys.readouterr().out
-    assert leakbound("score", out, "--scorer", "contains") == 0
-    assert leakbound("bound", out, "--scorer", "contains") == 0
-    shown = capsys.readouterr().out
+    assert f"as sampled by {told}" in done("import", file, "--out", out).out
+    done("score", out, "--scorer", "contains")
+    shown = done("bound", out, "--scorer", "contains").out
     assert f"target, as sampled by {told}" in shown
     assert "greedy answer" not in shown
-    assert leakbound("report", out) == 0
-    assert f"as sampled by {told}" in capsys.readouterr().out
+    assert f"as sampled by {told}" in done("report", out).out
     page = (out / "report.html").read_text()
     assert told in page
     assert ("nothing truncated" in page) is ("unknown" not in told)
     again = tmp_path / "again"
-    assert leakbound("import", file, "--out", again, "--format", form, "--json") == 0
+    done("import", file, "--out", again, "--format", form, "--json")
     assert Run.open(again).arms["target"].identity == Run.open(out).arms["target"].identity
 
 
@@ -96,7 +88,7 @@ def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Pat
     assert arm.decoding.unknown == ("top_k", "top_p", "max_new_tokens")
     assert "60 of 300 draws failed and count as missing" in arm.usage.notes
     assert (arm.usage.draws, run.arms["greedy"].usage.draws) == (300, 2)
-    assert leakbound("score", run.path, "--scorer", "contains") == 0
+    done("score", run.path, "--scorer", "contains")
     (file,) = (arm.folder / "scores").glob("*.parquet")
     scores = arm.scores(file.stem)
     rows = [json.loads(line) for line in sampled.read_text().splitlines()]
@@ -104,7 +96,7 @@ def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Pat
     assert scores.query_ids == ("France", "Spain")
     assert (scores.n.tolist(), scores.missing.tolist()) == ([150, 150], [30, 30])
     assert scores.hits.tolist()[0] == sum("Paris" in text for text in texts)
-    assert leakbound("bound", run.path, "--scorer", "contains") == 0
+    done("bound", run.path, "--scorer", "contains")
     assert {row.arm for row in run.estimates if row.estimand == "greedy score"} == {"greedy"}
 
 
@@ -156,8 +148,8 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     file = write("s.jsonl", 0.5, 40, temperature=1)
     file.write_text(file.read_text().replace("What is the", "Name the"))  # known by its id alone
     run = import_run([file, log], out=tmp_path / "run", benchmark=str(mine))
-    assert leakbound("score", run.path, "--scorer", "contains") == 0
-    assert leakbound("bound", run.path, "--scorer", "contains") == 0
+    done("score", run.path, "--scorer", "contains")
+    done("bound", run.path, "--scorer", "contains")
     greedy = {
         row.query_id: row.value
         for row in run.estimates
@@ -229,17 +221,16 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         with pytest.raises(InputError, match=told):
             import_run(files, out=out, form=form)
     assert not out.exists()
-    assert leakbound("import", greedy, "--out", out) == 2
+    assert leakbound("import", greedy, "--out", out).status == 2
 
 
 @pytest.mark.parametrize("step", ["score", "bound"])
 def test_a_run_without_a_scorer_of_its_own_asks_for_one(
-    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], step: str
+    tmp_path: Path, write: Write, step: str
 ) -> None:
     out = tmp_path / "run"
-    assert leakbound("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out) == 0
-    assert leakbound(step, out) == 2
-    assert "names no scorer" in capsys.readouterr().err
+    done("import", write("s.jsonl", 0.2, 20, answer=None), "--out", out)
+    refused(leakbound(step, out), "names no scorer")
 
 
 SAMPLED = {"temperature": 1.0, "top_p": 1.0}

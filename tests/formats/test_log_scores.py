@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakbound.cli import group, run
+from cli.commands import done, leakbound, refused
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
 from leakbound.formats.importing import import_run
@@ -21,10 +21,6 @@ from leakbound.store import Run
 LOGS = Path(__file__).parent / "logs"
 REAL = LOGS / "capitals.eval"
 REPEATS = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
-
-
-def leakbound(*arguments: object) -> int:
-    return run(lambda: group([str(a) for a in arguments], standalone_mode=False))
 
 
 def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
@@ -58,7 +54,7 @@ def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
 
 
 def bounded(out: Path, scorer: str) -> dict[str, Any]:
-    assert leakbound("bound", out) == 0
+    done("bound", out)
     rows = Run.open(out).estimates
     (found,) = (
         row
@@ -82,19 +78,16 @@ def test_values_are_read_as_inspect_reads_them(value: Any, score: float | None) 
     assert number(value) == score
 
 
-def test_a_real_log_is_bounded_without_scoring_anything(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    assert leakbound("import", REAL, "--out", out) == 0
-    name = "logged:by=includes,values=binary"
-    assert f"with scores of {name}; next: leakbound bound {out}" in capsys.readouterr().out
-    assert leakbound("bound", out) == 0
+def test_a_real_log_is_bounded_without_scoring_anything(tmp_path: Path) -> None:
+    out, name = tmp_path / "run", "logged:by=includes,values=binary"
+    said = done("import", REAL, "--out", out).out
+    assert f"with scores of {name}; next: leakbound bound {out}" in said
+    done("bound", out)
     rows = Run.open(out).estimates
     assert {row.scorer for row in rows} == {name}
     assert {row.value for row in rows if row.estimand == "leak probability"} == {0.0}
-    assert leakbound("score", out, "--scorer", "rouge-l-recall") == 0
-    assert leakbound("bound", out) == 0
+    done("score", out, "--scorer", "rouge-l-recall")
+    done("bound", out)
     assert {row.scorer for row in Run.open(out).estimates} == {name, "rouge-l-recall"}
 
 
@@ -105,7 +98,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     assert (found.n, found.missing, found.estimand) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
-    assert leakbound("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5") == 0
+    done("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5")
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
     assert (cut.estimand, cut.value, cut.missing) == ("leak probability", 0.75, 2)
 
@@ -139,26 +132,22 @@ def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
     )
 
 
-def test_scores_outside_the_range_are_refused_and_may_be_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path) -> None:
     file, out = log(tmp_path, 1, 7), tmp_path / "run"
-    assert leakbound("import", file, "--out", out) == 2
-    said = capsys.readouterr().err
-    assert "scores must lie in [0, 1], got 7.0 of 'judge' at question 'q'" in said
-    assert "--scores none" in said
+    outside = "scores must lie in [0, 1], got 7.0 of 'judge' at question 'q'"
+    refused(leakbound("import", file, "--out", out), outside, "--scores none")
     assert not out.exists()
-    assert leakbound("import", file, "--out", out, "--scores", "jugde") == 2
-    assert "no file has scores 'jugde'" in capsys.readouterr().err
-    assert leakbound("import", file, "--out", out, "--scores", "none") == 0
-    assert leakbound("bound", out) == 2  # there is nothing yet
+    misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
+    refused(misspelt, "no file has scores 'jugde'")
+    done("import", file, "--out", out, "--scores", "none")
+    assert leakbound("bound", out).status == 2  # there is nothing yet
 
 
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     found = read_lm_eval(REPEATS)
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_run([REPEATS], out=tmp_path / "run")
-    assert leakbound("bound", tmp_path / "run") == 0
+    done("bound", tmp_path / "run")
     rows = Run.open(tmp_path / "run").estimates
     values = {
         row.query_id: row.value

@@ -19,6 +19,7 @@ from scipy.stats import binom
 
 from leakbound import stats
 from leakbound.errors import InputError
+from suites import slow_but
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("p", [0.0, 0.01, 0.05, 0.3])
+@pytest.mark.parametrize("p", slow_but((0.05, 0.3), (0.0, 0.01, 0.05, 0.3)))
 def test_stopped_bounds_hold_though_leaks_come_late(plugged: Any, p: float) -> None:
     """Whoever takes what finished first sees clean draws alone, and stops."""
     runs = 250

@@ -65,7 +65,7 @@ def drawn(run: Run, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str,
     found = {}
     for scorer in SCORERS:
         out = tmp_path_factory.mktemp("figures")
-        figures([run], out=out, scorer=scorer)
+        figures([run], out=out, scorer=scorer, formats=("svg",))
         for file in out.glob("*.csv"):
             with file.open(newline="") as lines:
                 found[scorer, file.stem] = list(csv.DictReader(lines))

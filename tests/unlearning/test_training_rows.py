@@ -11,8 +11,8 @@ from rows import FORGET, changed, log, recipe, train
 from torch.nn.functional import cross_entropy
 
 import leakbound
+from cli.commands import done
 from leakbound.benchmarks import load_benchmark
-from leakbound.cli import group, run
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError
@@ -168,14 +168,10 @@ ON_CPU = TrainingSettings(epochs=1, device="cpu")
 OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
 
 
-def commanded(*arguments: object) -> None:
-    assert run(lambda: group([str(each) for each in arguments], standalone_mode=False)) == 0
-
-
 def test_a_benchmark_is_unlearned_as_by_the_command_line(base: str, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     asked = ("--objective", "gd", "--benchmark", TASK, "--epochs", 1, "--device", "cpu")
-    commanded("unlearn", base, *asked, "--out", there)
+    done("unlearn", base, *asked, "--out", there)
     leakbound.unlearn(base, "gd", TASK, out=here, settings=ON_CPU)
     assert recipe(here) == recipe(there)
     assert changed(here, there) == set()
@@ -186,7 +182,7 @@ def test_a_benchmark_is_unlearned_as_by_the_command_line(base: str, tmp_path: Pa
 
 def test_a_benchmark_is_taught_as_by_the_command_line(base: str, tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
-    commanded("finetune", base, "--benchmark", TASK, "--epochs", 1, "--device", "cpu",
+    done("finetune", base, "--benchmark", TASK, "--epochs", 1, "--device", "cpu",
               "--out", there)  # fmt: skip
     leakbound.finetune(base, TASK, out=here, settings=ON_CPU)
     assert recipe(here) == recipe(there)

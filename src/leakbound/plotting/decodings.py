@@ -85,7 +85,8 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         )
         for (t, p), row in mine.items():
             x, y = tops.index(p) + 0.5, heats.index(t) + 0.5
-            axes.text(x, y + 0.1, _figure(row.value), ha="center", va="bottom", fontsize=6.5)
+            value = "" if row.value is None else f"{row.value:.3f}"
+            axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=6.5)
             ends = f"{row.lower:.3f}\n{row.upper:.3f}"
             if _WIDE * len(tops) <= canvas.panel:
                 ends = f"[{row.lower:.3f}, {row.upper:.3f}]"
@@ -99,10 +100,6 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         names.append(f"{named}, mean over the questions")
     canvas.titles(panels, names)
     canvas.label("top-p", "temperature")
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def temperature_rows(material: Material) -> list[KnobRow]:

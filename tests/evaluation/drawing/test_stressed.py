@@ -12,10 +12,10 @@ import pytest
 
 from asked import LEAK, AskedEngine
 from canned import benchmark_of
+from cli.commands import done, leakbound, refused
 from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify, verify
-from leakbound.cli import group, run
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, run_verdicts, sample, summary
 from leakbound.evaluation.comparing import compare
@@ -27,7 +27,7 @@ from leakbound.types import Decoding, Prompt, Query
 from tiny import tiny_model_folder
 
 OPENER = NEUTRAL[1]
-STRESS = ("openers", "shots", "test-frame")
+STRESS = ("opener:2", "opener:4", "shots", "test-frame")
 HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": STRESS}
 
 
@@ -71,8 +71,8 @@ def added(run: Run, stress: str, model: str = "target") -> EstimateRow:
 
 
 def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> None:
-    names = [f"opener {i}" for i in range(1, 6)] + ["shots", "test-frame"]
-    assert list(made.arms)[-14:] == [
+    names = ["opener 2", "opener 4", "shots", "test-frame"]
+    assert list(made.arms)[-8:] == [
         f"{model} under {name}" for name in names for model in ("target", "control")
     ]
     assert [name for name in names if added(made, name).lower > 0] == ["opener 2"]
@@ -88,17 +88,17 @@ def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
     (alone,) = rows(
         made, "leak probability", arm="target under opener 2", scope="mean", beyond=None
     )
-    assert worst.over == 7
+    assert worst.over == 4
     assert worst.value == alone.value
     assert worst.lower < alone.lower
     assert worst.upper == pytest.approx(alone.upper)
     (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
     assert 0.45 < excess.lower < excess.upper < 0.75
-    assert "under that of 7 stresses under which it leaks most" in worst.target
+    assert "under that of 4 stresses under which it leaks most" in worst.target
 
 
 def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) -> None:
-    run = stressed(tmp_path / "run", never, never, n=1024, stress=STRESS[1:])
+    run = stressed(tmp_path / "run", never, never, n=1024, stress=STRESS[2:])
     over = [row for row in rows(run, scope="mean", beyond="control") if "under" in row.arm]
     assert len(over) == 2
     assert all(row.upper <= 0.02 for row in over)
@@ -106,15 +106,15 @@ def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) ->
 
 def test_what_is_read_names_stress_addition_and_worst(made: Run, tmp_path: Path) -> None:
     (table,) = [table for table in summary(made) if "under stress" in table.title]
-    openers = [f"opener {i} “{text}”" for i, text in enumerate(NEUTRAL, 1)]
+    openers = [f"opener {i} “{NEUTRAL[i - 1]}”" for i in (2, 4)]
     assert [row[1] for row in table.texts] == ["none", *openers, "shots", "test-frame"]
-    found = dict(zip(table.columns, table.texts[2], strict=True))
+    found = dict(zip(table.columns, table.texts[1], strict=True))
     assert found["Questions where it adds"] == "3 of 3"
     assert found["Added"].startswith("0.5")
-    assert "target: under the worst of 7 stresses, the choice counted: mean leak" in table.note
+    assert "target: under the worst of 4 stresses, the choice counted: mean leak" in table.note
     (verdict,) = run_verdicts(made)
     assert verdict.stressed in verdict.lines
-    assert verdict.stressed.startswith("under the worst of 7 stresses, the choice counted: mean")
+    assert verdict.stressed.startswith("under the worst of 4 stresses, the choice counted: mean")
     page = write_report({"run": made}, tmp_path / "page.html").read_text()
     for said in ("Under stress", "test-frame", verdict.stressed.replace("; beyond", "; beyond")):
         assert said.split("[")[0] in page
@@ -223,26 +223,20 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
         compare({"m": made, "other": other}, under="prune:0.3")
 
 
-def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
     words = ["stress", model, "--benchmark", rows, "-n", 32, "--max-new-tokens", 4]
     words += ["--scorer", "keyword", "--out", tmp_path / "run"]
-
-    def command(*more: object) -> int:
-        return run(lambda: group([*map(str, more)], standalone_mode=False))
-
-    assert command(*words, "--dry-run", "--under", "round:int4") == 0
-    assert "not counted: 1 stressed arm, each about" in capsys.readouterr().out
-    assert command(*words) == 0
-    assert "under the worst of 8 stresses" in capsys.readouterr().out
+    dry = done(*words, "--dry-run", "--under", "round:int4")
+    assert "not counted: 1 stressed arm, each about" in dry.out
+    assert "under the worst of 8 stresses" in done(*words).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
     out = tmp_path / "c.json"
     claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]
-    assert command(*claim, "--under", "round:int4") == 0
-    assert "m under round:int4 drawn at" in " ".join(capsys.readouterr().out.split())
-    assert command(*claim, "--under", "openers") == 2
-    assert "stands for 5" in capsys.readouterr().err
+    claimed = done(*claim, "--under", "round:int4").out
+    assert "m under round:int4 drawn at" in " ".join(claimed.split())
+    refused(leakbound(*claim, "--under", "openers"), "stands for 5")
 
 
 @pytest.mark.slow

@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
+from cli.commands import done, leakbound, refused
 from contents import completions
 from leakbound.benchmarks import Benchmark
-from leakbound.cli import group
-from leakbound.cli import run as command
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, measure, summary
 from leakbound.evaluation.drawing import readings as metrics_reading
@@ -505,21 +504,15 @@ def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
 # What the command line measures, and fluency by a classifier on disk, against a plain oracle.
 
 
-def leakbound(*arguments: object) -> int:
-    return command(lambda: group([str(a) for a in arguments], standalone_mode=False))
-
-
 def test_metrics_are_read_shown_and_measured_again_without_a_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, out = "fictitious:authors=3,questions=2,forget=1", tmp_path / "run"
     model, control = (tiny_model_folder(tmp_path / f"{seed}", seed=seed) for seed in (0, 1))
     asked = ("evaluate", model, "--benchmark", task, "--control", control, "--out", out, "-n", 4)
     asked = (*asked, "--max-new-tokens", 4, "--device", "cpu", "--metrics", "all")
-    assert leakbound(*asked, "--dry-run") == 0
-    assert "not counted: what --metrics reads" in capsys.readouterr().out
-    assert leakbound(*asked) == 0
-    shown = capsys.readouterr().out
+    assert "not counted: what --metrics reads" in done(*asked, "--dry-run").out
+    shown = done(*asked).out
     assert f"of {task}, prompts: forget 2, retain 4, holdout 2" in shown
     assert "forget_truth_ratio" in shown
     assert "left out for want of a part 'real_authors'" in shown
@@ -528,14 +521,13 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
 
     # no model is opened from here on
     monkeypatch.setattr("leakbound.study.settings.open_engine", None)
-    assert leakbound("measure", out, "--metrics", "forget_quality, privleak", "--json") == 0
-    found = json.loads(capsys.readouterr().out)["arms"]["target"]["metrics"]
-    assert found == {
+    again = done("measure", out, "--metrics", "forget_quality, privleak", "--json")
+    assert again.json["arms"]["target"]["metrics"] == {
         n: before["arms"]["target"]["metrics"][n] for n in ("forget_quality", "privleak")
     }
-    assert leakbound("measure", out) == 0  # those of the command that made the run
+    shown = done("measure", out).out  # those of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
-    assert "membership_gradient_norm" in capsys.readouterr().out
+    assert "membership_gradient_norm" in shown
 
 
 def test_without_names_there_is_nothing_to_measure(tmp_path: Path) -> None:
@@ -589,7 +581,7 @@ def test_it_is_what_the_classifier_says_of_the_first_tokens(
 
 
 def test_the_command_line_measures_and_exports_it(
-    models: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    models: tuple[Path, Path], tmp_path: Path
 ) -> None:
     model, classifier = models
     rows = "".join(f"{text},Ann Bob\n" for text in ASKED)
@@ -598,13 +590,12 @@ def test_the_command_line_measures_and_exports_it(
     asked = ("--benchmark", tmp_path / "mine.csv", "-n", 4, "--max-new-tokens", 4, "--out", out)
     begun = ("evaluate", model, *asked, "--metrics")
     unfit = sequence_classifier(tmp_path / "unfit", ("good", "bad"))
-    assert leakbound(*begun, f"forget_fluency:{unfit}") == 2
-    assert "must be 'clean', got good, bad" in capsys.readouterr().err
-    assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}") == 2
+    refused(leakbound(*begun, f"forget_fluency:{unfit}"), "must be 'clean', got good, bad")
+    assert leakbound(*begun, f"forget_fluency:{tmp_path / 'none'}").status == 2
     assert not out.exists()
-    assert leakbound(*begun, "forget_probability") == 0
-    assert leakbound("measure", out, "--metrics", f"forget_fluency:{classifier}") == 0
-    assert leakbound("export", out, log, "--openunlearning") == 0
+    done(*begun, "forget_probability")
+    done("measure", out, "--metrics", f"forget_fluency:{classifier}")
+    done("export", out, log, "--openunlearning")
     measured = metric(Run.open(out), "forget_fluency")
     entry = json.loads(log.read_text())["forget_Q_A_gibberish"]
     assert entry["agg_value"] == measured["value"]

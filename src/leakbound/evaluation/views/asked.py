@@ -39,8 +39,8 @@ from leakbound.evaluation.views.table import (
 from leakbound.evaluation.views.texts import distinct_texts, withheld
 from leakbound.evaluation.views.view import (
     ArmRows,
+    AskedModel,
     AskedQuery,
-    FoundModel,
     FoundQuery,
     Question,
     RewritingCounts,
@@ -253,7 +253,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
         )
 
 
-def read_attacked(label: str | None, run: Run) -> Iterator[FoundModel]:
+def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
     """What all questions as they were found come to, for a run's target and its control.
 
     `label` None: they are called as their arms.
@@ -263,7 +263,7 @@ def read_attacked(label: str | None, run: Run) -> Iterator[FoundModel]:
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
         rows = ArmRows(str(key), run.estimates)
         if any(rows.of(scorer) for scorer in run.estimates.scorers):
-            yield FoundModel(label=str(key) if label is None else str(named), rows=rows)
+            yield AskedModel(label=str(key) if label is None else str(named), rows=rows)
 
 
 def _asked(found: AttackQuery, redact: bool) -> str:

@@ -400,7 +400,9 @@ class Comparison:
             "Model": lambda one: Cell(one.label),
             f"Certified {what}, mean": lambda one: _ceiling(scorer.certified(one)),
             "Worst question": lambda one: _ceiling(scorer.certified(one, worst=True)),
-            "Leakage, mean": lambda one: _bound_cell(one.bounds.mean),
+            "Leakage, mean": lambda one: bound_cell(
+                one.bounds.mean and Interval.of(one.bounds.mean)
+            ),
             "Draws": lambda one: count_cell(one.n),
         }
         if self.utility is not None:
@@ -435,10 +437,6 @@ def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
     jointly = i is not None
     told = (one.value, one.lower, one.upper, bound.confidence, jointly, n, bound.method)
     return dict(zip(_FIGURES, (bound.about.quantity, *told), strict=True))
-
-
-def _bound_cell(bound: Estimate | None) -> Cell:
-    return bound_cell(None if bound is None else Interval.of(bound))
 
 
 def _ceiling(value: float | None) -> Cell:

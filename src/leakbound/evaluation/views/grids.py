@@ -18,14 +18,13 @@ from leakbound.evaluation.views.table import (
     table_of,
 )
 from leakbound.evaluation.views.view import (
+    AskedModel,
     DecodingGrid,
-    FoundModel,
     Measured,
     Model,
     Question,
     RewrittenModel,
     ScorerView,
-    StressedModel,
     View,
 )
 from leakbound.evaluation.views.words import (
@@ -45,7 +44,7 @@ from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.text.figures import DASH
 
-Asked = Model | RewrittenModel | FoundModel | StressedModel
+Asked = Model | RewrittenModel | AskedModel
 T = TypeVar("T", bound=Asked)
 Column = Callable[[Asked], Cell]
 SHOWN_K = (1, 8, 32, 128)

@@ -15,8 +15,9 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
+from leakbound.evaluation.views.words import floor
 from leakbound.stats import Estimate, percent
-from leakbound.text.figures import DASH, below, number
+from leakbound.text.figures import DASH, number
 from leakbound.types import Json, to_json
 
 
@@ -102,7 +103,7 @@ def _median_cell(one: MethodStanding) -> Cell:
     made = Interval.of(one.median)
     if one.median.side == "both":
         return Cell(interval(made), made.value)
-    return Cell(f"{number(made.value)} (≥ {below(made.lower)})", made.value)
+    return Cell(floor(made.value, made.lower), made.value)
 
 
 def _spread_cell(one: MethodStanding) -> Cell:

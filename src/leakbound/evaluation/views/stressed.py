@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from leakbound.evaluation.statements.rows import LEAKAGE
 from leakbound.evaluation.views.grids import (
-    Asked,
     beyond_columns,
+    label_cell,
     leakage_column,
     mean_heading,
 )
 from leakbound.evaluation.views.table import Cell, Table, interval, table_of
-from leakbound.evaluation.views.view import ArmRows, ScorerView, StressedModel, View
+from leakbound.evaluation.views.view import ArmRows, AskedModel, ScorerView, View
 from leakbound.evaluation.views.words import at_least
 from leakbound.stats import percent
 from leakbound.store import ArmKey, Run
@@ -20,7 +20,7 @@ from leakbound.stress.dialogue import Dialogue
 from leakbound.text.figures import DASH, many
 
 
-def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[StressedModel]:
+def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:
     """The arm with this key under no stress, and under each; nothing where it was put through none.
 
     `label`: what the model is called.
@@ -29,41 +29,34 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[StressedModel]:
     opened = {arm.key: {query.prefix for query in arm.spec.attack_queries} for arm in arms}
     for arm_key in (key, *opened) if arms else ():
         rows, words = ArmRows(str(arm_key), run.estimates), opened.get(arm_key, set())
-        added = rows.estimates.matching(
-            arm=str(arm_key), quantity=LEAKAGE, beyond="unstressed", scope=("query", "question")
-        )
-        questions = {name: added.matching(scorer=name) for name in run.estimates.scorers}
         said = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
-        stress = f"{arm_key.stress}{said}"
-        yield StressedModel(label=label, stress=stress, rows=rows, questions=questions)
+        yield AskedModel(label=label, rows=rows, stress=f"{arm_key.stress}{said}")
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model and stress: what it leaks, how much is added, what is beyond a control."""
-    added = leakage_column(scorer, scope="mean", beyond="unstressed")
 
-    def where(one: Asked) -> Cell:
-        assert isinstance(one, StressedModel)
-        rows = one.questions[scorer.name]
-        if not len(rows):
-            return Cell(DASH)
+    def where(one: AskedModel) -> Cell:
+        """At how many questions the stress adds, jointly."""
+        rows = one.rows.estimates.matching(
+            arm=one.rows.arm, scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed",
+            scope=("query", "question"),
+        )  # fmt: skip
         more = sum(row.lower > 0 for row in rows)
-        return Cell(f"{more} of {len(rows)}", more)
+        return Cell(f"{more} of {len(rows)}", more) if len(rows) else Cell(DASH)
 
-    def stress(one: Asked) -> Cell:
-        assert isinstance(one, StressedModel)
-        return Cell(one.stress or "none")
-
-    columns = {
-        "Model": lambda one: Cell(one.label),
-        "Under": stress,
+    columns: dict[str, Callable[[AskedModel], Cell]] = {
+        "Model": label_cell,
+        "Under": lambda one: Cell(one.stress or "none"),
         mean_heading(scorer): leakage_column(scorer, scope="mean"),
-        "Added": added,
+        "Added": leakage_column(scorer, scope="mean", beyond="unstressed"),
         "Questions where it adds": where,
         "Worst question": leakage_column(scorer, scope="worst question"),
         **beyond_columns(scorer),
     }
-    if not any(rows_beyond(one, scorer) for one in view.stressed):
+    if not any(
+        one.rows.leakage(scorer.name, scope="mean", beyond="control") for one in view.stressed
+    ):
         columns = {name: column for name, column in columns.items() if "control" not in name}
     labels = dict.fromkeys(one.label for one in view.stressed)
     sure = percent(view.confidence)
@@ -77,11 +70,6 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
     return table_of(
         f"Scorer {scorer.name}: under stress, {questions}", columns, view.stressed, "\n".join(note)
     )
-
-
-def rows_beyond(one: StressedModel, scorer: ScorerView) -> bool:
-    """True if it is told how far it lies beyond its control."""
-    return one.rows.leakage(scorer.name, scope="mean", beyond="control") is not None
 
 
 def worst(view: View, label: str, scorer: ScorerView) -> str:

@@ -271,24 +271,15 @@ class FoundQuery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundModel:
-    """A model asked what was found for each question; `label` names it and its run."""
+class AskedModel:
+    """A model asked as a search found for each question, or under a stress; `label` names it.
 
-    label: str
-    rows: ArmRows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StressedModel:
-    """A model under a stress; `stress` empty: as it is, whose rows speak of the worst stress too.
-
-    `label` names it and its run, `questions` what the stress adds at each, jointly, by scorer.
+    `stress` empty: under none. Of a model that was put through some, whose rows speak of the worst.
     """
 
     label: str
-    stress: str
     rows: ArmRows
-    questions: Mapping[str, Estimates]
+    stress: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,8 +368,8 @@ class View:
     asked: tuple[RewrittenModel, ...] = ()
     found: tuple[FoundQuery, ...] = ()
     searches: Mapping[str, AttackRecord] = field(default_factory=dict)
-    attacked: tuple[FoundModel, ...] = ()
-    stressed: tuple[StressedModel, ...] = ()
+    attacked: tuple[AskedModel, ...] = ()
+    stressed: tuple[AskedModel, ...] = ()
     texts_each: int = 0
 
     @property
