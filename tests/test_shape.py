@@ -24,14 +24,14 @@ TEST_LINES = 55_000
 FILES = 636  # of Python, in all
 
 
-def functions() -> Iterator[tuple[Path, Function]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, Function):
-                yield path.relative_to(PACKAGE), node
-
-
-ALL = list(functions())
+TEXTS = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {path.relative_to(PACKAGE): ast.parse(text) for path, text in TEXTS.items()}
+ALL = [
+    (path, node)
+    for path, tree in TREES.items()
+    for node in ast.walk(tree)
+    if isinstance(node, Function)
+]
 
 
 def annotations(function: Function) -> Iterator[str]:
@@ -75,10 +75,10 @@ def test_no_function_is_long() -> None:
 def test_no_two_public_classes_share_a_name() -> None:
     """One word for one thing: whoever reads `Reading` knows which it is."""
     places: dict[str, list[str]] = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.parse(path.read_text()).body:
+    for path, tree in TREES.items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+                places.setdefault(node.name, []).append(str(path))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
@@ -93,10 +93,9 @@ def docstring_lines(tree: ast.Module) -> int:
 
 
 def test_the_package_grows_no_more() -> None:
-    lines, statements = 0, set[ast.stmt]()
-    for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
-        lines += len(text.splitlines()) - docstring_lines(ast.parse(text))
+    lines = sum(len(text.splitlines()) for text in TEXTS.values())
+    lines -= sum(map(docstring_lines, TREES.values()))
+    statements = set[ast.stmt]()
     for _, function in ALL:
         inside = (node for node in ast.walk(function) if isinstance(node, ast.stmt))
         statements |= set(inside) - {function}
@@ -114,8 +113,7 @@ def test_the_tests_grow_no_more() -> None:
 def test_no_file_is_a_crumb() -> None:
     crumbs = [
         f"{path.relative_to(PACKAGE)}: {lines} lines"
-        for path in PACKAGE.rglob("*.py")
-        if not path.name.startswith("__")
-        and (lines := len(path.read_text().splitlines())) < LEAST_LINES
+        for path, text in TEXTS.items()
+        if not path.name.startswith("__") and (lines := len(text.splitlines())) < LEAST_LINES
     ]
     assert not crumbs, "\n".join(crumbs)

@@ -44,9 +44,7 @@ def test_what_could_hang_or_fill_memory_is_refused(text: str, says: str, tmp_pat
         read_yaml(written(tmp_path, text))
 
 
-@pytest.mark.parametrize(
-    "text", ["benchmark: [" + "x, " * 9_000 + "x]", "[" + "x, " * 90_000 + "]"]
-)
+@pytest.mark.parametrize("text", ["benchmark: [" + "x, " * 9_000 + "x]", "[" + "x, " * 9_000 + "]"])
 def test_a_message_shows_the_beginning_of_what_is_long(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="got ") as told:
         Study.read(written(tmp_path, text))
