@@ -259,10 +259,12 @@ class FoundQuery:
     own: str
     estimates: Estimates
 
-    def leakage(self, scorer: str, arm: object = None, **how: Unpack[Fields]) -> EstimateRow | None:
+    def leakage(
+        self, scorer: str, arm: object = None, /, **how: Unpack[Fields]
+    ) -> EstimateRow | None:
         """That of the question as one arm asks it (None: as it was found), by a scorer."""
         rows = ArmRows(str(arm or self.arm), self.estimates).of(scorer, self.question)
-        return rows.first(**Fields(quantity=LEAKAGE) | how)
+        return rows.matching(quantity=LEAKAGE).first(**how)
 
     @property
     def proved(self) -> bool:
