@@ -19,7 +19,7 @@ from commands import leakbound
 
 import exploring
 import leaky
-from asked import LEAK, AskedEngine
+from canned import LEAK, AskedEngine
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.evaluation import evaluate

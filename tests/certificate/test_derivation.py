@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
-from asked import AskedEngine
+from canned import AskedEngine
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import Certificate, LeakClaim

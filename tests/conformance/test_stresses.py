@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asked import AskedEngine
-from canned import benchmark_of
+from canned import AskedEngine, benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.stress import STRESSES, USUAL, Bench, Stress, named_stress, stresses_of

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from asked import LEAK, AskedEngine
+from canned import LEAK, AskedEngine
 from leakbound.engines.files import ModelFiles
 from leakbound.study import settings as opening
 from report_runs import asked, decodings, explored, hostile, proved, runs

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from contents import contents, rows
 from leakbound.benchmarks import load_benchmark
 from leakbound.engines.ray_workers import RayWorkers

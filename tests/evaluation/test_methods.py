@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from cli.commands import done
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation import evaluate

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from leakbound.evaluation import evaluate, prepared, rehearsal
 from leakbound.evaluation.rehearsal import bounding_seconds
 from leakbound.study import Attack, Explore, FixedN, Rewritings, Study, Until

@@ -13,8 +13,7 @@ import pytest
 import yaml
 
 import leakbound
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from cli.commands import done, refused
 from cli.commands import leakbound as command
 from exploring import ExploringEngine

@@ -6,7 +6,9 @@ import errno
 import hashlib
 import os
 import struct
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,8 +19,10 @@ import pytest
 from leakbound.certificate.certificate import read_values
 from leakbound.errors import IncompleteError, InputError
 from leakbound.store import tables
+from leakbound.store.clock import Clock
 from leakbound.store.files import make_private, read_json, write_json, write_text, write_whole
 from leakbound.text.rows import read_rows
+from leakbound.types import Headway, during, silent
 
 
 @pytest.fixture(autouse=True)
@@ -244,3 +248,57 @@ def test_a_digest_tells_these_apart(one: pa.Array, other: pa.Array) -> None:
 def test_a_column_of_objects_has_no_digest() -> None:
     with pytest.raises(TypeError, match="no column of ours has cells of type decimal"):
         tables.digest(pa.table({"x": pa.array([Decimal("1.5")])}))
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    at = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: at[0])
+    return at
+
+
+def test_a_phase_within_another_is_taken_off_it_and_all_add_up(
+    now: list[float], tmp_path: Path
+) -> None:
+    clock = Clock(tmp_path / "times.json")
+    heard = clock.hearing(silent)
+    now[0] = 5.0  # before any phase
+    with clock.phase("draw"):
+        now[0] = 7.0
+        with during(heard, "loading m"):
+            now[0] = 10.0
+        heard(Headway("sampling", 0, 10, "draws"))
+        now[0] = 11.0
+    now[0] = 20.0
+    with clock.phase("bound"):
+        now[0] = 20.5
+    assert clock.seconds == {"draw": 3.0, "load": 3.0, "bound": 0.5}
+    assert clock.line == "time: draw 3.0 s, load 3.0 s, bound 0.5 s; 6.5 s in all"
+
+
+def test_it_goes_on_where_another_command_stopped(now: list[float], tmp_path: Path) -> None:
+    file = tmp_path / "times.json"
+    for _ in range(2):
+        clock = Clock(file)
+        with suppress(KeyboardInterrupt), clock.phase("draw"):
+            now[0] += 2.0
+            raise KeyboardInterrupt
+        clock.write()
+    assert Clock(file).seconds == {"draw": 4.0}
+    for text in ("{", "[1]", '{"draw": "x"}'):
+        file.write_text(text)
+        assert Clock(file).seconds == {}
+
+
+def test_a_model_that_does_not_load_is_told_nothing_more_of(
+    now: list[float], tmp_path: Path
+) -> None:
+    clock = Clock(tmp_path / "times.json")
+    heard = clock.hearing(silent)
+    with suppress(ValueError), clock.phase("draw"):
+        heard(Headway("loading m", 0, 1))
+        now[0] = 2.0
+        raise ValueError("no model")
+    with clock.phase("bound"):
+        now[0] = 3.0
+    assert clock.seconds == {"load": 2.0, "bound": 1.0, "draw": 0.0}

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from asked import LEAK, SILENCE, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, SILENCE, AskedEngine, benchmark_of
 from contents import counts, rows
 from leakbound.certificate import certify, verify
 from leakbound.errors import InputError

@@ -136,7 +136,7 @@ def protocol_rows(material: Material) -> Iterator[ProtocolRow]:
     for asked in material.view.asked:
         model = material.view.models[asked.model]
         for question, found in asked.under(material.scorer).items():
-            own = material.measured(model, question)
+            own = model.at(question, material.scorer)
             if own is None:
                 continue
             ends = (

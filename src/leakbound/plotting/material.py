@@ -14,7 +14,7 @@ from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_of
-from leakbound.evaluation.views.view import Measured, Model, ScorerView, View
+from leakbound.evaluation.views.view import Model, ScorerView, View
 from leakbound.evaluation.views.words import mean_of, quantity
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow, Run
@@ -78,12 +78,8 @@ class Material:
         rows = model.rows.of(self.scorer.name)
         if (row := rows.first(quantity=DEVIATION, scope="mean")) and row.value is not None:
             return row.confidence, row.value, row.lower, row.upper
-        value = mean_of([cell.rows.first(quantity=DEVIATION) for cell in self.cells(model)])
+        value = mean_of([cell.rows.first(quantity=DEVIATION) for cell in model.cells(self.scorer)])
         return None if value is None else (1.0, value, None, None)
-
-    def cells(self, model: Model) -> list[Measured]:
-        """What is known of each question of a model, under the scorer."""
-        return model.cells(self.scorer)
 
     @cached_property
     def question(self) -> str:
@@ -100,14 +96,10 @@ class Material:
                 )
             return self.wanted_question
         for model in (*self.view.targets, *self.view.models):
-            ends = {q: cell.leakage.lower for q in known if (cell := self.measured(model, q))}
+            ends = {q: cell.leakage.lower for q in known if (cell := model.at(q, self.scorer))}
             if ends:
                 return max(ends, key=lambda q: ends[q])
         raise LackingError("no question could be sampled")
-
-    def measured(self, model: Model, question: str) -> Measured | None:
-        """What is known of one question of a model."""
-        return model.at(question, self.scorer)
 
     def draws(self, model: Model) -> ScoredDraws:
         """A model's draws as the scorer scores them."""

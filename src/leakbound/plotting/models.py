@@ -77,7 +77,7 @@ def moment_rows(material: Material) -> list[MomentRow]:
     """Of every model; the worst question's ED is at most the largest upper end of any."""
     rows: list[MomentRow] = []
     for model in material.view.models:
-        cells = material.cells(model)
+        cells = model.cells(material.scorer)
         if cells:
             rows += _over_mean(material, model, cells) + _over_worst(material, model, cells)
     return rows if any(row.quantity != "greedy" for row in rows) else []
@@ -158,7 +158,7 @@ def spread_rows(material: Material) -> Iterator[SpreadRow]:
     for model in material.view.models:
         found = []
         for question in material.view.questions:
-            cell = material.measured(model, question.id)
+            cell = model.at(question.id, material.scorer)
             row = cell.rows.first(quantity=DEVIATION) if cell else None
             if row is not None:
                 found.append(SpreadRow(model.label, question.id, *stated(row)))

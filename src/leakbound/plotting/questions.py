@@ -92,8 +92,8 @@ def question_rows(material: Material) -> Iterator[QuestionBar]:
     for model in material.view.targets:
         control, mine = material.view.control_of(model), []
         for question in material.view.questions:
-            cell = material.measured(model, question.id)
-            beside = material.measured(control, question.id) if control else None
+            cell = model.at(question.id, material.scorer)
+            beside = control.at(question.id, material.scorer) if control else None
             if cell is None:
                 continue
             named = (model.label, question.id, material.quantity, *stated(cell.leakage))
@@ -130,7 +130,7 @@ def answer_rows(material: Material) -> Iterator[AnswerRow]:
     for model in material.view.targets:
         mine = []
         for question, drawn in material.scores[model.label].items():
-            cell = material.measured(model, question)
+            cell = model.at(question, material.scorer)
             p5, p25, median, p75, p95 = drawn.quantiles(QUANTILES)
             greedy = cell.greedy if cell else None
             spread = (p5, p25, median, p75, p95, drawn.mean)
@@ -171,7 +171,7 @@ def bin_rows(material: Material) -> list[BinRow]:
     rows = []
     for model in material.view.models:
         drawn = material.scores[model.label].get(material.question)
-        cell = material.measured(model, material.question)
+        cell = model.at(material.question, material.scorer)
         if drawn is None:
             continue
         told = (drawn.mean, cell.greedy if cell else None)
@@ -207,7 +207,7 @@ def tail_rows(material: Material) -> list[TailRow]:
     """One question of every model; of a scorer that is not binary."""
     rows = []
     for model in material.view.models:
-        cell = material.measured(model, material.question)
+        cell = model.at(material.question, material.scorer)
         for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
             named = (model.label, material.question, row.confidence, x)
             rows.append(TailRow(*named, *stated(row)[1:]))

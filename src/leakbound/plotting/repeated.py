@@ -104,7 +104,7 @@ def leak_at_k_rows(material: Material) -> list[LeakAtKRow]:
     """Of every model; the estimates are the unbiased ones."""
     rows: list[LeakAtKRow] = []
     for model in material.view.models:
-        if cells := material.cells(model):
+        if cells := model.cells(material.scorer):
             rows += _leak_at_k(material, model, cells)
     return rows
 
@@ -167,7 +167,7 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
 def naive_rows(material: Material) -> Iterator[NaiveRow]:
     """Of every model, where every question has both."""
     for model in material.view.models:
-        cells = material.cells(model)
+        cells = model.cells(material.scorer)
         unbiased, naive = means_by(cells, "leak@k"), means_by(cells, "worst of k")
         for k in STANDARD_K:
             if k in unbiased and k in naive:

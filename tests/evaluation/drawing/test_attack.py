@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asked import LEAK, AskedEngine
-from canned import benchmark_of
+from canned import LEAK, AskedEngine, benchmark_of
 from cli.commands import done, leakbound, refused
 from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asked import AskedEngine
+from canned import AskedEngine
 from explored import explored_run
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
