@@ -11,7 +11,7 @@ from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import mean_of, means_by
-from leakbound.plotting.material import Material, PaperFigure, by
+from leakbound.plotting.material import DEVIATION, Material, PaperFigure, by
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
 
@@ -72,16 +72,15 @@ class NaiveRow:
 def draws_rows(material: Material) -> Iterator[DrawsRow]:
     """One question of every model of fixed n."""
     for model in material.view.models:
-        draws = material.draws(model)
-        for after in draws.growing(material.question, material.view.confidence):
-            both: tuple[tuple[Moment, str, Interval], ...] = (
-                ("mean", material.quantity, after.leakage),
-                ("standard deviation", "standard deviation", after.deviation),
-            )
-            for moment, quantity, bound in both:
+        growing = material.draws(model).growing(material.question, material.view.confidence)
+        moments: Sequence[tuple[Moment, str]] = (
+            ("mean", material.quantity), (DEVIATION, DEVIATION)
+        )  # fmt: skip
+        for n, bounds in growing.items():
+            for (moment, quantity), bound in zip(moments, bounds, strict=True):
                 named = (model.label, material.question, moment, quantity)
                 ends = (bound.value, bound.lower, bound.upper)
-                yield DrawsRow(*named, material.view.confidence, after.n, *ends)
+                yield DrawsRow(*named, material.view.confidence, n, *ends)
 
 
 def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:

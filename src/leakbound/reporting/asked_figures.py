@@ -83,7 +83,7 @@ def _lanes(view: View, asked: RewrittenModel, scorer: ScorerView) -> list[Lane]:
         bounds = {
             "output": cell.leakage if cell else None,
             "full": found.leakage if found else None,
-            "worst query": found.worst if found else None,
+            "worst query": found.rows.first(inputs="worst query") if found else None,
         }
         for way, bound in bounds.items():
             if bound is not None:

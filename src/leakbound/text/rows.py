@@ -149,13 +149,13 @@ def _decoded(path: Path, number: int, line: bytes) -> str:
 
 @contextmanager
 def _opening(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be read as text why, and what to do."""
+    """Say of a file that cannot be read why, and what to do."""
     try:
         yield
     except OSError as error:
         require_no_fault(path, error)
         raise InputError(
-            f"cannot read {str(path)!r}: {error.strerror}. {near(path)}Check the path."
+            f"cannot read {str(path)!r}: {error.strerror or error}. {near(path)}Check the path."
         ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{str(path)!r} is not UTF-8: {error}. Save it as UTF-8.") from error
@@ -179,15 +179,10 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        with _opening(path):
+            table = pq.read_table(path)
         _require_distinct(table.column_names, repr(str(path)))
         rows: list[Mapping[str, object]] = table.to_pylist()
-    except OSError as error:
-        require_no_fault(path, error)
-        reason = error.strerror or error
-        raise InputError(
-            f"cannot read {str(path)!r}: {reason}. {near(path)}Check the path."
-        ) from error
     except pa.ArrowException as error:
         raise InputError(f"{str(path)!r} is no whole Parquet file: {error}.") from error
     return rows

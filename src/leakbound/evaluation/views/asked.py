@@ -191,9 +191,7 @@ def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
         found[scorer, prompt_id] = Rewritten(
             leakage=leakage,
             number=len(queries),
-            worst=mine.first(inputs="worst query"),
-            gap=mine.first(beyond="own words"),
-            worst_gap=mine.first(beyond="own words", inputs="worst query"),
+            rows=mine,
             queries=tuple(asked),
             correlation=pearson(pairs),
         )
@@ -374,9 +372,11 @@ def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Tab
         "Question": lambda one: Cell(f"{one[1].id}: {one[1].text}", one[0], anchor(one[0])),
         "Output": output,
         "Full": lambda one: bound_cell(one[2].leakage),
-        "Full beyond output": lambda one: bound_cell(one[2].gap),
-        "Worst query": lambda one: bound_cell(one[2].worst),
-        "Worst query beyond output": lambda one: _least(one[2].worst_gap),
+        "Full beyond output": lambda one: bound_cell(one[2].rows.first(beyond="own words")),
+        "Worst query": lambda one: bound_cell(one[2].rows.first(inputs="worst query")),
+        "Worst query beyond output": lambda one: _least(
+            one[2].rows.first(beyond="own words", inputs="worst query")
+        ),
         "Queries": lambda one: count_cell(one[2].number),
         "r": lambda one: number_cell(one[2].correlation),
     }

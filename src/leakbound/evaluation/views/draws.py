@@ -46,17 +46,22 @@ def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float)
     `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
     of another rest on bets over all draws, and are not made for fewer.
     """
-    cut = [
-        (query_id, _Cut.of(draws[:n]))
+    cuts = [
+        (query_id, n, int(np.isnan(draws[:n]).sum()), float(np.nansum(draws[:n])))
         for i, query_id in enumerate(scores.query_ids)
         for draws in [in_order(scores, i, order)]
         for n in sizes_of(len(draws))
     ]
-    ends = _ends([each for _, each in cut], confidence) if binary and cut else None
+    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(cuts)
+    if binary and cuts:  # as the stated bound has them, of so many draws
+        _, sizes, gone, totals = zip(*cuts, strict=True)
+        hits = list(map(round, totals))
+        made = stats.proportion_bound(hits, sizes, confidence=confidence, side="both", missing=gone)
+        ends = list(zip(*(np.asarray(e).tolist() for e in (made.lower, made.upper)), strict=True))
     found: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
-    for i, (query_id, each) in enumerate(cut):
-        lower, upper = ends[i] if ends else (None, None)
-        found[query_id].append(FirstDraws(n=each.n, value=each.value, lower=lower, upper=upper))
+    for (query_id, n, missing, total), (lower, upper) in zip(cuts, ends, strict=True):
+        value = total / (n - missing) if n > missing else None
+        found[query_id].append(FirstDraws(n=n, value=value, lower=lower, upper=upper))
     return {query_id: tuple(steps) for query_id, steps in found.items()}
 
 
@@ -64,37 +69,6 @@ def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
     """A question's draws by their scores one by one, NaN where there is none."""
     (key,) = order.keys((scores.query_ids[row],)).tolist()
     return one_by_one(scores.scores[row], scores.counts[row], int(scores.missing[row]), key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The first draws of a question: how many, how many of them without a score, and their sum."""
-
-    n: int
-    missing: int
-    total: float
-
-    @classmethod
-    def of(cls, draws: NDArray[np.float64]) -> _Cut:
-        return cls(len(draws), int(np.isnan(draws).sum()), float(np.nansum(draws)))
-
-    @property
-    def value(self) -> float | None:
-        decided = self.n - self.missing
-        return self.total / decided if decided else None
-
-
-def _ends(cuts: list[_Cut], confidence: float) -> list[tuple[float, float]]:
-    """As the stated bound has them, of so many draws."""
-    bound = stats.proportion_bound(
-        [round(each.total) for each in cuts],
-        [each.n for each in cuts],
-        confidence=confidence,
-        side="both",
-        missing=[each.missing for each in cuts],
-    )
-    lower, upper = (np.asarray(end).tolist() for end in (bound.lower, bound.upper))
-    return list(zip(lower, upper, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +101,6 @@ class DrawnScores:
 
 
 @dataclass(frozen=True, slots=True)
-class AfterDraws:
-    """What the first n draws of a question tell: each bound holds by itself at its confidence."""
-
-    n: int
-    leakage: Interval
-    deviation: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class ScoredDraws:
     """The draws of an arm as one scorer scores them.
 
@@ -159,22 +124,22 @@ class ScoredDraws:
                 found[question] = DrawnScores(values[drawn], counts[drawn])
         return found
 
-    def growing(self, question: str, confidence: float) -> list[AfterDraws]:
-        """The bounds on the first 8, 16, ... draws of a question, and on all.
+    def growing(self, question: str, confidence: float) -> Mapping[int, tuple[Interval, Interval]]:
+        """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
 
-        Its draws are taken one by one, as on the page. Empty unless n was fixed and every draw has
-        a score.
+        Its draws are taken one by one, as on the page; each bound holds by itself. Empty unless n
+        was fixed and every draw has a score.
         """
         known = self._fixed()
         if known is None or question not in known.scores.query_ids:
-            return []
+            return {}
         mine = known.scores.of((question,))
         if mine.missing.any():
-            return []
+            return {}
         keys = Keys.read(known.order.keys((question,)), 1)
         ordered = in_order(mine, 0, known.order)[None]
         sizes = sizes_of(ordered.shape[1])
-        return [_after(ordered[:, :size], known.binary, keys, confidence) for size in sizes]
+        return {n: _after(ordered[:, :n], known.binary, keys, confidence) for n in sizes}
 
     def repeated(self, confidence: float) -> Mapping[int, Interval]:
         """The mean over the questions of leak@k by k, bounds that hold for all k at once.
@@ -197,7 +162,9 @@ class ScoredDraws:
         return ArmEvidence(self.arm, make_scorer(self.scorer)).fixed
 
 
-def _after(scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float) -> AfterDraws:
+def _after(
+    scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float
+) -> tuple[Interval, Interval]:
     """Bounds on one question's draws, one row."""
     n, seed = scores.shape[1], keys.seed
     if binary:
@@ -207,7 +174,7 @@ def _after(scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: fl
     else:
         leakage = stats.mean_bound(scores, confidence=confidence, side="both", seed=seed)
         spread = stats.std_bound(scores, confidence=confidence, side="both", seed=seed)
-    return AfterDraws(n, Interval.of(leakage), Interval.of(spread))
+    return Interval.of(leakage), Interval.of(spread)
 
 
 FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))

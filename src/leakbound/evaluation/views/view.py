@@ -201,16 +201,14 @@ class AskedQuery:
 class Rewritten:
     """One question under one scorer, asked in `number` queries, its own words among them.
 
-    `leakage` is over all of them, `worst` that of the worst; `gap` and `worst_gap` say how much
-    these exceed the leakage of its own words. `queries` are those that got an output and can be
-    told apart, `correlation` is Pearson's r over them of sureness and the upper end of leakage.
+    `leakage` is over all of them; `rows` are all that is stated of that, of the worst query too and
+    beyond its own words. `queries` are those that got an output and can be told apart,
+    `correlation` is Pearson's r over them of sureness and the upper end of leakage.
     """
 
     leakage: EstimateRow
     number: int
-    worst: EstimateRow | None = None
-    gap: EstimateRow | None = None
-    worst_gap: EstimateRow | None = None
+    rows: Estimates
     queries: tuple[AskedQuery, ...] = ()
     correlation: float | None = None
 
