@@ -19,7 +19,8 @@ HERE = Path(__file__).parent
 # A worker of pytest-xdist is told columns; data lies where a test says.
 for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "LEAKBOUND_DATA"):
     os.environ.pop(name, None)
-os.fsync = lambda descriptor: None  # a test outlives no power cut; those that do are processes
+# No test waits for a disk: what outlives a power cut is asked of processes (tests/injector).
+os.fsync = lambda descriptor: None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
