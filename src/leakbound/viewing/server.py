@@ -106,7 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._send(self._answer())
 
-    do_HEAD = do_GET
+    def do_HEAD(self) -> None:
+        self._send(self._answer())
 
     def __getattr__(self, name: str) -> Callable[[], None]:
         if name.startswith("do_"):  # any other method
