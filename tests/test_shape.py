@@ -21,7 +21,7 @@ LEAST_LINES = 40  # of a file that is not the face of a package
 PACKAGE_LINES = 50_700  # without docstrings
 PACKAGE_STATEMENTS = 20_860  # in functions
 TEST_LINES = 55_000
-FILES = 636  # of Python, in all
+FILES = 619  # of Python, in all
 
 
 TEXTS = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
