@@ -25,7 +25,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.study import Study
-from leakbound.types import BenchmarkRecord, Decoding, Query, Usual
+from leakbound.types import BenchmarkRecord, Decoding, Half, Query, Usual
 
 OWN = Usual(
     prompts=24,
@@ -36,7 +36,8 @@ OWN = Usual(
 )
 RECORD = RunRecord(
     benchmark=BenchmarkRecord(
-        name="mine", prompts=24, sha256="a" * 64, origin="mine.csv", usual=OWN, profile="scholten"
+        name="mine", prompts=24, sha256="a" * 64, origin="mine.csv", usual=OWN, profile="scholten",
+        half=Half(benchmark="whole", seed=7, side="taught", subjects={"q": "Ann"}, others=1),
     ),
     inputs=InputsRecord(
         source="rules", queries=8, ids=True, ids_draws=64, criterion="mean_prob",
@@ -82,6 +83,7 @@ LEFT_OUT = {
     "record.redacted": "of pages",
     "record.arms": "the others",
     "record.files": "digests; a certificate has those of all files",
+    "record.benchmark.half": "the benchmark's name has coin, side and whole; its rows the subjects",
     "record.benchmark.usual.decoding": "said where the arm departs from it, below",
     "record.benchmark.usual.template": "said where the arm departs from it, below",
     "record.benchmark.usual.system": "said where the arm departs from it, below",
