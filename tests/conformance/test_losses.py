@@ -12,17 +12,7 @@ from torch import Tensor
 from dense_losses import CASES
 from leakbound.errors import InputError
 from leakbound.losses import LOSSES, PARTS, LossInputs, Needs, Site
-from loss_cases import (
-    LAYER,
-    MASKS,
-    ROWS,
-    Tensors,
-    build,
-    leaves,
-    only,
-    references,
-    rows,
-)
+from loss_cases import LAYER, MASKS, ROWS, Tensors, build, leaves, only, references, rows
 
 every_loss = pytest.mark.parametrize("name", CASES)
 of_logits = pytest.mark.parametrize("name", [n for n in CASES if LOSSES[n].tokens is None])

@@ -11,14 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from leakbound.inputs.halving import (
-    FIRST,
-    LEAST_BUDGET,
-    Standing,
-    halve,
-    most_candidates,
-    rounds,
-)
+from leakbound.inputs.halving import FIRST, LEAST_BUDGET, Standing, halve, most_candidates, rounds
 from leakbound.inputs.variants import (
     NEUTRAL,
     PREFIXES,

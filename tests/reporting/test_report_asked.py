@@ -18,12 +18,7 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.grid import GRID
 from leakbound.evaluation.views.asked import tried_grid
-from leakbound.evaluation.views.grids import (
-    BEYOND,
-    decodings_grid,
-    effects_grid,
-    summary_grid,
-)
+from leakbound.evaluation.views.grids import BEYOND, decodings_grid, effects_grid, summary_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View

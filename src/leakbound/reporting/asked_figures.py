@@ -19,15 +19,7 @@ from leakbound.reporting.charts import (
     scatter_chart,
     style_of,
 )
-from leakbound.reporting.figures import (
-    ENDS,
-    Data,
-    Figure,
-    ends,
-    highest,
-    rising,
-    round_height,
-)
+from leakbound.reporting.figures import ENDS, Data, Figure, ends, highest, rising, round_height
 from leakbound.stats import percent
 from leakbound.text.figures import many, number
 

@@ -14,11 +14,7 @@ from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.rows import CLAIMS
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.asked import (
-    gaps_grid,
-    protocols_grid,
-    rewritten_grid,
-)
+from leakbound.evaluation.views.asked import gaps_grid, protocols_grid, rewritten_grid
 from leakbound.evaluation.views.grids import (
     PROVED_TO_LEAK,
     questions_grid,

@@ -9,20 +9,9 @@ from leakbound import stats
 from leakbound.evaluation.statements.grid import KNOBS
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import DecodingGrid, Model, RewritingCounts, ScorerView, View
-from leakbound.evaluation.views.words import (
-    decision,
-    described,
-    greedy_rows,
-    known,
-    proved,
-)
+from leakbound.evaluation.views.words import decision, described, greedy_rows, known, proved
 from leakbound.stats import percent
-from leakbound.store import (
-    EstimateRow,
-    ExploredDraws,
-    FixedDraws,
-    ImportedDraws,
-)
+from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
 from leakbound.text.figures import DASH, many, number
 
