@@ -25,7 +25,6 @@ from typing import Any
 import torch
 from common import UTILITY, Lab, kept_recall, phases
 from matplotlib import rc_context
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from sizes import CONTROL, TARGET, Method
@@ -34,7 +33,7 @@ from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.views.methods import MethodStanding
-from leakbound.store import Run, write_json
+from leakbound.store import ArmKey, Run, write_json
 from leakbound.store.files import write_text
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
@@ -211,7 +210,7 @@ class Lasting:
             found[stress or "as it is"] = {one.method: one for one in made.standings[self.how.leak]}
         order = sorted(runs, key=lambda name: float(found["as it is"][name].median.value))
         yield from _table(
-            ["method", *found],
+            ["method", *(name.partition(",")[0] for name in found)],
             ([name, *(_cell(one[name]) for one in found.values())] for name in order),
         )
         yield ""
@@ -256,26 +255,44 @@ class Lasting:
         return float(json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"])
 
     def draw_front(self, file: Path) -> None:
-        """What is kept against what leaks, as it is and under the stress that leaks most."""
-        figure = Figure(figsize=(9.5, 4.6), layout="constrained")
-        FigureCanvasSVG(figure)
-        titles = {
-            "as it is": self._as_it_is,
-            "under the stress that leaks most": self._at_worst,
+        """A row a method, a point a seed: what leaks, as it is and at worst, and what is kept.
+
+        A method is on the front, and in colour, if none leaks no more at worst and keeps no less,
+        and does better in one of the two (medians over the seeds).
+        """
+        found = {
+            name: [
+                (self._as_it_is(run), self._at_worst(run), _kept(run)) for run in self.runs(name)
+            ]
+            for name in self.names
+            if self.finished(name)
         }
-        for axes, (title, of) in zip(
-            figure.subplots(1, 2, sharey=True), titles.items(), strict=True
-        ):
-            points = {
-                name: [(_kept(run), of(run)) for run in self.runs(name)]
-                for name in self.names
-                if self.finished(name)
-            }
-            _draw(axes, points)
-            axes.set_xlabel("recall of retained answers (greedy, ROUGE-L)")
-            axes.set_title(title)
-        figure.axes[0].set_ylabel("mean leak probability beyond the control")
-        with rc_context({"svg.hashsalt": "leakbound"}):
+        middle = {
+            name: (median(y for _, y, _ in each), -median(kept for _, _, kept in each))
+            for name, each in found.items()
+        }
+        order = sorted(middle, key=lambda name: middle[name], reverse=True)
+        figure = Figure(figsize=(9, 0.8 + 0.27 * len(order)), layout="constrained")
+        FigureCanvasSVG(figure)
+        leaks, keeps = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
+        for row, name in enumerate(order):
+            colour = "#0072b2" if _on_front(name, middle) else "#777777"
+            as_it_is, at_worst, kept = zip(*found[name], strict=True)
+            rows = [row] * len(kept)
+            leaks.plot(as_it_is, rows, "o", color=colour, fillstyle="none", markersize=5)
+            leaks.plot(at_worst, rows, "o", color=colour, markersize=4, alpha=0.7)
+            keeps.plot(kept, rows, "o", color=colour, markersize=4, alpha=0.7)
+        leaks.set_xscale("symlog", linthresh=1e-3, linscale=0.5)
+        leaks.set_xlim(left=-1e-4)
+        leaks.set_yticks(range(len(order)), order)
+        leaks.set_xlabel(
+            "mean leak probability beyond the control: ○ as it is, ● at the worst stress"
+        )
+        keeps.set_xlabel("recall of retained answers")
+        for axes in (leaks, keeps):
+            axes.grid(axis="both", color="#dddddd", linewidth=0.6)
+            axes.set_axisbelow(True)
+        with rc_context({"svg.hashsalt": "leakbound", "svg.fonttype": "none"}):
             figure.savefig(file, metadata={"Date": None})
 
     def _as_it_is(self, run: Run, arm: str = TARGET) -> float:
@@ -285,7 +302,8 @@ class Lasting:
         return float(row.value or 0)
 
     def _at_worst(self, run: Run) -> float:
-        return max(self._as_it_is(run, f"{TARGET} under {stress}") for stress in self.stresses)
+        keys = (ArmKey(TARGET).stressed(stress) for stress in self.stresses)
+        return max(self._as_it_is(run, str(key)) for key in keys)
 
 
 def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
@@ -294,22 +312,10 @@ def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
     return replace(lab, size=replace(lab.size, methods={**lab.size.methods, name: at}))
 
 
-def _draw(axes: Axes, points: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """A point a seed; a method is on the front if no other's medians are as good and better."""
-    middle = {
-        name: (median(x for x, _ in each), median(y for _, y in each))
-        for name, each in points.items()
-    }
-    front = {
-        (x, y): name
-        for name, (x, y) in middle.items()
-        if not any(u >= x and v <= y and (u, v) != (x, y) for u, v in middle.values())
-    }
-    for name, each in points.items():
-        colour = "#0072b2" if name in front.values() else "#999999"
-        axes.plot(*zip(*each, strict=True), "o", color=colour, markersize=3, alpha=0.6)
-        axes.annotate(name, middle[name], xytext=(4, 3), textcoords="offset points", fontsize=8)
-    axes.plot(*zip(*sorted(front), strict=True), color="#0072b2", linewidth=1, alpha=0.5)
+def _on_front(name: str, points: Mapping[str, tuple[float, float]]) -> bool:
+    """True if no other point is as low in both and lower in one."""
+    x, y = points[name]
+    return not any(u <= x and v <= y and (u, v) != (x, y) for u, v in points.values())
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -320,8 +326,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 
 
 def _cell(one: MethodStanding) -> str:
-    """The median's lower end, and the values of the seeds from the least to the largest."""
-    return f"≥ {below(float(one.median.lower))} ({_between(one.known)})"
+    """The values of the seeds from the least to the largest; the median's lower end if above 0."""
+    shown, least = _between(one.known), float(one.median.lower)
+    return f"**≥ {below(least)}** ({shown})" if least > 0 else shown
 
 
 def _between(values: Sequence[float]) -> str:
