@@ -177,10 +177,26 @@ def test_a_disk_that_fails_says_nothing_of_the_file(
     read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be whole: it is neither called damaged nor set aside."""
-    for module, name in ((pq, "read_schema"), (pq, "read_table"), (Path, "read_text")):
+    for module, name in ((pq, "ParquetFile"), (pq, "read_table"), (Path, "read_text")):
         monkeypatch.setattr(module, name, failing(errno.EIO))
     with pytest.raises(IncompleteError, match=r"`.+f.parquet` could not be read \(Input/output"):
         read(tmp_path / "f.parquet")
+
+
+def test_a_table_and_what_made_it_are_read_at_one_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, opened = tmp_path / "f.parquet", []
+    tables.write_table(file, pa.table({"a": [1]}), {})
+
+    def counted(path: Path) -> pq.ParquetFile:
+        opened.append(path)
+        return whole(path)
+
+    whole = pq.ParquetFile
+    monkeypatch.setattr(pq, "ParquetFile", counted)
+    assert tables.read_table(file).to_pylist() == [{"a": 1}]
+    assert opened == [file]
 
 
 def packed(kind: str, cells: Sequence[float]) -> bytes:

@@ -200,22 +200,25 @@ def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
     Raises DamagedError, with the remedy, if it is no whole Parquet file of ours, or says anything
     else by now, and IncompleteError where the disk fails, which says nothing of the file.
     """
-    with _reading(path, remedy):
-        raw = pq.read_schema(path).metadata or {}
-        if _META not in raw:
-            raise DamagedError(f"`{path}` was not written by leakbound")
-        meta: dict[str, Json] = json.loads(raw[_META])
-        _require_unchanged(path, meta[_SEAL] == _seal(meta))
-    return meta
+    with _reading(path, remedy), pq.ParquetFile(path) as file:
+        return _meta(path, file)
 
 
 def read_table(path: Path, remedy: str = "") -> pa.Table:
     """The table; DamagedError, with the remedy, unless it and its metadata are as written."""
-    with _reading(path, remedy):
-        meta = read_meta(path)
-        table = pq.read_table(path)
+    with _reading(path, remedy), pq.ParquetFile(path) as file:
+        meta, table = _meta(path, file), file.read()
         _require_unchanged(path, meta[_TABLE] == digest(table))
-    return table
+        return table
+
+
+def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
+    raw = file.schema_arrow.metadata or {}
+    if _META not in raw:
+        raise DamagedError(f"`{path}` was not written by leakbound")
+    meta: dict[str, Json] = json.loads(raw[_META])
+    _require_unchanged(path, meta[_SEAL] == _seal(meta))
+    return meta
 
 
 @contextmanager
