@@ -139,6 +139,23 @@ def test_a_hangup_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch)
     assert ended.value.code == 0
 
 
+ENDING = """
+import atexit, gc
+from leakbound import cli
+
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+cli.group = lambda **_: print(gc.get_freeze_count() > 0)
+cli.main()
+"""
+
+
+def test_garbage_is_looked_for_until_the_process_ends() -> None:
+    """Not then: beside a model's libraries that takes longer than a small run is bounded."""
+    command = [sys.executable, "-c", ENDING]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\nTrue\n"
+
+
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full")
 
 

@@ -7,8 +7,10 @@ parties add a function in the entry-point group `leakbound.engines`.
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -37,9 +39,25 @@ class Engine:
     local: bool = True
 
     def __call__(self, location: str, prompting: Prompting, **loading: Any) -> Generate:
-        module = import_module(f"{__name__}.{self.module}")
+        with _importing():
+            module = import_module(f"{__name__}.{self.module}")
         engine: Generate = getattr(module, self.kind).open(location, prompting, **loading)
         return engine
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Look for no garbage among a million objects of modules, which all stay, nor soon again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # else somebody else's would be let go
+            gc.freeze()
+            gc.unfreeze()  # what is there now is old
+        if collects:
+            gc.enable()
 
 
 ENGINES: dict[str, Engine] = {
