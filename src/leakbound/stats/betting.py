@@ -192,8 +192,9 @@ def _raced(
     """
     count = np.zeros(len(draws), np.int64)
     bets = np.zeros(draws.shape[::-1])
-    asked = np.minimum(np.searchsorted(-ends, -_guess(draws, alpha)) + 1, len(ends))
     more = -(-len(ends) // 64)
+    near = np.searchsorted(-ends, -_guess(draws, alpha)) + more // 2
+    asked = np.minimum(near + 1, len(ends))
     rows = np.arange(len(draws))
     while rows.size:
         run = np.cumsum(asked[rows] - count[rows]) // TESTS

@@ -211,7 +211,7 @@ def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: fl
     rounds = list(plan)
     most = max(TESTS // max(len(one.stakes) for one in rounds), 32)
     high, start, goal = top, 0, math.log(1 / alpha)
-    near = np.count_nonzero(ends > _guess(rounds, goal))
+    near = np.count_nonzero(ends > _guess(rounds, goal)) + len(ends) // 512
     while start < len(ends):
         size = near - start if start < near else len(ends) // 64 + 1
         block = ends[start : start + min(size, most)]
