@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from canned_runs import SCORERS, CannedEngine, benchmark, laws
+from canned_runs import SCORERS, CannedEngine, benchmark, laws, make_run
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation import clean_table, evaluate, sample, score_run, scorers_for
@@ -33,7 +33,7 @@ from leakbound.evaluation.views.texts import (
 )
 from leakbound.evaluation.views.view import BINS, Question, Text, View
 from leakbound.scorers import make_scorer
-from leakbound.store import ArmScores, Run
+from leakbound.store import ArmScores, Run, tables
 from leakbound.study import Until
 from leakbound.types import Scorer
 from report_runs import saying, who
@@ -100,6 +100,21 @@ def test_a_page_says_what_it_covers_and_what_not(
     assert not_covered(reworded)[1] == "ways of asking that the search did not find"
     alone = read_view({"control": Run.open(runs["full"].path.parent / "control")})
     assert any("there is no control" in line for line in not_covered(alone))
+
+
+def test_what_made_a_part_is_read_as_often_whatever_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not anew for each question: there are as many parts as questions ask for."""
+    runs = [make_run(tmp_path / f"{n}", benchmark(n), "m", 0.5, n=8) for n in (2, 6)]
+    read, asked = tables.read_part_meta, []
+    monkeypatch.setattr(tables, "read_part_meta", lambda *of: (asked.append(of), read(*of))[1])
+    found = []
+    for run in runs:
+        asked.clear()
+        read_view(run)
+        found.append(len(asked))
+    assert found[0] == found[1] > 0
 
 
 def test_the_order_is_the_runs_own_and_every_questions(runs: dict[str, Run]) -> None:

@@ -76,7 +76,8 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> Proves:
     InputError where it cannot, MixError where it is another.
     """
     if isinstance(engine, Measures):
-        engine.measure([query for query in arm.queries if query.id not in arm.failures])
+        failed = arm.failures
+        engine.measure([query for query in arm.queries if query.id not in failed])
     probe = engine.probe if isinstance(engine, Probes) else None
     run.add_arm(arm.key, replace(arm.spec, fingerprint=engine.fingerprint, probe=probe))
     return require_prover(engine, arm.name, arm.decoding)

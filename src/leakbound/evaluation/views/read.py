@@ -266,7 +266,8 @@ def _measured(
 
     `texts`: whether its draws are read too, for histograms and courses.
     """
-    asked = [query.id for query in arm.queries if query.id not in arm.failures]
+    failed = arm.failures
+    asked = [query.id for query in arm.queries if query.id not in failed]
     how = arm.spec.draws
     fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
     found = {}
