@@ -54,6 +54,18 @@ def test_no_bound_depends_on_what_is_raced_first(
     assert (std_upper(draws, 0.05) == usual[1]).all()
 
 
+def test_what_is_raced_first_reaches_the_bound_of_usual_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second race over all draws takes as long as the first, however few its tests."""
+    raced, stand = [], betting._Tests.stand
+    monkeypatch.setattr(
+        betting._Tests, "stand", lambda tests: (raced.append(len(tests.mean)), stand(tests))[1]
+    )
+    mean_upper(np.random.default_rng(2).beta(1, 3, (24, 1024)), 0.005)
+    assert len(raced) == 1
+
+
 def test_all_that_lies_above_a_bound_is_rejected_by_bets_that_were_made_beforehand() -> None:
     """Each mean has one test: of fair draws it rejects the true mean in at most alpha of runs."""
     rng = np.random.default_rng(3)

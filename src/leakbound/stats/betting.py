@@ -188,7 +188,7 @@ def _raced(
 ) -> tuple[Counts, Array]:
     """How many ends each row rejects, and the bets (n, Q) made for the first one that stands.
 
-    First those that lie above where the bound may be are tested, then a few more at a time.
+    First those down to a little below where the bound may be are tested, then a few more at a time.
     """
     count = np.zeros(len(draws), np.int64)
     bets = np.zeros(draws.shape[::-1])
