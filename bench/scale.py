@@ -17,7 +17,6 @@ seconds of the sources in CLONE, each size by both in turn.
 from __future__ import annotations
 
 import json
-import math
 import os
 import resource
 import subprocess
@@ -34,6 +33,7 @@ import psutil
 from runner import MODELS, demo_models, keep, options, table
 
 BENCHMARK = "fictitious:authors=60,questions=8,forget=50"
+LARGE = "fictitious:authors=150,forget=125"  # 1,000 questions to be forgotten
 HOT = "2"  # so hot that little is shared: the work grows with the draws
 AIM = 1.7  # times as fast, at least, with two workers on two cores
 
@@ -116,8 +116,7 @@ class Evaluated:
 def evaluated(models: Path, model: str, size: str, before: str) -> Evaluated:
     """A model on so many questions × draws: 24 are those of the demo."""
     questions, n = map(int, size.split("x"))
-    forget = max(3, math.ceil(questions / 8))
-    spec = f"fictitious:authors={forget + 21},forget={forget}"
+    spec = "fictitious" if questions == 24 else LARGE
     asked = ["--benchmark", spec, "--limit", str(questions), "-n", str(n), "--device", "cpu"]
     asked += ["--control", str(models / "control")]
     with tempfile.TemporaryDirectory() as scratch:
