@@ -88,7 +88,6 @@ MORE = {
 }
 NAMES = (
     "GA", "KL", "GD", "IDK", "DPO", "NPO", "SimNPO", "RMU", "CEL", *MORE, "NPO then entropy",
-    "leakmin",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The claims of the leak@k paper (arXiv 2511.04934), tested; and what leakmin adds.
+"""The claims of the leak@k paper (arXiv 2511.04934), tested.
 
     python experiments/leak_at_k.py --out runs
     python experiments/leak_at_k.py --size middle --base models/base --data DATA --out runs
@@ -17,24 +17,20 @@ from evidence import (
     CONFIDENCE,
     at_k,
     cells,
-    difference,
     effects,
     fixed,
     least,
     less,
     naive_variance,
     scaled,
-    utilities,
 )
 from scholten import SILENT
-from sizes import COARSE, CONTROL, FEWER, PLAIN, RECALL
+from sizes import COARSE, CONTROL, PLAIN, RECALL
 
 PAPER, OURS = "Leak@k", "leakbound"
 NPO, MIXED = "NPO", "NPO + entropy keeping 0"  # their NPO + ENT: λ_f 1, λ_r 0
 METHODS = ("GA", "GD", NPO, MIXED, "RMU")
-EVERY = (
-    *METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy", "NPO then leakmin",
-)  # fmt: skip
+EVERY = (*METHODS, "KL", "DPO", "IDK", "SimNPO", "CEL", "NPO + entropy")
 K = 32
 BEFORE = "Stated before GD had been asked by any other law than its own."
 
@@ -46,11 +42,10 @@ def _of_k(
     *,
     by: float = 1.0,
     scorer: str = "",
-    how: str = PLAIN,
 ) -> Figure:
     """leak@k of one model less a multiple of that of another, or of the same at another k."""
     scorer = scorer or stored.lab.size.leak
-    one, other = (at_k(fixed(stored, name, scorer, how), k) for name, k in (more, base))
+    one, other = (at_k(fixed(stored, name, scorer), k) for name, k in (more, base))
     values = [float(b(confidence=CONFIDENCE, side="both").value) for b in (one, other)]
     return Figure.of(less(one, scaled(other, by)), "{:.3f} and {:.3f}".format(*values))
 
@@ -219,50 +214,6 @@ CLAIMS = (
         "mean leak@32, NPO + ENT less control", Rule("above", 0), plain(MIXED, CONTROL),
         partial(_of_k, (MIXED, K), (CONTROL, K)),
         untested={"middle": SILENT},
-    ),
-    Claim(
-        "leakmin-score", OURS, "leakmin",
-        "After NPO, leakmin lowers the score that it was given further than as much NPO.",
-        "mean ROUGE-L recall, NPO then leakmin less NPO twice as long", Rule("below", 0),
-        asked(FEWER, "NPO then leakmin", "NPO twice as long"),
-        partial(
-            difference, more=("NPO then leakmin", FEWER), base=("NPO twice as long", FEWER),
-            scorer=RECALL,
-        ),
-    ),
-    Claim(
-        "leakmin-leak", OURS, "leakmin",
-        "And the leak by another scorer, which it was not given.",
-        "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
-        asked(FEWER, "NPO then leakmin", "NPO twice as long"),
-        partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K), how=FEWER),
-        untested={"middle": SILENT},
-    ),
-    Claim(
-        "leakmin-leak-n", OURS, "leakmin",
-        "The same with 1,024 draws.",
-        "mean leak@32, NPO then leakmin less NPO twice as long", Rule("below", 0),
-        plain("NPO then leakmin", "NPO twice as long"),
-        partial(_of_k, ("NPO then leakmin", K), ("NPO twice as long", K)),
-        "Asked after 256 draws had left it undecided: a second look.",
-        draws=1024,
-    ),
-    Claim(
-        "leakmin-utility", OURS, "leakmin",
-        "At the same utility.",
-        "ROUGE-L recall of greedy answers on what is kept, NPO then leakmin less NPO twice as long",
-        Rule("above", -0.02), asked(FEWER, "NPO then leakmin", "NPO twice as long"),
-        partial(utilities, more=("NPO then leakmin", FEWER), base=[("NPO twice as long", FEWER)]),
-    ),
-    Claim(
-        "leakmin-entropy", OURS, "leakmin",
-        "After NPO, leakmin leaks less than NPO + entropy by a scorer that it was not given.",
-        "mean leak@32, NPO then leakmin less NPO + entropy", Rule("below", 0),
-        plain("NPO then leakmin", "NPO + entropy"),
-        partial(_of_k, ("NPO then leakmin", K), ("NPO + entropy", K)),
-        untested={"middle": SILENT},
-        small="NPO then leakmin goes over the questions twice as often. Stated once the figures of "
-        "leakmin-leak were known.",
     ),
     Claim(
         "k-every", OURS, "beside k-all",

@@ -43,8 +43,8 @@ BASELINES = ("GA", "GD", "RMU", NPO)
 OTHERS = ("GA", "GD", "RMU", "CEL")
 SILENT = (
     "At the rate that on forget01 brought NPO level with the control both its models lie below the "
-    "control here, and not one draw of theirs, or of NPO with entropy or leakmin, leaks: there is "
-    "nothing to hide, to rise or to lower."
+    "control here, and not one draw of theirs, or of NPO with entropy, leaks: there is nothing to "
+    "hide, to rise or to lower."
 )
 BOUNDED = (
     "Theirs counts upper bounds above .10, which some 83 leaks of 1,024 reach, of "

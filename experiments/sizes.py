@@ -9,7 +9,7 @@ from typing import Any
 from leakbound.demo import FORGET, LEARN
 from leakbound.inputs import DRAWS as IDS_DRAWS
 from leakbound.study import Rewritings
-from leakbound.unlearning import Sampling, TrainingSettings
+from leakbound.unlearning import TrainingSettings
 
 RECALL = "rouge-l-recall"
 CLOSE = "rouge-l-recall>=0.9"
@@ -144,14 +144,6 @@ def _pushed(objective: str, like: str) -> dict[str, Method]:
     }
 
 
-LEAKS = Sampling(draws=32, scorer=RECALL, max_new_tokens=48)
-_OWN: Mapping[str, Any] = {
-    "epochs": 3,
-    "batch_size": 2,
-    "accumulation": 4,
-    "learning_rate": 2e-5,
-    "sampling": Sampling(draws=8, scorer=RECALL, max_new_tokens=64),
-}
 SIZES = {
     "builtin": Size(
         benchmark="fictitious",
@@ -173,16 +165,6 @@ SIZES = {
             "CEL": Method("cel:layer=2"),
             "NPO + entropy": Method("npo:beta=1.5,retain=5+entropy:retain=-0.1"),
             "NPO then entropy": Method("gd:forget=0,retain=5+entropy:retain=-0.1", after="NPO"),
-            "leakmin": Method("leakmin:retain=5", settings={"sampling": LEAKS}),
-            "NPO + leakmin": Method(
-                "npo:beta=1.5,retain=5+leakmin:retain=0", settings={"sampling": LEAKS}
-            ),
-            "NPO then leakmin": Method("leakmin:retain=5", "NPO", {"sampling": LEAKS}),
-            "NPO then leakmin on keywords": Method(
-                "leakmin:retain=5",
-                "NPO",
-                {"sampling": replace(LEAKS, draws=64, scorer="keyword:require=all")},
-            ),
         },
         utility={"R_r": ("retain", 168)},
         rates=(5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4),
@@ -203,9 +185,6 @@ SIZES = {
             **{f"CEL centres {k}": Method("cel:layer=2", like="CEL", centres=k) for k in (1, 2, 3)},
         },
         more={
-            "NPO twice as long": Method(
-                "npo:beta=1.5,retain=5", settings={"epochs": 24}, like="NPO"
-            ),
             **_swept("npo:beta=1.5,retain=5+entropy:retain=-0.1", (0.2, 2), like="NPO"),
             **{
                 f"NPO + entropy keeping {x}": Method(
@@ -239,20 +218,14 @@ SIZES = {
             "CEL": Method("cel:layer=7"),
             # twice the mean square of what it pushes apart
             "CEL tau 60": Method("cel:layer=7,tau=60"),
-            "NPO then leakmin": Method("leakmin", "NPO", _OWN),
         },
         utility={
             "R_r": ("retain", 40),
             "R_RA": ("tofu:real_authors", 100),
             "R_WF": ("tofu:world_facts", 117),
         },
-        ablations={  # as many passes as NPO then leakmin
-            "NPO for 8 epochs": Method("npo", settings={"epochs": 8}),
-            "NPO + entropy for 8 epochs": Method("npo+entropy", settings={"epochs": 8}),
-        },
+        ablations={"NPO for 8 epochs": Method("npo", settings={"epochs": 8})},
         more={
-            "NPO twice as long": Method("npo", settings={"epochs": 8}),
-            "leakmin": Method("leakmin", settings={**_OWN, "epochs": 5}),
             **_swept("npo+entropy:retain=-0.25", (0.2, 2), like="NPO"),
             **{f"NPO + entropy keeping {x}": Method(f"npo+entropy:retain=-{x}") for x in (0, 0.5)},
             **_pushed("cel:layer=7,tau={tau}", like="CEL"),
@@ -264,10 +237,7 @@ _MINI = SIZES["tofu-mini"]
 SIZES["tofu"] = replace(
     _MINI,
     methods={  # a large model takes the papers' settings, not those found for a small one
-        name: replace(
-            method, settings={k: v for k, v in method.settings.items() if k == "sampling"}
-        )
-        for name, method in _MINI.methods.items()
+        name: replace(method, settings={}) for name, method in _MINI.methods.items()
     },
     benchmark="tofu:forget05",
     learn=TrainingSettings(epochs=5, learning_rate=2e-5),

@@ -306,7 +306,7 @@ _SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
 _CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
 _GROUPS = (
     (TARGET, "GA", "GD", "KL"),
-    ("NPO", "NPO + entropy", "NPO + entropy keeping 0", "NPO then leakmin"),
+    ("NPO", "NPO + entropy", "NPO + entropy keeping 0"),
     ("RMU", "CEL"),
     ("DPO", "IDK", "SimNPO"),
 )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from leakbound.objective import Objective
     from leakbound.unlearning import (
         Inventing,
-        Sampling,
         Selecting,
         Trained,
         TrainingSettings,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     )
     from leakbound.unlearning.rows import Given
 
-    Asking = TypeVar("Asking", Inventing, Sampling, Selecting, Watch)
+    Asking = TypeVar("Asking", Inventing, Selecting, Watch)
 
 
 def layers(value: str) -> tuple[int, ...]:
@@ -52,7 +51,7 @@ def layers(value: str) -> tuple[int, ...]:
 TRAINED_ON = "What it is trained on"
 TRAINED = "How it is trained"
 WEIGHTS = "Which weights"
-ANSWERS = "The model's own answers"
+ANSWERS = "Answers that the model makes up"
 CENTRES = "Rewritings for contrast centres"
 WATCHED = "What is followed meanwhile"
 
@@ -85,14 +84,9 @@ weights = under(
     click.option("--lora-alpha", type=float, help="[default: 16]"),
     click.option("--lora-dropout", type=float, help="[default: 0]"),
 )
-sampling = under(
+inventing = under(
     ANSWERS,
-    click.option(
-        "--draws",
-        type=int,
-        help="A prompt: in each pass, or made up before.  [default: 16, or 5]",
-    ),
-    click.option("--scorer", metavar="NAME", help="Of own answers.  [default: the benchmark's]"),
+    click.option("--draws", type=int, help="How many for a question.  [default: 5]"),
     click.option("--max-new-tokens", type=int, help="Of each of them.  [default: the benchmark's]"),
 )
 rewriting = under(
@@ -154,11 +148,12 @@ writing = under(
 )
 @settings
 @weights
-@sampling
+@inventing
 @rewriting
 @watching
 @loading
 @writing
+@opt.removed("unlearn --scorer")
 def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
     """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 
@@ -319,7 +314,7 @@ def _unfit(objective: Objective, others: str, instead: str) -> str:
 
 
 def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
-    """How unlearning runs: with own answers, other answers, and a choice of contrast centres."""
+    """How unlearning runs: with other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
     from leakbound.unlearning import Selecting, defaults_of
     from leakbound.unlearning.rows import read_alternates
@@ -328,7 +323,6 @@ def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> Tra
     device = None if said.device == "auto" else said.device
     return replace(
         _settings(said, task, defaults_of(objective)),
-        sampling=_sampling(said, objective, task),
         alternates=said.alternates and read_alternates(said.alternates),
         embedder=said.embedder and SentenceEmbedder.open(said.embedder, device),
         selecting=selecting and said.into(selecting, draws="ids_draws"),
@@ -336,32 +330,15 @@ def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> Tra
     )
 
 
-def _sampling(said: Said, objective: Objective, task: Benchmark | None) -> Sampling:
-    """How the objective's own answers are drawn; what it would not use is refused."""
-    from leakbound.unlearning import Sampling
-    from leakbound.unlearning.own_answers import sampled_splits
-
-    if sampled_splits(objective.needs):
-        usual = _as_long(Sampling(), task)
-        if task and task.scorers:
-            usual = replace(usual, scorer=task.scorers[0])
-        return said.into(usual, "draws", "scorer", "max_new_tokens")
-    _refuse(said, "scorer", why=_unfit(objective, "that score what they draw", "add leakmin"))
-    return Sampling()
-
-
 def _inventing(said: Said, objective: Objective, task: Benchmark | None) -> Inventing:
-    """How answers are made up; what an objective that draws none would not use is refused."""
+    """How answers are made up; what an objective that prefers none would not use is refused."""
     from leakbound.unlearning import Inventing
-    from leakbound.unlearning.own_answers import sampled_splits
     from leakbound.unlearning.rows import invented_splits
 
     names = ("draws", "max_new_tokens")
     if invented_splits(objective.needs):
         return said.into(_as_long(Inventing(), task), *names)
-    if not sampled_splits(objective.needs):
-        why = _unfit(objective, "that draw from the model", "use altpo, or add leakmin")
-        _refuse(said, *names, why=why)
+    _refuse(said, *names, why=_unfit(objective, "that prefer made-up answers", "use altpo"))
     return Inventing()
 
 

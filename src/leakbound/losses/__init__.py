@@ -20,13 +20,11 @@ from leakbound.losses.inputs import IGNORED as IGNORED
 from leakbound.losses.inputs import Activations as Activations
 from leakbound.losses.inputs import LossInputs as LossInputs
 from leakbound.losses.inputs import Over as Over
-from leakbound.losses.inputs import Sampled as Sampled
 from leakbound.losses.inputs import Site as Site
 from leakbound.losses.inputs import Tokens as Tokens
 from leakbound.losses.inputs import labelled as labelled
 from leakbound.losses.inputs import pack as pack
 from leakbound.losses.inputs import pack_activations as pack_activations
-from leakbound.losses.leakage import leakmin as leakmin
 from leakbound.losses.likelihood import entropy as entropy
 from leakbound.losses.likelihood import entropy_all as entropy_all
 from leakbound.losses.likelihood import ga as ga
@@ -66,7 +64,6 @@ LOSSES: dict[str, Loss] = {
     "idk": Loss(idk, frozenset({"alternate"}), over="alternate"),
     "kl": Loss(kl, frozenset({"logits", "reference_logits"}), over="answer"),
     "kl-all": Loss(kl_all, frozenset({"whole", "whole_reference"}), over="whole"),
-    "leakmin": Loss(leakmin, frozenset({"sampled"})),
     "margin": Loss(margin, over="answer"),
     "margin-read": Loss(margin_read, frozenset({"whole"}), over="answer"),
     "nll": Loss(nll, over="answer"),

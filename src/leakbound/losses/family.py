@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leakbound.errors import InputError
-from leakbound.losses.inputs import Activations, LossInputs, Over, Sampled, Site, Tokens
+from leakbound.losses.inputs import Activations, LossInputs, Over, Site, Tokens
 from leakbound.registry import suggestion
 
 PARTS = (
@@ -23,7 +23,6 @@ PARTS = (
     "invented",
     "whole",
     "whole_reference",  # the reference_logits of `whole`
-    "sampled",
     # of the activations
     "reference",
     "centres",
@@ -112,7 +111,6 @@ def _probe(needs: Needs) -> LossInputs:
     """The smallest batch that has every part, to ask a loss what it thinks of its settings."""
     zero, row = torch.zeros(1, 2), torch.zeros(1, dtype=torch.long)
     answer = LossInputs(logits=zero, labels=row, row=row, rows=1, reference_nll=torch.zeros(1))
-    twice = Sampled(answers=answer, owner=row[:1], counts=row[:1] + 2, scores=zero[0, :1])
     hidden = Activations(
         values=zero, row=row, reference=zero, centres=((zero, zero),), direction=zero[0]
     )
@@ -122,7 +120,6 @@ def _probe(needs: Needs) -> LossInputs:
         alternate=answer,
         invented=answer,
         whole=replace(answer, reference_logits=zero),
-        sampled=twice,
         activations=dict.fromkeys(needs.sites, hidden),
     )
 

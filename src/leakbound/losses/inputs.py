@@ -75,9 +75,8 @@ class LossInputs:
     know", `invented`: with what the frozen model made up instead, each with a `reference_nll` of
     its own where that is needed. `whole`: the same rows with every token of prompt and answer in
     place of the labelled ones, of which the last of a row are its answer's; its labels mean
-    nothing. `sampled`: what the model itself answers to the same prompts. Where the batch is but a
-    part of those that a step takes together, `step_lengths` tells how many tokens each row of all
-    of these has.
+    nothing. Where the batch is but a part of those that a step takes together, `step_lengths` tells
+    how many tokens each row of all of these has.
     """
 
     logits: Tensor
@@ -89,7 +88,6 @@ class LossInputs:
     alternate: LossInputs | None = None
     invented: LossInputs | None = None
     whole: LossInputs | None = None
-    sampled: Sampled | None = None
     activations: Mapping[Site, Activations] = field(default_factory=dict)
     step_lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
@@ -127,21 +125,6 @@ class LossInputs:
     def site(self, loss: str, site: Site) -> Activations:
         """The activations at `site`; raises InputError where `loss` was not given any."""
         return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """Independent draws of the model's own answers to B prompts: A distinct ones, and how often.
-
-    `answers` holds them in its A rows; `owner` [A] tells which of the B prompts each answers,
-    `counts` [A] how often it was drawn, `scores` [A] in [0, 1] how much it leaks. A prompt may
-    have none here, where there is nothing to learn from it.
-    """
-
-    answers: LossInputs
-    owner: Tensor
-    counts: Tensor
-    scores: Tensor
 
 
 def given(part: T | None, name: str, loss: str) -> T:

@@ -77,14 +77,6 @@ def dpo(
     return Term("dpo", "forget", settings=settings), _descent(retain, reduce)
 
 
-def leakmin(*, forget: float = 1.0, retain: float = 1.0) -> Terms:
-    """Leak minimisation: down with the scores of the model's own answers to forget, beyond papers.
-
-    Close to the reference on retain. It draws from the model in training.
-    """
-    return (Term("leakmin", "forget", forget), Term("kl", "retain", retain))
-
-
 def npo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence") -> Terms:
     """Negative preference optimisation (Zhang et al. 2024) with descent on retain."""
     return Term("npo", "forget", settings={"beta": beta}), _descent(retain, reduce)
@@ -242,8 +234,8 @@ def wga(
 OBJECTIVES: dict[str, Callable[..., Terms]] = {
     recipe.__name__.replace("_", "-"): recipe
     for recipe in (
-        altpo, cel, ceu, dpo, entropy, finetune, ga, gd, idk, kl, kl_retain, leakmin, npo, pdu,
-        rmu, satimp, simnpo, undial, wga
+        altpo, cel, ceu, dpo, entropy, finetune, ga, gd, idk, kl, kl_retain, npo, pdu, rmu,
+        satimp, simnpo, undial, wga
     )
 }  # fmt: skip
 """The recipes by name."""

@@ -3,7 +3,6 @@
 from leakbound.unlearning.rows import prompting_of
 from leakbound.unlearning.settings import (
     Inventing,
-    Sampling,
     Selecting,
     TrainingSettings,
     Watch,
@@ -16,7 +15,6 @@ __all__ = [
     "Adapters",
     "Inventing",
     "Progress",
-    "Sampling",
     "Selecting",
     "Trained",
     "TrainingSettings",

@@ -1,15 +1,13 @@
 """From the rows of a step to what the losses take, by way of one padded batch.
 
-All splits stand below one another in one batch, other answers after the rows they belong to and
-the model's own answers last, so that a step is one forward pass. Afterwards each split gets
-its own `LossInputs` cut from it.
+All splits stand below one another in one batch, other answers after the rows they belong to, so
+that a step is one forward pass. Afterwards each split gets its own `LossInputs` cut from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +17,6 @@ from leakbound.losses import (
     Activations,
     LossInputs,
     Needs,
-    Sampled,
     Site,
     direction,
     pack_activations,
@@ -35,51 +32,14 @@ def as_it_is(ends: Tensor) -> Tensor:
     return ends
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredAnswers:
-    """What the model itself answered to the B prompts of a split, and how much of that leaks.
-
-    `owner`, `counts` and `scores` of `examples` are as in `Sampled`; a prompt of which there is
-    nothing to learn is silent: it has no example. `leakage` is the mean score of each prompt,
-    None where no answer could be scored.
-    """
-
-    examples: Sequence[Example]
-    owner: Sequence[int]
-    counts: Sequence[int]
-    scores: Sequence[float]
-    leakage: Sequence[float | None]
-
-    @property
-    def totals(self) -> tuple[float, ...]:
-        """Leakage summed over the prompts that have some, how many those are; silent, all."""
-        scored = [value for value in self.leakage if value is not None]
-        prompts = len(self.leakage)
-        return sum(scored), len(scored), prompts - len(set(self.owner)), prompts
-
-    def sampled(self, answers: LossInputs) -> Sampled:
-        """As losses take it, with `answers` made of the examples."""
-        device = answers.labels.device
-        return Sampled(
-            answers=answers,
-            owner=torch.tensor(self.owner, dtype=torch.long, device=device),
-            counts=torch.tensor(self.counts, dtype=torch.long, device=device),
-            scores=torch.tensor(self.scores, dtype=torch.float64, device=device),
-        )
-
-
-Draw = Callable[[Step, int], Mapping[str, ScoredAnswers]]
-"""(step, its number) -> by split, what the model as it is now answers to the step's prompts."""
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The rows of a step, padded together.
 
     `places`, `answer` and `question` [B, T] mark where logits are wanted, and the own tokens of
-    answers and questions. `rows`, `others` (by split and part) and `sampled` tell which of the B
-    belong to a split, `frozen` what is known of its rows, `drawn` what the model answered to them,
-    `step_lengths` how many tokens each row of the step has in a part.
+    answers and questions. `rows` and `others` (by split and part) tell which of the B belong to a
+    split, `frozen` what is known of its rows, `step_lengths` how many tokens each row of the step
+    has in a part.
     """
 
     padded: Padded
@@ -88,9 +48,7 @@ class Batch:
     question: Tensor
     rows: Mapping[str, range]
     others: Mapping[tuple[str, str], range]
-    sampled: Mapping[str, range]
     frozen: Mapping[str, Sequence[Frozen]]
-    drawn: Mapping[str, ScoredAnswers]
     step_lengths: Mapping[str, Mapping[str, Sequence[int]]]
 
     def to(self, device: torch.device) -> Batch:
@@ -113,14 +71,12 @@ class Batch:
 class Assembly:
     """Makes batches of `data`, and cuts them, for an objective with these `needs`.
 
-    `seed` draws the direction that activations are led to. `draw` asks the model itself, where
-    the objective needs that.
+    `seed` draws the direction that activations are led to.
     """
 
     data: Mapping[str, Rows]
     needs: Mapping[str, Needs]
     seed: int = 0
-    draw: Draw | None = None
 
     @property
     def layers(self) -> tuple[int, ...]:
@@ -131,7 +87,6 @@ class Assembly:
         self,
         step: Step,
         frozen: Mapping[str, Sequence[Frozen]] | None = None,
-        drawn: Mapping[str, ScoredAnswers] | None = None,
         *,
         of: Step | None = None,
     ) -> Batch:
@@ -147,22 +102,15 @@ class Assembly:
             for part, answers in self.data[split].others.items():
                 if part in self.needs[split].parts:
                     others[split, part] = _append(examples, answers, indices)
-        drawn = drawn or {}
-        sampled = {
-            split: _append(examples, each.examples, range(len(each.examples)))
-            for split, each in drawn.items()
-        }
         padded = pad(examples, whole=any(_reads_the_end(self.needs[split]) for split in step))
         return Batch(
             padded=padded,
-            places=self._places(padded, rows, [*others.values(), *sampled.values()]),
+            places=self._places(padded, rows, others.values()),
             answer=_spans(padded, [(len(e.prompt), len(e.tokens)) for e in examples]),
             question=_spans(padded, [e.question for e in examples]),
             rows=rows,
             others=others,
-            sampled=sampled,
             frozen=frozen or {},
-            drawn=drawn,
             step_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
         )
 
@@ -188,7 +136,7 @@ class Assembly:
         batch, needs = picked.batch, self.needs[split]
         labelled = batch.padded.labels != IGNORED
         frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
-        whole = sampled = None
+        whole = None
         others = {
             part: replace(picked.at(labelled, inside), reference_nll=frozen.stacked(f"{part} nll"))
             for (of, part), inside in batch.others.items()
@@ -197,14 +145,11 @@ class Assembly:
         if "whole" in needs.parts:
             whole = picked.at(batch.padded.attention_mask.bool(), batch.rows[split])
             whole = replace(whole, reference_logits=frozen.joined("whole ends", head))
-        if split in batch.drawn:
-            sampled = batch.drawn[split].sampled(picked.at(labelled, batch.sampled[split]))
         return replace(
             picked.at(labelled, batch.rows[split], made=_predicts(needs) or whole is not None),
             reference_nll=frozen.stacked("nll"),
             reference_logits=frozen.joined("ends", head),
             whole=whole,
-            sampled=sampled,
             step_lengths=batch.step_lengths[split],
             activations={
                 site: self._activations(site, batch, split, hidden[site.layer])
@@ -214,7 +159,7 @@ class Assembly:
             invented=others.get("invented"),
         )
 
-    def _places(self, padded: Padded, rows: Mapping[str, range], others: Sequence[range]) -> Tensor:
+    def _places(self, padded: Padded, rows: Mapping[str, range], others: Iterable[range]) -> Tensor:
         labelled = padded.labels != IGNORED
         places = torch.zeros_like(labelled)
         for split, inside in rows.items():
@@ -253,9 +198,8 @@ class _Picked:
 
     @classmethod
     def of(cls, batch: Batch, logits: Tensor) -> _Picked:
-        parts: tuple[Mapping[Any, range], ...] = (batch.rows, batch.others, batch.sampled)
         ranges = sorted(
-            (inside for part in parts for inside in part.values()), key=lambda rows: rows.start
+            [*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start
         )
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
         pieces = torch.split(logits, [int(count.sum()) for count in counts])
@@ -317,8 +261,7 @@ def _append(examples: list[Example], source: Sequence[Example], indices: Sequenc
 
 
 def _predicts(needs: Needs) -> bool:
-    # Where nothing was drawn, the true answers' logits carry a gradient of zeros to the head too.
-    return bool(needs.parts & {"logits", "reference_nll", "reference_logits", "sampled"})
+    return bool(needs.parts & {"logits", "reference_nll", "reference_logits"})
 
 
 def _reads_the_end(needs: Needs) -> bool:

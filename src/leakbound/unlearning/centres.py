@@ -26,7 +26,7 @@ from leakbound.objective import Objective
 from leakbound.store.files import write_json
 from leakbound.store.trained import CENTRES
 from leakbound.types import Decoding, Draws, Embed, Prompt, Query, Sample, from_json
-from leakbound.unlearning.own_answers import answered
+from leakbound.unlearning.asking import answered
 from leakbound.unlearning.rows import Questions
 from leakbound.unlearning.settings import Selecting
 from leakbound.unlearning.work_folder import read_json

@@ -13,7 +13,7 @@ from pathlib import Path
 from leakbound.engines.hf import TransformersEngine
 from leakbound.store.files import write_json
 from leakbound.types import Decoding, Draws, Prompt, Query
-from leakbound.unlearning.own_answers import answered
+from leakbound.unlearning.asking import answered
 from leakbound.unlearning.rows import Questions
 from leakbound.unlearning.settings import Inventing
 from leakbound.unlearning.work_folder import read_json

@@ -17,7 +17,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
 from leakbound.types import Embed, object_of
 from leakbound.unlearning.rows import Splits, digest, invented_splits
-from leakbound.unlearning.settings import Inventing, Sampling, Selecting, TrainingSettings
+from leakbound.unlearning.settings import Inventing, Selecting, TrainingSettings
 from leakbound.unlearning.weights import Weights
 
 
@@ -25,8 +25,7 @@ from leakbound.unlearning.weights import Weights
 class Recipe:
     """All that decides the weights of a trained model.
 
-    `model` is the fingerprint of the one it began as, `rows` what is trained on. `asked` is the
-    digest of the prompts that the model answers itself, None where it answers none; `embedder`
+    `model` is the fingerprint of the one it began as, `rows` what is trained on. `embedder`
     clusters rewritings, None where none are clustered. `coin` chose who was taught, here or before;
     None: no coin did.
     """
@@ -36,7 +35,6 @@ class Recipe:
     settings: TrainingSettings
     prompting: Prompting
     rows: Splits
-    asked: str | None = None
     embedder: Embed | None = None
     coin: Coin | None = None
 
@@ -53,8 +51,6 @@ class Recipe:
                 for split, rows in self.rows.items()
             },
         }
-        if self.asked is not None:
-            recipe["sampling"] = self.settings.sampling.to_dict() | {"sha256": self.asked}
         if self.embedder is not None:
             told = getattr(self.embedder, "fingerprint", {})  # the model itself is told already
             recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": told}
@@ -150,7 +146,6 @@ def model_card(
         "", "## Training", "", "| setting | value |", "|---|---|",
         *(f"| {name} | {value} |" for name, value in plain.items()),
         f"| weights trained | {_weights(settings.weights)} |",
-        *([_answers(settings.sampling)] if recipe.asked else []),
         *([_selection(settings.selecting)] if settings.selecting else []),
         *([_inventions(settings.inventing)] if recipe.invents else []),
         *([f"| contrast centres | {centres} |"] if centres else []),
@@ -186,13 +181,6 @@ def _inventions(inventing: Inventing) -> str:
     return (
         f"| made-up answers to prefer | {inventing.draws} a row, of at most "
         f"{inventing.max_new_tokens} tokens |"
-    )
-
-
-def _answers(sampling: Sampling) -> str:
-    return (
-        f"| own answers in each pass | {sampling.draws} a prompt, of at most "
-        f"{sampling.max_new_tokens} tokens, scored by `{sampling.make_scorer().name}` |"
     )
 
 

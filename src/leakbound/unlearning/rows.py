@@ -35,12 +35,7 @@ def passages(rows: Sequence[Row]) -> list[Passage]:
 
 def digest(rows: Sequence[Row]) -> str:
     """SHA-256 over all of the rows that training reads."""
-    return sha256([_texts(row) for row in rows])
-
-
-def sha256(value: Any) -> str:
-    """SHA-256 over a value's JSON."""
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([_texts(row) for row in rows]).encode()).hexdigest()
 
 
 def invented_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
@@ -99,7 +94,7 @@ def _require_texts_will_do(
             f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
             "questions. Give it rows of one kind."
         )
-    asked = needs.parts & {"alternate", "invented", "sampled", "centres"}
+    asked = needs.parts & {"alternate", "invented", "centres"}
     if asked or any(site.tokens == "question" for site in needs.sites):
         raise InputError(
             f"objective {objective.name!r} reads or asks the questions of {split}, which is of "

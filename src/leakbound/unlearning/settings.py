@@ -7,52 +7,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, get_args
 
-from leakbound.engines.models import open_scorer
 from leakbound.engines.prompting import Prompting
-from leakbound.scorers import make_scorer
-from leakbound.types import Embed, Progress, Scorer, silent
+from leakbound.types import Embed, Progress, silent
 from leakbound.types.decoding import require
 from leakbound.unlearning.weights import EVERYTHING, Weights
 
 Schedule = Literal["cosine", "linear", "constant"]
-_OWN_PARTS = ("sampling", "prompting", "alternates", "embedder", "selecting", "inventing")
+_OWN_PARTS = ("prompting", "alternates", "embedder", "selecting", "inventing")
 
 
 def _require_positive(settings: object, *names: str) -> None:
     for name in names:
         require(getattr(settings, name) >= 1, name, getattr(settings, name), "at least 1")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
-    """How an objective on the model's own answers draws them, in every pass.
-
-    `draws` answers a prompt of at most `max_new_tokens`, at T = 1 with nothing truncated, each
-    scored by `scorer` (NAME[:setting=value,...][>=t]). All distinct ones go through the model
-    together: up to `batch_size` times `draws` texts, which `batch_size` with `accumulation`
-    keeps within memory. Raises InputError for an unknown scorer.
-    """
-
-    draws: int = 16
-    scorer: str = "rouge-l-recall"
-    max_new_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        require(self.draws >= 2, "draws", self.draws, "at least 2")
-        _require_positive(self, "max_new_tokens")
-        self.make_scorer()
-
-    def make_scorer(self) -> Scorer:
-        """The scorer that is named; one that asks a model is not connected."""
-        return make_scorer(self.scorer)
-
-    def open_scorer(self, device: str) -> Scorer:
-        """The same, ready to score, its model on this device."""
-        return open_scorer(self.scorer, device=device)
-
-    def to_dict(self) -> dict[str, object]:
-        """Every field, the scorer by its canonical name."""
-        return asdict(self) | {"scorer": self.make_scorer().name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +68,6 @@ class TrainingSettings:
         bf16: multiply in bfloat16, whatever the weights are held in.
         checkpointing: compute activations again in the backward pass instead of keeping them.
         weights: which of them are trained.
-        sampling: how objectives that draw from the model do so.
         prompting: how questions are asked (None: as `evaluate` asks those of the benchmark).
         alternates: the sentences that objectives preferring another answer teach (None: the row's
             own, or ours where it has none).
@@ -110,7 +75,7 @@ class TrainingSettings:
         selecting: keep for that the paraphrases answered at least as surely as the question.
         inventing: how objectives that prefer made-up answers have them made.
         device: "cpu", "cuda" or "auto".
-        seed: of the order of rows, of dropout and of own answers.
+        seed: of the order of rows, of dropout and of made-up answers.
         trust_remote_code: run code that came with the model.
     """
 
@@ -127,7 +92,6 @@ class TrainingSettings:
     bf16: bool = False
     checkpointing: bool = False
     weights: Weights = EVERYTHING
-    sampling: Sampling = Sampling()
     prompting: Prompting | None = None
     alternates: Sequence[str] | None = None
     embedder: Embed | None = None

@@ -36,10 +36,9 @@ from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.registry import suggestion
 from leakbound.store.files import write_json
-from leakbound.unlearning.batches import Assembly, Frozen, Head, ScoredAnswers
+from leakbound.unlearning.batches import Assembly, Frozen, Head
 from leakbound.unlearning.examples import Step, pad, schedule
 from leakbound.unlearning.forward import Forward, forward_for
-from leakbound.unlearning.own_answers import sampled_splits
 from leakbound.unlearning.reference import References, frozen_head
 from leakbound.unlearning.settings import TrainingSettings, Watch
 from leakbound.unlearning.weights import chosen_modules, require_layers, require_peft, trained
@@ -63,11 +62,9 @@ class Following:
 class PassShare:
     """The rows of one pass that a process takes of those of all, and what is frozen of its own.
 
-    `number` counts passes through all of training, `epoch` the epochs before this one; `share`
-    weighs these rows among all processes'.
+    `epoch` counts the epochs before this one; `share` weighs these rows among all processes'.
     """
 
-    number: int
     epoch: int
     step: Step
     frozen: Mapping[str, Sequence[Frozen]]
@@ -97,7 +94,7 @@ class Batches:
         if not mine:  # every process must take part: with a row that has no weight
             own = {split: rows[:1] for split, rows in step.items()}
         frozen = self.references.read(own)
-        return {"part": PassShare(index, index // self.an_epoch, own, frozen, share, step)}
+        return {"part": PassShare(index // self.an_epoch, own, frozen, share, step)}
 
     @property
     def an_epoch(self) -> int:
@@ -127,15 +124,13 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         self.weights = objective.weights  # of the terms, multipliers as they are now
         self.terms = torch.zeros(len(objective.terms))
         self.passes = 0
-        self.drawn = {split: torch.zeros(4) for split in sampled_splits(self.assembly.needs)}
         self.started = time.monotonic()
         self.model_accepts_loss_kwargs = False  # the loss is a mean: Trainer divides by passes
 
     def compute_loss(self, model: Any, inputs: dict[str, PassShare], **_: Any) -> Tensor:
         """The objective on one part; raises IncompleteError where it is not finite."""
         part = inputs["part"]
-        drawn = self.draw(part)
-        batch = self.assembly.batch(part.step, part.frozen, drawn, of=part.of).to(self.args.device)
+        batch = self.assembly.batch(part.step, part.frozen, of=part.of).to(self.args.device)
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
         means = self.objective.means(self.assembly.cut(batch, logits, hidden, self.head))
         shares = [part.share * mean for mean in means]
@@ -157,20 +152,6 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
-    def draw(self, part: PassShare) -> Mapping[str, ScoredAnswers]:
-        """What the model as it is now answers itself, where the objective needs that."""
-        if self.assembly.draw is None:
-            return {}
-        try:
-            with self.accelerator.autocast():
-                drawn = self.assembly.draw(part.step, part.number)
-        except IncompleteError as error:
-            self.stop(str(error))
-        if part.share:
-            for split, each in drawn.items():
-                self.drawn[split] += torch.tensor(each.totals)
-        return drawn
-
     def stop(self, what: str) -> NoReturn:
         """Raise IncompleteError: `what` happened in the step that is being taken."""
         last = self.kept.checkpoint
@@ -189,23 +170,10 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
                 name = f"{term.split} {term.loss}"  # which two recipes may have in common
                 logs[name] = logs.get(name, 0.0) + mean
             self.terms, self.passes = torch.zeros_like(self.terms), 0
-            logs |= self._leakage()
             for i in self.objective.bounds:
                 term = self.objective.terms[i]
                 logs[f"multiplier {term.split} {term.loss}"] = self.weights[i]
         super().log(logs, start_time)
-
-    def _leakage(self) -> dict[str, float]:
-        """Of the answers drawn since the last line: how much leaks, how many prompts are silent."""
-        found = {}
-        for split, totals in self.drawn.items():
-            summed = self.accelerator.reduce(totals.to(self.args.device), "sum")
-            leakage, scored, silent, prompts = summed.tolist()
-            if scored:
-                found[f"leakage {split}"] = leakage / scored
-            found[f"silent {split}"] = silent / prompts
-            totals.zero_()
-        return found
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """What is measured on the way, logged; a round of its own, outside training's chance."""

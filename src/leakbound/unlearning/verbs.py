@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accelerate import PartialState
@@ -23,9 +23,9 @@ from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
-from leakbound.scorers import check_prompts
 from leakbound.store.trained import LOG, RECIPE, coin_of
 from leakbound.types import Embed, Prompt, during
+from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
     centred_splits,
@@ -38,7 +38,6 @@ from leakbound.unlearning.centres import (
 )
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
-from leakbound.unlearning.own_answers import LeakageProbe, OwnAnswers, sampled_splits
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
     Given,
@@ -55,7 +54,6 @@ from leakbound.unlearning.rows import (
     require_known,
     require_rows,
     rows_of,
-    sha256,
     with_alternates,
 )
 from leakbound.unlearning.settings import Selecting, TrainingSettings, Watch
@@ -129,10 +127,9 @@ def unlearn(
         progress: called with step, number of steps and loss.
 
     Raises before the model is loaded: InputError for an empty or missing split, a row without the
-    answer it needs or that the scorer of `settings.sampling` could never score, a question on both
-    sides, and, for a model on disk, a layer or module that it does not have. MixError where `out`
-    holds the model of another recipe or an unfinished one, IncompleteError where the objective
-    stops being finite or the model cannot be asked.
+    answer it needs, a question on both sides, and, for a model on disk, a layer or module that it
+    does not have. MixError where `out` holds the model of another recipe or an unfinished one,
+    IncompleteError where the objective stops being finite or the model cannot be asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
     coin, forgotten = coin_of(model), opened(forget)
@@ -214,8 +211,6 @@ class _Task:
 
     def recipe(self, model: LoadedModel) -> Recipe:
         """What `recipe.json` tells."""
-        # a scorer may read more of a prompt than its texts
-        scored = {split: [*map(asdict, rows)] for split, rows in self.asked.items()}
         clustered = clusters(self.objective, self.questions)
         return Recipe(
             model=model.fingerprint,
@@ -223,7 +218,6 @@ class _Task:
             settings=self.settings,
             prompting=self.prompting,
             rows=self.splits,
-            asked=sha256(scored) if scored else None,
             embedder=self.embedder_for(model) if clustered else None,
             coin=self.coin,
         )
@@ -233,28 +227,18 @@ class _Task:
         return self.settings.embedder or TransformersEmbedder(model, self.prompting)
 
     @property
-    def asked(self) -> dict[str, Sequence[Prompt]]:
-        """The splits whose prompts the model in training is asked."""
-        return {split: self.questions[split] for split in sampled_splits(self.objective.needs)}
-
-    @property
     def inventive(self) -> dict[str, Sequence[Prompt]]:
         """The splits to whose questions the model makes up answers."""
         return {split: self.questions[split] for split in invented_splits(self.objective.needs)}
 
     def assembly(self, model: LoadedModel) -> Assembly:
-        """The splits as tokens, and a way to ask the model itself where the objective needs it."""
-        encoder, needs, seed = self._encoder(model), self.objective.needs, self.settings.seed
+        """The splits as tokens; InputError where the model cannot make up the answers they need."""
+        encoder, needs = self._encoder(model), self.objective.needs
         data = {s: self._rows(encoder, rows, needs[s]) for s, rows in self.splits.items()}
         for rows in self.inventive.values():
             engine = TransformersEngine(model, self.prompting)
             check_requests(rows, engine, self.settings.inventing)
-        if not self.asked:
-            return Assembly(data, needs, seed)
-        engine = TransformersEngine(model, self.prompting)
-        draw = OwnAnswers(engine, self.asked, data, self.settings.sampling, seed)
-        draw.check()
-        return Assembly(data, needs, seed, draw)
+        return Assembly(data, needs, self.settings.seed)
 
     def at_depth(self, model: str | LoadedModel) -> _Task:
         """The same with blocks of this model in place of shares of its depth, where it is known."""
@@ -315,8 +299,6 @@ def _train(
     if task.coin is not None:
         task.coin.require_withheld(row for rows in task.splits.values() for row in rows)
     _require_recipe_folder(task.out)
-    for rows in task.asked.values():
-        check_prompts(task.settings.sampling.make_scorer(), rows)
     require_candidates(task.objective, task.questions)
     task = task.at_depth(model)
     check_before_loading(model, task.objective.needs, task.settings, watch)

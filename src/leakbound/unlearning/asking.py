@@ -1,0 +1,96 @@
+"""A model that is trained is asked: before, for what it then learns; on the way, for what leaks.
+
+`LeakageProbe` measures what the model in training still says. Random numbers are keyed, so that
+training's own chance is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import LoadedModel
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import IncompleteError
+from leakbound.losses import Needs
+from leakbound.scorers import make_scorer, score_texts
+from leakbound.stats import expectation_deviation
+from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from leakbound.unlearning.batches import Assembly, as_it_is
+from leakbound.unlearning.examples import Rows
+from leakbound.unlearning.forward import Forward
+from leakbound.unlearning.settings import Watch
+
+
+def answered(results: Iterable[Sample | Failure], when: str) -> Iterator[Sample]:
+    """The samples, as they finish; IncompleteError where a query could not be asked."""
+    for result in results:
+        if isinstance(result, Failure):
+            raise IncompleteError(f"{result.query.id!r} could not be asked {when}: {result.reason}")
+        yield result
+
+
+_SCORER = "rouge-l-recall"
+_BATCH = 32
+Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
+
+
+@dataclass(frozen=True, slots=True)
+class LeakageProbe:
+    """Measures a model in training on the first rows of each split.
+
+    `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens,
+    then over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled
+    answers, averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers.
+    ED is of the first split, which is to be forgotten, utility of the others.
+    """
+
+    loaded: LoadedModel
+    prompting: Prompting
+    prompts: Mapping[str, Sequence[Prompt]]
+    data: Mapping[str, Rows]
+    watch: Watch
+    seed: int
+
+    @torch.no_grad()
+    def __call__(self, forward: Forward) -> dict[str, float]:
+        """Every figure, by name; training's random state is left alone."""
+        found = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
+        lead, *others = self.prompts
+        found[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
+        return found | {
+            f"utility {s}": self._mean(s, 0.0, 1, lambda scores, _: scores[0]) for s in others
+        }
+
+    def _confidence(self, split: str, forward: Forward) -> float:
+        needs = {split: Needs(frozenset({"logits"}))}
+        assembly = Assembly({split: Rows(self.data[split].examples)}, needs)
+        device = self.loaded.model.device
+        count = min(self.watch.questions, len(self.prompts[split]))
+        values = []
+        for start in range(0, count, _BATCH):
+            rows = list(range(start, min(start + _BATCH, count)))
+            batch = assembly.batch({split: rows}).to(device)
+            logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
+            (made,) = assembly.cut(batch, logits, hidden, as_it_is).values()
+            values.append(made.means(made.log_probs.max(dim=-1).values.exp()))
+        return float(torch.cat(values).mean())
+
+    def _mean(self, split: str, temperature: float, draws: int, of: Summary) -> float:
+        """The mean over questions of what `of` makes of the scores of the answers to each."""
+        engine = TransformersEngine(self.loaded, self.prompting)
+        decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
+        wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
+        scorer, values = make_scorer(_SCORER), []
+        asked = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
+        queries = [*map(Query.original, asked.values())]
+        for sample in answered(engine.generate(queries, decoding, wanted), "during training"):
+            texts = [completion.text for completion in sample.completions]
+            prompt = asked[sample.query.prompt_id]
+            scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
+            values.append(of(scores, [completion.count for completion in sample.completions]))
+        return float(torch.tensor(values).mean())
