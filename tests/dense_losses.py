@@ -15,15 +15,11 @@ from torch import Tensor
 from leakbound.losses import Setting
 from loss_cases import (
     ALTERNATE,
-    COUNTS,
     INVENTED,
     LABELS,
     LAYER,
     MASKS,
-    OWNER,
     ROWS,
-    SAMPLED,
-    SCORES,
     SIZE,
     Tensors,
 )
@@ -91,21 +87,6 @@ def entropy(given: Tensors, fixed: Fixed, leaf: str = "logits") -> Values:
 
 def entropy_all(given: Tensors, fixed: Fixed) -> Values:
     return entropy(given, fixed, "whole")
-
-
-def leakmin(given: Tensors, fixed: Fixed) -> Values:
-    """Draw by draw: the mean of (score - mean of the other draws' scores) times log p."""
-    log_p = [-each for each in summed_nll(given["sampled"], SAMPLED, "sampled")]
-    values = []
-    for b in range(ROWS):
-        own = [a for a, owner in enumerate(OWNER.tolist()) if owner == b]
-        draws = [a for a in own for _ in range(int(COUNTS[a]))]
-        total = 0.0
-        for i, a in enumerate(draws):
-            others = [float(SCORES[x]) for j, x in enumerate(draws) if j != i]
-            total += (float(SCORES[a]) - mean(others)) * log_p[a] / len(draws)
-        values.append(total)
-    return values
 
 
 def sigmoid(x: float) -> float:
@@ -317,7 +298,6 @@ CASES: dict[str, Case] = {
     "idk": Case(idk),
     "kl": Case(kl),
     "kl-all": Case(kl_all),
-    "leakmin": Case(leakmin),
     "margin": Case(margin),
     "margin-read": Case(margin_read),
     "nll": Case(nll),

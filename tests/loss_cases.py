@@ -15,7 +15,6 @@ from leakbound.losses import (
     IGNORED,
     LossInputs,
     Needs,
-    Sampled,
     Site,
     direction,
     pack,
@@ -28,25 +27,12 @@ LABELS = torch.tensor([[_, 3, 1, _, _, _], [2, _, 0, 4, _, _], [_, _, _, 1, 1, _
 ALTERNATE = torch.tensor([[_, 4, _, _, _, _], [_, 1, 1, 0, 2, _], [3, _, 2, _, _, _]])
 INVENTED = torch.tensor([[_, _, 0, 3, _, _], [1, _, _, _, _, _], [_, 2, _, 2, 4, _]])
 
-SAMPLED = torch.tensor(  # five answers; the second prompt has none
-    [
-        [_, _, 4, 1, _, _],
-        [_, 0, _, _, _, _],
-        [_, 2, 2, 0, 1, _],
-        [3, _, _, _, _, _],
-        [_, 1, 4, _, _, 0],
-    ]
-)
-OWNER, COUNTS = torch.tensor([2, 0, 2, 0, 2]), torch.tensor([3, 1, 1, 2, 4])
-SCORES = torch.tensor([0.2, 1.0, 0.9, 0.5, 0.0])
-
 MASKS = {
     "logits": LABELS != IGNORED,
     "alternate": ALTERNATE != IGNORED,
     "whole": torch.arange(WIDTH) < torch.tensor([[4], [5], [6]]),
     "answer": LABELS.roll(1, dims=1) != IGNORED,
     "question": torch.arange(WIDTH) < torch.tensor([[3], [1], [2]]),
-    "sampled": SAMPLED != IGNORED,
     "invented": INVENTED != IGNORED,
 }
 LENGTHS_OF_CENTRES = ((2, 5), (4, 1, 3), (1, 2))
@@ -55,10 +41,7 @@ Tensors = dict[str, Tensor]
 
 
 def leaves(seed: int = 1) -> Tensors:
-    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d].
-
-    Those of its own answers are [A, T, V].
-    """
+    """What the trained model says, padded: logits [B, T, V] and hidden states [B, T, d]."""
     chance = torch.Generator().manual_seed(seed)
     return {
         name: torch.randn(
@@ -108,7 +91,6 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
     def labels(name: str, values: Tensor) -> Tensor:
         return torch.nn.functional.pad(values.masked_fill(~MASKS[name], IGNORED), side, value=_)
 
-    own = pack(wide(given["sampled"]), labels("sampled", SAMPLED))
     alternate = pack(wide(given["alternate"]), labels("alternate", ALTERNATE))
     invented = pack(wide(given["invented"]), labels("invented", INVENTED))
     whole = pack(
@@ -122,7 +104,6 @@ def build(given: Tensors, fixed: dict[str, Any] | None = None, pad: int = 0) -> 
         alternate=replace(alternate, reference_nll=fixed["alternate nll"]),
         invented=replace(invented, reference_nll=fixed["invented nll"]),
         whole=whole,
-        sampled=Sampled(answers=own, owner=OWNER, counts=COUNTS, scores=SCORES),
         activations={
             Site(LAYER, "answer"): site("answer"),
             Site(LAYER, "question"): site("question"),
@@ -163,31 +144,14 @@ def rows(batch: LossInputs, wanted: list[int]) -> LossInputs:
         alternate=None if batch.alternate is None else rows(batch.alternate, wanted),
         invented=None if batch.invented is None else rows(batch.invented, wanted),
         whole=None if batch.whole is None else rows(batch.whole, wanted),
-        sampled=None if batch.sampled is None else _owned(batch.sampled, wanted),
         activations=sites,
     )
-
-
-def _owned(sampled: Sampled, wanted: list[int]) -> Sampled:
-    """The answers to these prompts, those to the last of them first."""
-    places = [(a, new) for new, b in enumerate(wanted) for a in _of(sampled, b)][::-1]
-    order = [a for a, _ in places]
-    return Sampled(
-        answers=rows(sampled.answers, order),
-        owner=torch.tensor([new for _, new in places], dtype=torch.long),
-        counts=sampled.counts[order],
-        scores=sampled.scores[order],
-    )
-
-
-def _of(sampled: Sampled, prompt: int) -> list[int]:
-    return (sampled.owner == prompt).nonzero().flatten().tolist()
 
 
 def only(batch: LossInputs, needs: Needs) -> LossInputs:
     """The batch with nothing in it but what is needed."""
     answers = {"alternate", "invented"}
-    absent = {"reference_nll", "reference_logits", "whole", "sampled", *answers} - needs.parts
+    absent = {"reference_nll", "reference_logits", "whole", *answers} - needs.parts
     at_site = {"reference", "centres", "direction"} - needs.parts
     batch = replace(
         batch,

@@ -32,7 +32,6 @@ from leakbound.losses import (
     idk,
     kl,
     kl_all,
-    leakmin,
     loss_named,
     margin,
     margin_read,
@@ -107,12 +106,6 @@ SUMS = [
     (
         "npo:retain=0 + kl-retain:weight=2",
         mean(npo(FORGET, beta=0.1)) + 2 * mean(kl(RETAIN)),
-    ),
-    ("leakmin", mean(leakmin(FORGET)) + mean(kl(RETAIN))),
-    ("leakmin:forget=2,retain=3", 2 * mean(leakmin(FORGET)) + 3 * mean(kl(RETAIN))),
-    (
-        "npo+leakmin:retain=0",
-        mean(npo(FORGET, beta=0.1)) + mean(nll(RETAIN)) + mean(leakmin(FORGET)),
     ),
     ("simnpo", 0.125 * mean(simnpo(FORGET, beta=4.5)) + mean(nll(RETAIN))),
     (

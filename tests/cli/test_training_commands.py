@@ -16,7 +16,7 @@ from commands import asked_of, done, leakbound, refused
 
 from leakbound.engines import loading
 from leakbound.engines.embedding import SentenceEmbedder
-from leakbound.unlearning import Adapters, Inventing, Sampling, TrainingSettings, Watch, Weights
+from leakbound.unlearning import Adapters, Inventing, TrainingSettings, Watch, Weights
 from tiny import BOTH_KINDS, tiny_model_folder
 
 ROWS = [
@@ -147,18 +147,6 @@ def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective:
     assert last[f"forget {name}"] < first[f"forget {name}"]
 
 
-def test_own_answers_are_drawn_as_said_or_as_the_benchmark_does(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    how = ("--objective", "npo+leakmin:retain=0", "--benchmark", "fictitious")
-    usual = Sampling(scorer="keyword:require=all", max_new_tokens=48)
-    said = ("--draws", 32, "--scorer", "exact", "--max-new-tokens", 9)
-    own = Sampling(draws=32, scorer="exact", max_new_tokens=9)
-    for options, expected in (((), usual), (said, own)):
-        told = asked_of(monkeypatch, "unlearn", model, *how, "--out", tmp_path / "m", *options)
-        assert told["settings"].sampling == expected
-
-
 def test_what_is_taught(model: Path, facts: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     command = ("finetune", model, "--benchmark", facts, "--out", out, *ONCE)
@@ -205,9 +193,8 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
         ((*OF_FACTS, "npo", "--lora", 0), "`adapters.rank` must be at least 1, got 0"),
         ((*OF_FACTS, "npo", "--epochs", 0), "`epochs` must be at least 1, got 0"),
         ((*OF_FACTS, "npo", "--learning-rate", "nan"), "`learning_rate` must be a positive num"),
-        ((*OF_FACTS, "npo", "--draws", 8), "`--draws` is for objectives that draw.*'npo' is none"),
+        ((*OF_FACTS, "npo", "--draws", 8), "`--draws` is for objectives that pref.*'npo' is none"),
         ((*OF_FACTS, "altpo", "--draws", 0), "`draws` must be at least 1, got 0"),
-        ((*OF_FACTS, "altpo", "--scorer", "exact"), "`--scorer` is for objectives that score wh"),
         ((*OF_FACTS, "undail"), "unknown objective 'undail'. Did you mean 'undial'"),
         ((*OF_FACTS, "wga:beta=x"), "`beta` of objective 'wga' must be a finite number, got 'x'"),
         ((*OF_FACTS, "pdu:epsilon=1"), "'pdu' has no setting 'epsilon'. It takes: forget, retain,"),
@@ -217,7 +204,6 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
         ((*OF_FACTS, "npo", "--rewritings", "x"), "`--rewritings` is for objectives with contr"),
         ((*OF_FACTS, "cel:layer=0", "--ids-draws", 8), "`--ids-draws` is for --ids"),
         ((*OF_FACTS, "cel:layer=0", "--ids", "--ids-draws", 0), "`draws` must be at least 1"),
-        ((*OF_FACTS, "leakmin", "--scorer", "keywrd"), "unknown scorer 'keywrd'. Did you mean"),
     ],
 )
 def test_wrong_use_is_told_before_weights_are_read(

@@ -239,7 +239,7 @@ def test_what_was_measured_in_another_way_is_not_taken() -> None:
     for size in (replace(SIZE, dtype="bfloat16"), replace(SIZE, asked=fewer), other):
         assert kept.get(CLAIM, size, (0, 1)) is None
     assert kept.get(CLAIM, with_method("GA", "gd"), (0, 1)) == FOUND
-    claim = replace(CLAIM, needs=(Need("NPO then leakmin"),))
+    claim = replace(CLAIM, needs=(Need("NPO then entropy"),))
     kept.put(claim, SIZE, (0, 1), FOUND)
     assert [kept.get(claim, size, (0, 1)) for size in (SIZE, other)] == [FOUND, None]
 

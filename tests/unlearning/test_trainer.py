@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +17,11 @@ from leakbound.errors import InputError
 from leakbound.objective import parse_objective
 from leakbound.store.trained import read_trained
 from leakbound.unlearning import Trained
-from leakbound.unlearning.batches import Assembly, ScoredAnswers
+from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.examples import Encoder, Rows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References
-from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, PassShare, _are_finite
+from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, _are_finite
 from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
@@ -39,7 +38,6 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
         "weights": changes.get("objective", OBJECTIVE).weights,
         "assembly": Assembly(DATA, OBJECTIVE.needs),
         "head": lambda ends: ends,
-        "draw": lambda part: {},
         "terms": torch.zeros(2),
         "move": lambda epoch, shares: None,
         "passes": 0,
@@ -66,22 +64,6 @@ def test_the_mean_over_processes_is_the_step(
         for i in range(processes)
     ]
     torch.testing.assert_close(torch.stack(each).mean(), whole)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5])
-def test_draws_of_rows_without_weight_are_not_told(share: float) -> None:
-    """Such a row stands in for a process that has none: another process has it too."""
-    found = {
-        "forget": ScoredAnswers(examples=(), owner=(), counts=(), scores=(), leakage=(0.5, None))
-    }
-    seen = torch.zeros(4)
-    trainer = SimpleNamespace(
-        assembly=Assembly(DATA, OBJECTIVE.needs, draw=lambda step, number: found),
-        accelerator=SimpleNamespace(autocast=nullcontext),
-        drawn={"forget": seen},
-    )
-    assert ObjectiveTrainer.draw(trainer, PassShare(0, 0, STEPS[0], {}, share, STEPS[0])) == found
-    assert seen.tolist() == ([0.5, 1, 2, 2] if share else [0, 0, 0, 0])
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

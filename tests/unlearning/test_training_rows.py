@@ -143,7 +143,7 @@ def test_a_chunk_is_no_longer_than_the_context(base: str, tmp_path: Path) -> Non
     assert [len(each.tokens) for each in made] == [128, 128, 128, 19]
 
 
-@pytest.mark.parametrize("objective", ["cel:layer=0", "dpo", "idk", "leakmin"])
+@pytest.mark.parametrize("objective", ["altpo", "cel:layer=0", "dpo", "idk"])
 def test_objectives_that_ask_questions_refuse_texts(tmp_path: Path, objective: str) -> None:
     with pytest.raises(InputError, match=r"reads or asks the questions of forget.*npo, gd"):
         train("nothing", tmp_path / "m", objective, forget=TEXTS)

@@ -24,7 +24,6 @@ from leakbound.types import Prompt
 from leakbound.unlearning import (
     Adapters,
     Inventing,
-    Sampling,
     Trained,
     TrainingSettings,
     Watch,
@@ -214,7 +213,7 @@ IMPOSSIBLE = [
         ("checkpoint_minutes", -1.0), ("evaluate_every", 0), ("questions", 0), ("draws", 0),
         ("max_new_tokens", 0),
     )),
-    *((Sampling, {name: 1 - name.startswith("max")}) for name in ("draws", "max_new_tokens")),
+    *((Inventing, {name: 0}) for name in ("draws", "max_new_tokens")),
     *((Adapters, {name: value}) for name, value in (("rank", 0), ("alpha", 0.0), ("dropout", 1.0))),
 ]  # fmt: skip
 
@@ -232,9 +231,6 @@ def test_defaults_are_those_of_scholten_et_al() -> None:
     assert (made.schedule, made.warmup_ratio, made.weight_decay) == ("cosine", 0.1, 0.01)
     assert made.weights.everything
     assert not made.bf16
-    assert made.sampling == Sampling(draws=16, scorer="rouge-l-recall", max_new_tokens=64)
-    with pytest.raises(InputError, match="unknown scorer 'rouge'"):
-        Sampling(scorer="rouge")
 
 
 def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_path: Path) -> None:
@@ -278,6 +274,26 @@ def test_made_up_answers_are_drawn_once_and_each_makes_a_row(
     with pytest.raises(MixError, match="made from other rows, inventing"):
         short(base, done.path, "altpo", **{**how, "inventing": Inventing(draws=2)})
     assert "inventing" not in recipe(short(base, tmp_path / "n", "ga", epochs=1).path)
+
+
+def test_made_up_answers_that_would_not_fit_the_context_are_refused(
+    base: str, tmp_path: Path
+) -> None:
+    how = {"inventing": Inventing(max_new_tokens=128)}
+    with pytest.raises(InputError, match=r"'f0' has \d+ prompt tokens; with max_new_tokens 128"):
+        short(base, tmp_path / "m", "altpo", **how)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_that_makes_up_no_answers_is_not_trained(base: str, tmp_path: Path) -> None:
+    loaded = load_model(base)
+    with torch.no_grad():
+        loaded.model.lm_head.weight[3] = math.nan
+    message = "could not be asked for a made-up answer: .*NaN or infinite"
+    with pytest.raises(IncompleteError, match=message) as told:
+        short(loaded, tmp_path / "m", "altpo")
+    assert told.value.exit_status == 3
+    assert not (tmp_path / "m").exists()
 
 
 def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:

@@ -1,0 +1,140 @@
+"""A model in training is measured without a trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from rows import FORGET, RETAIN, StoppedError, changed, log, stop_at, train
+
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.loading import load_model
+from leakbound.engines.prompting import Prompting
+from leakbound.errors import IncompleteError, InputError
+from leakbound.scorers import make_scorer
+from leakbound.types import Decoding, Draws, Failure, Query
+from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
+from leakbound.unlearning.asking import LeakageProbe
+from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.forward import Forward
+
+
+@pytest.fixture(scope="module")
+def knowing(dropping: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says its answers most of the time."""
+    out = tmp_path_factory.mktemp("knowing") / "model"
+    settings = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=5)
+    return finetune(str(dropping), [*FORGET, *RETAIN], out=out, settings=settings).path
+
+
+WATCH = Watch(evaluate_every=4, draws=8, max_new_tokens=4, checkpoint_minutes=0)
+NAMES = {"p_max forget", "p_max retain", "ED forget", "utility retain"}
+
+
+def watched(base: Path, out: Path, **how: Any) -> Trained:
+    return train(base, out, **{"watch": WATCH, **how})
+
+
+def measured(folder: Path) -> dict[int, dict[str, float]]:
+    """By step, what its log says was measured."""
+    told = [line for line in log(folder) if set(line) >= NAMES]
+    return {int(line["step"]): {name: line[name] for name in NAMES} for line in told}
+
+
+def measure(folder: Path, **watch: Any) -> dict[str, float]:
+    loaded, splits = load_model(str(folder)), {"forget": FORGET, "retain": RETAIN}
+    encoder = Encoder(loaded.tokenizer, Prompting())
+    data = {split: Rows(encoder.rows(rows)) for split, rows in splits.items()}
+    watching = replace(WATCH, **watch)
+    return LeakageProbe(loaded, Prompting(), splits, data, watching, seed=0)(
+        Forward(loaded.model, narrow=True)
+    )
+
+
+def test_measured_before_training_every_so_often_and_at_the_end(
+    dropping: Path, tmp_path: Path
+) -> None:
+    done = watched(dropping, tmp_path / "m")
+    found = measured(done.path)
+    assert sorted(found) == [0, 4, 6]
+    for step, folder in ((0, dropping), (6, done.path)):
+        assert found[step] == pytest.approx(measure(folder))
+
+
+def test_measuring_does_not_change_the_weights(dropping: Path, tmp_path: Path) -> None:
+    plain = watched(dropping, tmp_path / "plain", watch=Watch())
+    assert changed(plain.path, watched(dropping, tmp_path / "m").path) == set()
+
+
+@pytest.mark.slow
+def test_stopped_and_gone_on_with_nothing_is_measured_twice(dropping: Path, tmp_path: Path) -> None:
+    whole = watched(dropping, tmp_path / "whole")
+
+    with pytest.raises(StoppedError):
+        watched(dropping, tmp_path / "m", progress=stop_at(6))
+    assert measured(watched(dropping, tmp_path / "m").path) == measured(whole.path)
+    assert len(log(tmp_path / "m")) == 6 + 3
+
+
+@pytest.mark.slow
+def test_a_model_that_knows_everything(knowing: Path, tmp_path: Path) -> None:
+    longer = TrainingSettings(epochs=90, learning_rate=1e-2, batch_size=5)
+    taught = finetune(str(knowing), [*FORGET, *RETAIN], out=tmp_path / "m", settings=longer)
+    found = measure(taught.path, draws=64)
+    assert found["utility retain"] == 1.0
+    assert found["p_max forget"] > 0.9
+    assert 0.9 < found["ED forget"] < 1.5
+
+
+def test_figures_against_their_definitions(dropping: Path) -> None:
+    found = measure(dropping, questions=2, draws=4)
+    loaded = load_model(str(dropping))
+    each = []
+    for row in FORGET[:2]:
+        example = Encoder(loaded.tokenizer, Prompting()).row(row)
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([example.inputs])).logits[0]
+        largest = logits.softmax(-1).max(-1).values[len(example.prompt) - 1 :]
+        each.append(largest.mean())
+    assert found["p_max forget"] == pytest.approx(float(np.mean(each)), rel=1e-5)
+
+
+def test_ed_is_of_draws_with_their_counts(knowing: Path) -> None:
+    """Of a model whose answers repeat, so that counts matter."""
+    found = measure(knowing, draws=64)
+    loaded, each = load_model(str(knowing)), []
+    draws = Draws(sizes=(64,), seed=0, purpose="training")
+    decoding = Decoding(max_new_tokens=WATCH.max_new_tokens)
+    queries = [Query.original(row) for row in FORGET]
+    for sample in TransformersEngine(loaded).generate(queries, decoding, draws):
+        (answer,) = [row.answer for row in FORGET if row.id == sample.query.prompt_id]
+        texts = [completion.text for completion in sample.completions]
+        scores = make_scorer("rouge-l-recall").score(texts, answer)
+        drawn = np.repeat(scores, [completion.count for completion in sample.completions])
+        each.append(drawn.mean() + 2 * drawn.std())
+    assert np.std(each) > 0
+    assert found["ED forget"] == pytest.approx(float(np.mean(each)), rel=1e-6)
+
+
+def test_a_broken_model_is_not_measured(dropping: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: Any, queries: Any, *_: Any) -> Any:
+        yield Failure(query=queries[0], reason="NaN")
+
+    monkeypatch.setattr(TransformersEngine, "generate", failing)
+    with pytest.raises(IncompleteError, match="'f0' could not be asked"):
+        measure(dropping)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("wandbb", "no tracker 'wandbb'. Did you mean 'wandb'"), ("wandb", "'wandb' is not inst")],
+)
+def test_trackers_that_are_not_there_are_refused_early(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        watched(Path("no-such-model"), tmp_path / "m", watch=Watch(report_to=(name,)))
