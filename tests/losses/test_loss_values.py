@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from leakbound.errors import InputError
 from leakbound.losses import (

@@ -198,9 +198,7 @@ class _Picked:
 
     @classmethod
     def of(cls, batch: Batch, logits: Tensor) -> _Picked:
-        ranges = sorted(
-            [*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start
-        )
+        ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
         pieces = torch.split(logits, [int(count.sum()) for count in counts])
         return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
