@@ -214,7 +214,7 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
-    [([64], 4, True), ([63], 4, False), ([64], 3, False), ([64, 5], 4, True), ([5, 5], 9, False)],
+    [([32], 8, True), ([31], 8, False), ([32], 7, False), ([32, 5], 8, True), ([5, 5], 9, False)],
 )
 def test_shapes_alone_say_whether_prompts_are_read_once(
     prompts: list[int], rows: int, pays: bool
@@ -239,9 +239,9 @@ def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
         return share(cache, sizes)
 
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
-    prompts = [tuple(i % VOCAB for i in range(19 + 10 * j)) for j in range(8)]
-    shape_margin(seam, prompts[:4])
-    assert joined == []  # none of 64 tokens
+    prompts = [tuple(i % VOCAB for i in range(19 + 5 * j)) for j in range(6)]
+    shape_margin(seam, prompts[:3])
+    assert joined == []  # none of 32 tokens
     shape_margin(seam, prompts)
     assert joined == [64] * 4
 
@@ -322,5 +322,5 @@ def test_a_layer_makes_few_calls_and_few_more_for_a_prompt(dtype: torch.dtype, m
 def test_an_engine_says_when_it_reads_prompts_once(tmp_path: Path) -> None:
     """Beside the threads: the draws hang on it, and the law does not."""
     engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
-    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 4}
+    assert engine.machine["prompts_read_once"] == {"tokens": 32, "rows": 8}
     assert "prompts_read_once" not in engine.fingerprint

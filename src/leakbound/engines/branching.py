@@ -31,7 +31,9 @@ _FAR = {torch.bfloat16: 0.05, torch.float16: 0.01}
 _FAR_EXACT = 1e-3
 
 
-def prefix_model(model: Any, eos_token_ids: frozenset[int]) -> tuple[PrefixModel, str | None]:
+def prefix_model(
+    model: Any, eos_token_ids: frozenset[int]
+) -> tuple[CachedModel | RecomputedModel, str | None]:
     """The fastest exact seam for a causal LM, and a note where that is the slow one.
 
     The slow one forwards every prefix from its first token: state-space models and others

@@ -14,11 +14,12 @@ from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import CachedModel
+from leakbound.engines.prefix_cache import ARITHMETICS, FAST, CachedModel
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError
+from leakbound.registry import find
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
@@ -52,6 +53,8 @@ class TransformersEngine:
     keys and values within 2 GiB. It is part of the fingerprint: other shapes, other roundings.
     """
 
+    arithmetic = FAST.name
+
     def __init__(
         self, loaded: LoadedModel, prompting: Prompting | None = None, *, rows: int | None = None
     ) -> None:
@@ -61,6 +64,7 @@ class TransformersEngine:
         self.prompting = prompting or Prompting()
         self._rows = rows
         self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
+        self._way = FAST
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
         self.usage.notes += [said for said in (note, loaded.early_end) if said]
         self._margin = Margin(self._seam, loaded.context_length)
@@ -110,6 +114,15 @@ class TransformersEngine:
     def margin(self) -> float:
         """See `Explores.margin`; infinite for weights in half precision."""
         return self._margin.value
+
+    def compute(self, way: str) -> None:
+        """See `Computes.compute`."""
+        known = find("arithmetic", ARITHMETICS, way)
+        if known != self._way:
+            self._way, self._seam.onednn = known, known.onednn
+            if isinstance(self._seam, CachedModel) and self._seam.cascade is not None:
+                self._seam.cascade = known.cascade
+            self._margin.forget()
 
     def measure(self, queries: Sequence[Query]) -> None:
         """See `Measures.measure` and, for how it is done, `shape_margin`.

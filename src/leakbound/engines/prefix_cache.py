@@ -30,7 +30,9 @@ from transformers import Cache
 
 from leakbound.engines.cascade import KeysValues, Shared, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
+from leakbound.engines.products import Products
 from leakbound.sampling.model import Handles, WholePrefixes
+from leakbound.types import PLAIN_ARITHMETIC
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
@@ -43,19 +45,42 @@ class Cascade:
     rows: a prompt, on average, at least.
     """
 
-    tokens: int = 64
-    rows: int = 4
+    tokens: int = 32
+    rows: int = 8
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
         return longest >= self.tokens and rows >= self.rows * prompts
 
 
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A way to compute logits, by its name on record; others differ by roundings alone.
+
+    onednn: whether it multiplies by oneDNN what is large (see `Products`).
+    cascade: when prompts are read once.
+    """
+
+    name: str
+    onednn: bool
+    cascade: Cascade
+
+
+PLAIN = Arithmetic(PLAIN_ARITHMETIC, onednn=False, cascade=Cascade(tokens=64, rows=4))
+FAST = Arithmetic(
+    "oneDNN from 2^20 multiplications, prompts read once from 32 tokens and 8 rows",
+    onednn=True,
+    cascade=Cascade(),
+)
+ARITHMETICS = {way.name: way for way in (PLAIN, FAST)}
+
+
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
-    says when prompts are read once for all of their rows; None: never.
+    says when prompts are read once for all of their rows; None: never. It and `onednn`, whether
+    large products go by oneDNN, may change between calls.
     """
 
     def __init__(
@@ -63,8 +88,9 @@ class CachedModel:
     ) -> None:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
-        self.cascade = cascade
+        self.cascade, self.onednn = cascade, FAST.onednn
         self.held = 0
+        self._products = Products(model)
         self._model = model
         self._config = model.config.get_text_config()
         self.vocab_size = int(self._config.vocab_size)
@@ -158,7 +184,9 @@ class CachedModel:
             added = torch.zeros(hidden.shape, dtype=self.dtype, device=hidden.device)
             return added.masked_fill_(hidden, torch.finfo(self.dtype).min)[:, None]
 
-        return _last_logits(self._model, attention_mask=layer_masks(self._config, mask), **inputs)
+        masks = layer_masks(self._config, mask)
+        with self._products.applied(self.onednn):
+            return _last_logits(self._model, attention_mask=masks, **inputs)
 
 
 class RecomputedModel(WholePrefixes):
@@ -168,6 +196,8 @@ class RecomputedModel(WholePrefixes):
         super().__init__(self._read)
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
+        self.onednn = FAST.onednn
+        self._products = Products(model)
         self._model = model
         self.vocab_size = int(model.config.get_text_config().vocab_size)
 
@@ -178,7 +208,9 @@ class RecomputedModel(WholePrefixes):
         for size in np.unique(sizes):  # equal lengths only: padding would enter recurrent states
             mine = np.flatnonzero(sizes == size).tolist()
             ids = torch.tensor([prefixes[i] for i in mine], device=self._model.device)
-            for i, row in zip(mine, _last_logits(self._model, input_ids=ids), strict=True):
+            with self._products.applied(self.onednn):
+                found = _last_logits(self._model, input_ids=ids)
+            for i, row in zip(mine, found, strict=True):
                 logits[i] = row
         return torch.stack(logits)
 

@@ -9,6 +9,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.record import ArmSpec
 from leakbound.types import (
+    PLAIN_ARITHMETIC,
     Fingerprint,
     Json,
     JsonObject,
@@ -33,6 +34,7 @@ _IN_WORDS = {
 _NOT_IDENTITY = ("model", "machine", "cut", "probe")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
+_LATER = (("keyed_by", "purpose"), ("arithmetic", PLAIN_ARITHMETIC))
 
 
 def identity(spec: ArmSpec) -> JsonObject:
@@ -41,9 +43,8 @@ def identity(spec: ArmSpec) -> JsonObject:
 
 
 def spec_object(spec: ArmSpec) -> JsonObject:
-    """The spec as JSON, of arms that were planned before there was `keyed_by` as it was then."""
-    told = object_of(spec)
-    return {k: v for k, v in told.items() if (k, v) != ("keyed_by", "purpose")}
+    """The spec as JSON, of arms that were planned before there were `_LATER` as it was then."""
+    return {k: v for k, v in object_of(spec).items() if (k, v) not in _LATER}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:

@@ -18,6 +18,7 @@ from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, writ
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Cut, Plan, QueryShares
 from leakbound.types import (
+    PLAIN_ARITHMETIC,
     BenchmarkRecord,
     Decoding,
     ExploreMode,
@@ -146,6 +147,7 @@ class ArmSpec:
     probe: what the model makes of fixed questions, compared within roundings; None: not known.
     keyed_by: what keys its random numbers beside seed, question and chunk: the "purpose" alone, so
         that two runs of one seed share them, or which "model" it is too, so that two models do not.
+    arithmetic: in which way its engine computes, which moves roundings (see `Computes`).
     """
 
     fingerprint: JsonObject
@@ -161,6 +163,7 @@ class ArmSpec:
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
     keyed_by: Literal["purpose", "model"] = "purpose"
+    arithmetic: str = PLAIN_ARITHMETIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,10 @@ from leakbound.types.readings import (
 )
 from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
+    PLAIN_ARITHMETIC,
     Chat,
     Classify,
+    Computes,
     Crew,
     Embed,
     Explores,
@@ -78,12 +80,14 @@ from leakbound.types.seams import (
 )
 
 __all__ = [
+    "PLAIN_ARITHMETIC",
     "TURN",
     "BenchmarkRecord",
     "Chat",
     "Classify",
     "Compat",
     "Completion",
+    "Computes",
     "Crew",
     "Decoding",
     "Differentiates",

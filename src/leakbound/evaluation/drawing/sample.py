@@ -37,6 +37,7 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.types import (
+    PLAIN_ARITHMETIC,
     Decoding,
     Draws,
     Effort,
@@ -141,6 +142,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         machine=machine(engine),
         probe=engine.probe if isinstance(engine, Probes) else None,
         keyed_by=KEYED_BY,
+        arithmetic=getattr(engine, "arithmetic", PLAIN_ARITHMETIC),
     )
 
 
@@ -228,6 +230,7 @@ def _jobs(
             how=_effort(arm) or draws_of(arm, part, purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
             scorer=scorer,
+            arithmetic=arm.spec.arithmetic,
         )
 
 

@@ -1,0 +1,144 @@
+"""Large products go by oneDNN, within forwards alone; what was begun otherwise goes on so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+import transformers as tf
+from test_prefix_cache import VOCAB, build
+
+from leakbound.engines import products
+from leakbound.engines.branching import prefix_model
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.margin import shape_margin
+from leakbound.engines.prefix_cache import FAST, PLAIN, RecomputedModel
+from leakbound.engines.products import Products
+from leakbound.errors import InputError
+from leakbound.sampling import Forest, Root
+from leakbound.types import Decoding, Draws
+from tiny import BOTH_KINDS, tiny_model_folder
+
+WIDE = tf.LlamaConfig(
+    vocab_size=VOCAB,
+    hidden_size=128,
+    intermediate_size=256,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=64,
+)
+
+
+@pytest.mark.parametrize(("rows", "large"), [(31, False), (32, True), (33, True)])
+@pytest.mark.parametrize("bias", [False, True])
+@torch.inference_mode()
+def test_a_product_goes_by_its_shape(rows: int, large: bool, bias: bool) -> None:
+    """From 2^20 multiplications on by oneDNN, which says the same to within roundings."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(128, 256, bias=bias)
+    x = torch.randn(rows, 1, 128)
+    want, made = layer(x), Products(layer)
+    with patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn:
+        with made.applied(onednn=True):
+            found = layer(x)
+        assert by_onednn.called == large
+    assert torch.equal(found, want) or large
+    torch.testing.assert_close(found, want, rtol=0, atol=1e-5)
+
+
+@torch.inference_mode()
+def test_layers_are_as_they_were_elsewhere() -> None:
+    """After a forward and after one that failed; and their weights of now are multiplied by."""
+    layer, x = torch.nn.Linear(128, 256), torch.ones(32, 128)
+    made = Products(layer)
+
+    def fails() -> None:
+        with made.applied(onednn=True):
+            assert "forward" in vars(layer)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert "forward" not in vars(layer)
+    with made.applied(onednn=False):
+        assert "forward" not in vars(layer)
+    layer.weight.fill_(2.0)
+    layer.bias.fill_(1.0)
+    with made.applied(onednn=True):
+        assert (layer(x) == 257).all()
+
+
+class _Own(torch.nn.Linear):
+    """A linear layer of another kind."""
+
+
+def test_other_layers_are_left_alone() -> None:
+    half, turned, given = (torch.nn.Linear(128, 256) for _ in range(3))
+    half.bfloat16()
+    turned.weight = torch.nn.Parameter(torch.ones(128, 256).T)
+    vars(given)["forward"] = forward = given.forward
+    layers = [_Own(128, 256), half, turned, given]
+    with Products(torch.nn.ModuleList(layers)).applied(onednn=True):
+        assert [vars(layer).get("forward") for layer in layers] == [None, None, None, forward]
+    assert vars(given)["forward"] is forward
+
+
+def test_without_onednn_torch_multiplies() -> None:
+    layer = torch.nn.Linear(128, 256)
+    products._is_there.cache_clear()
+    try:
+        with patch.object(products, "_by_onednn", side_effect=AttributeError("no such operator")):
+            made = Products(layer)
+        with made.applied(onednn=True):
+            assert "forward" not in vars(layer)
+    finally:
+        products._is_there.cache_clear()
+    assert products._is_there()
+
+
+@BOTH_KINDS
+def test_ways_differ_by_less_than_the_margin_that_is_measured_with_them() -> None:
+    """The plain one calls no oneDNN, and gives what the model gives by itself, to the bit."""
+    model = build(WIDE)
+    seam, _ = prefix_model(model, frozenset([5]))
+    margin = shape_margin(seam, [(1, 2, 3)])
+    found = []
+    for way in (PLAIN, FAST):
+        seam.onednn = way.onednn
+        with patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn:
+            forest = Forest(seam, Decoding(max_new_tokens=6), Draws(sizes=(500,), seed=1))
+            (tree,) = forest.sample([Root("q", (1, 2, 3))])
+        assert by_onednn.called == way.onednn
+        found.append({leaf.token_ids: leaf.logprob for leaf in tree.leaves})
+    plain, fast = found
+    both = plain.keys() & fast.keys()
+    assert len(both) > 0.9 * len(plain)
+    assert any(plain[ids] != fast[ids] for ids in both)
+    assert all(abs(plain[ids] - fast[ids]) <= margin * len(ids) for ids in both)
+    seam = RecomputedModel(model, frozenset())
+    seam.onednn = False
+    ids = [[i, 2, 3] for i in range(VOCAB)]
+    with torch.inference_mode():
+        assert torch.equal(seam._read(ids), model(torch.tensor(ids), use_cache=False).logits[:, -1])
+
+
+def test_an_engine_takes_the_way_that_it_is_told(tmp_path: Path) -> None:
+    """And measures its margin anew; its fingerprint is of the model, and says nothing of it."""
+    engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
+    before, measured = engine.fingerprint, engine.margin
+    assert engine.arithmetic == FAST.name
+    with patch("leakbound.engines.margin.shape_margin", return_value=0.5):
+        engine.compute(FAST.name)
+        assert engine.margin == measured
+        engine.compute(PLAIN.name)
+        assert engine.margin == 0.5
+    assert not engine._seam.onednn
+    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 4}
+    assert engine.fingerprint == before
+    with pytest.raises(InputError, match="abacus"):
+        engine.compute("abacus")
+    engine.compute(engine.arithmetic)
+    assert engine._seam.onednn
+    assert engine.machine["prompts_read_once"] == {"tokens": 32, "rows": 8}
