@@ -24,7 +24,6 @@ HOW = {
     "drawn": {"n": 300},
     "explored": {"sampling": Explore("hybrid", 60)},
     "proved": {"n": 64, "prove": Prove(60)},
-    "in dialogues": {"n": 64, "stress": ("dialogue",)},
 }
 
 
@@ -61,7 +60,9 @@ def test_what_was_begun_in_the_plain_way_goes_on_in_it(
     for kind in ("part-*.parquet", "proofs", "scores"):
         for lost in [*(tmp_path / "lost").rglob(kind)]:
             shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
-    workers = FakeCluster() if by == "workers" else None
+    if by == "workers":
+        workers = FakeCluster()
+        assert contents(run("hired")) == contents(fast)
     again = run("lost")
     assert {arm.spec.arithmetic for arm in again.arms.values()} == {PLAIN_ARITHMETIC}
     assert contents(again) == contents(plain)
