@@ -67,11 +67,7 @@ class Arithmetic:
 
 
 PLAIN = Arithmetic(PLAIN_ARITHMETIC, onednn=False, cascade=Cascade(tokens=64, rows=4))
-FAST = Arithmetic(
-    "oneDNN from 2^20 multiplications, prompts read once from 32 tokens and 8 rows",
-    onednn=True,
-    cascade=Cascade(),
-)
+FAST = Arithmetic("oneDNN from 2^20, prompts once from 32 by 8", onednn=True, cascade=Cascade())
 ARITHMETICS = {way.name: way for way in (PLAIN, FAST)}
 
 

@@ -30,8 +30,8 @@ class Products:
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        layers = [x for x in model.modules() if type(x) is torch.nn.Linear and _fits(x)]
-        self._ways = [(vars(layer), _product(layer)) for layer in layers if _is_there()]
+        layers = [layer for layer in model.modules() if type(layer) is torch.nn.Linear]
+        self._ways = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
 
     @contextmanager
     def applied(self, onednn: bool) -> Iterator[None]:
@@ -48,9 +48,8 @@ class Products:
 
 def _fits(layer: torch.nn.Linear) -> bool:
     """Whether oneDNN can multiply by its weights, and nobody has put another product there."""
-    weight = layer.weight
-    sound = weight.dtype == torch.float32 and weight.device.type == "cpu"
-    return sound and weight.is_contiguous() and "forward" not in vars(layer)
+    x, own = layer.weight, vars(layer)
+    return x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
 
 
 def _product(layer: torch.nn.Linear) -> Product:
