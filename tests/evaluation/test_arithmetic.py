@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_workers import FakeCluster
 
-from clusters import FakeCluster
 from contents import contents
 from leakbound.engines import products
 from leakbound.engines.hf import TransformersEngine
