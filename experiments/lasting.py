@@ -194,7 +194,8 @@ class Lasting:
         return {"rate": rate, "greedy answers that leak": tried}
 
     def tables(self) -> Iterator[str]:
-        """The leaderboard in Markdown: under each stress, then as it is; the least median first."""
+        """The leaderboard in Markdown: under each stress, then as it is; who leaks least at worst
+        first."""
         runs = {name: self.runs(name) for name in self.names if self.finished(name)}
         if not runs:
             return
@@ -207,7 +208,7 @@ class Lasting:
         for stress in ("", *self.stresses):
             made = compare_methods(of_seeds, under=stress)
             found[stress or "as it is"] = {one.method: one for one in made.standings[self.how.leak]}
-        order = sorted(runs, key=lambda name: float(found["as it is"][name].median.value))
+        order = sorted(runs, key=lambda name: median(map(self._at_worst, runs[name])))
         yield from _table(
             ["method", *(name.partition(",")[0] for name in found)],
             ([name, *(_cell(one[name]) for one in found.values())] for name in order),
@@ -325,9 +326,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 
 
 def _cell(one: MethodStanding) -> str:
-    """The values of the seeds from the least to the largest; the median's lower end if above 0."""
+    """What the seeds show, from the least to the largest; the median's lower end from .001 on."""
     shown, least = _between(one.known), float(one.median.lower)
-    return f"**≥ {below(least)}** ({shown})" if least > 0 else shown
+    return f"**≥ {below(least)}** ({shown})" if least >= 1e-3 else shown
 
 
 def _between(values: Sequence[float]) -> str:
