@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -371,3 +372,25 @@ def test_workers_search_for_rare_leaks_as_one_process_does(
     assert contents(by_workers) == contents(alone)
     assert any(row.about.proved for row in alone.estimates)
     assert sum(type(task.job).__name__ == "ProveJob" for task in cluster.sent) >= len(alone.prompts)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "[::1]:1", "127.0.0.1:99999", "no.such.host:1"])
+def test_an_address_at_which_nothing_listens_is_refused_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray = SimpleNamespace(is_initialized=lambda: False, init=None, shutdown=None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"no Ray cluster answers at .*`ray start`"):
+        RayWorkers(address).open().__enter__()
+
+
+def test_a_cluster_that_starts_too_slowly_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a bare Exception then."""
+
+    def slow(*_: object, **__: object) -> None:
+        raise Exception("The current node timed out during startup.\nThis could be, or that.")
+
+    ray = SimpleNamespace(is_initialized=lambda: False, init=slow, shutdown=None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    with pytest.raises(InputError, match=r"at 'local' \(The current node timed out during startup"):
+        RayWorkers("local").open().__enter__()
