@@ -93,7 +93,9 @@ def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: Rewritten
     names = [node.text for node in of_class(svg, "mid")]
     assert names == ["greedy", "output", "full", "worst query"]
     fresh = {
-        key: replace(found, worst=None, queries=(), correlation=None)
+        key: replace(
+            found, rows=found.rows.where(inputs="these queries"), queries=(), correlation=None
+        )
         for key, found in model.questions.items()
     }
     plain = replace(view, asked=(replace(model, questions=fresh),))
