@@ -328,12 +328,12 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 def _cell(one: MethodStanding) -> str:
     """What the seeds show, from the least to the largest; the median's lower end from .001 on."""
     shown, least = _between(one.known), float(one.median.lower)
-    return f"**≥ {below(least)}** ({shown})" if least >= 1e-3 else shown
+    return f"**≥\N{NO-BREAK SPACE}{below(least)}** ({shown})" if least >= 1e-3 else shown
 
 
 def _between(values: Sequence[float]) -> str:
     low, high = number(min(values)), number(max(values))
-    return low if low == high else f"{low} … {high}"
+    return low if low == high else f"{low}…{high}"
 
 
 def _kept(run: Run) -> float:
