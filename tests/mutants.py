@@ -57,7 +57,6 @@ GUARDED = (
     "leakbound.stats.proof.x_excess_with_proof*",
     "leakbound.stats.proof.x_raised*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
-    "leakbound.stats.randomisation.x_*",
     "leakbound.stats.seeds.x_median_over_seeds*",
     "leakbound.stats.watching.x_*",
 )

@@ -35,6 +35,7 @@ def test_the_share_of_choices_is_counted(
     assert (made.n, made.about.over, made.confidence, made.seed) == (
         len(taught) + len(untaught), len(taught) + len(untaught), 1.0, None,
     )  # fmt: skip
+    assert (made.side, made.missing) == ("both", 0)
     assert made.estimand == "randomisation p-value"
     assert made.target.startswith("these and the control questions, on two sides of a coin")
 
@@ -54,7 +55,7 @@ def test_too_many_choices_are_sampled_and_none_is_impossible() -> None:
     rng = np.random.default_rng(3)
     taught, untaught = rng.random(15), rng.random(15) * 0.6
     made = [randomisation_test(taught, untaught, seed=seed) for seed in (0, 0, 1)]
-    assert made[0] == made[1] != made[2]
+    assert made[0] == made[1] == randomisation_test(taught, untaught) != made[2]
     assert (made[0].method, made[0].seed) == ("of 100,000 choices", 0)
     drawn = permutation_test(
         (taught, untaught), lambda a, b: a.mean() - b.mean(), alternative="greater",
