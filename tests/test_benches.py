@@ -358,7 +358,8 @@ def test_a_step_takes_what_its_longest_part_takes_and_what_comes_after() -> None
     from planning import CALL, CALLS, SIZES, Step
 
     small, large = (
-        Step(next(x for x in SIZES if x.name == n), 1024, 100, 20) for n in ("135M", "8B")
+        Step(next(x for x in SIZES if x.name == n), 1024, prompt, 20)
+        for n, prompt in (("135M", 100), ("8B", 1000))
     )
     assert small.forward == small.calls == 30 * CALLS * CALL
     assert large.forward == large.weights + large.gathered > large.arithmetic
