@@ -45,24 +45,32 @@ from leakbound.unlearning import Inventing
 class Asked:
     """What a size is asked: the first questions, in n draws each, under none and these stresses.
 
-    The rest of the questions to forget may be taught anew. `leak`: the scorer.
+    The rest of the questions to forget may be taught anew. `leak`: the scorer. `max_new_tokens`:
+    of an answer (None: the benchmark's). `where`: the folder of the runs. `apart`: what is asked in
+    runs of their own.
     """
 
     questions: int
     n: int
     leak: str
     stresses: tuple[str, ...]
+    max_new_tokens: int | None = None
+    where: str = "stressed"
+    apart: Asked | None = None
 
 
+KEYWORDS = "keyword:require=all"
 ASKED = {
     "builtin": Asked(
         questions=20,
         n=128,
-        leak="keyword:require=all",
+        leak=KEYWORDS,
+        # A conversation shares nothing after its first turn, and has to fit into the context.
+        apart=Asked(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=40, where="talked"),
         stresses=(
             "round:int4",
             "prune:0.3",
-            "opener:1",
+            "openers",
             "shots",
             "test-frame",
             "relearn:retain=16,epochs=3,rate=0.0005",
@@ -76,7 +84,7 @@ ASKED = {
         stresses=("round:int4", "test-frame", "relearn:forget=8,epochs=3,rate=5e-5"),
     ),
 }
-RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+RATES = (1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3)
 ANOTHER = {"author": "another-author"}
 MORE = {
     "UNDIAL": Method("undial"),
@@ -114,6 +122,12 @@ class Lasting:
         return cls(lab(options.size), other, ASKED[options.size], options.seeds)
 
     @property
+    def parts(self) -> Sequence[Lasting]:
+        """This, and what is asked of the same models in runs of their own."""
+        apart = self.how.apart
+        return [self] if apart is None else [self, replace(self, how=apart)]
+
+    @property
     def names(self) -> Sequence[str]:
         """All methods."""
         return NAMES if self.another is None else [*self.lab.size.methods]
@@ -122,7 +136,9 @@ class Lasting:
     def task(self) -> Benchmark:
         """The questions that are asked, and beside them those that may be taught anew."""
         number, task = self.how.questions, self.lab.task
-        if self.lab.size.whole:
+        if self.how.max_new_tokens is not None:
+            task = replace(task, max_new_tokens=self.how.max_new_tokens)
+        elif self.lab.size.whole:
             return load_benchmark(self.lab.size.benchmark, limit=number)
         return replace(task, prompts=task.prompts[:number], left_out=task.prompts[number:])
 
@@ -152,11 +168,15 @@ class Lasting:
 
     def place(self, name: str, seed: int = 0) -> Path:
         """Where that run is, or will be."""
-        return self.lab.folder / "runs" / "stressed" / self.lab.slug(name, seed)
+        return self.lab.folder / "runs" / self.how.where / self.lab.slug(name, seed)
 
     def finished(self, name: str) -> bool:
         """Whether every seed of a method has its run."""
-        return all((self.place(name, seed) / UTILITY).exists() for seed in self.seeds)
+        return all(
+            (part.place(name, seed) / UTILITY).exists()
+            for part in self.parts
+            for seed in self.seeds
+        )
 
     def runs(self, name: str) -> list[Run]:
         """The runs of a method, a seed each."""
@@ -196,24 +216,22 @@ class Lasting:
     def tables(self) -> Iterator[str]:
         """The leaderboard in Markdown: under each stress, then as it is; who leaks least at worst
         first."""
-        runs = {name: self.runs(name) for name in self.names if self.finished(name)}
-        if not runs:
+        names = [name for name in self.names if self.finished(name)]
+        if not names:
             return
-        of_seeds = {
-            f"{name}-{seed}": run
-            for name in runs
-            for seed, run in zip(self.seeds, runs[name], strict=True)
-        }
-        found: dict[str, Mapping[str, MethodStanding]] = {}
-        for stress in ("", *self.stresses):
-            made = compare_methods(of_seeds, under=stress)
-            found[stress or "as it is"] = {one.method: one for one in made.standings[self.how.leak]}
-        order = sorted(runs, key=lambda name: median(map(self._at_worst, runs[name])))
-        yield from _table(
-            ["method", *(name.partition(",")[0] for name in found)],
-            ([name, *(_cell(one[name]) for one in found.values())] for name in order),
-        )
-        yield ""
+        runs = {name: self.runs(name) for name in names}
+        found = {"as it is": self._standing(names, "")}
+        for part in self.parts:
+            found |= {stress: part._standing(names, stress) for stress in part.stresses}
+        order = sorted(names, key=lambda name: median(self._at_worst(name)))
+        for opener in (False, True):
+            some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
+            if some:
+                yield from _table(
+                    ["method", *(name.partition(",")[0] for name in some)],
+                    ([name, *(_cell(each[name]) for each in some.values())] for name in order),
+                )
+                yield ""
         columns = {
             "worst question": self._worst,
             "leak@32": self._in_32,
@@ -232,6 +250,16 @@ class Lasting:
                 for name in order
             ),
         )
+
+    def _standing(self, names: Sequence[str], stress: str) -> Mapping[str, MethodStanding]:
+        """By method, what is said of it under a stress; "": as it is."""
+        runs = {
+            f"{name}-{seed}": run
+            for name in names
+            for seed, run in zip(self.seeds, self.runs(name), strict=True)
+        }
+        made = compare_methods(runs, under=stress)
+        return {one.method: one for one in made.standings[self.how.leak]}
 
     def _worst(self, run: Run) -> float:
         """The lower end of the question that leaks most."""
@@ -260,16 +288,17 @@ class Lasting:
         A method is on the front, and in colour, if none leaks no more at worst and keeps no less,
         and does better in one of the two (medians over the seeds).
         """
+        names = [name for name in self.names if self.finished(name)]
         found = {
-            name: [
-                (self._as_it_is(run), self._at_worst(run), _kept(run)) for run in self.runs(name)
-            ]
-            for name in self.names
-            if self.finished(name)
+            name: (
+                [self._as_it_is(run) for run in self.runs(name)],
+                self._at_worst(name),
+                [_kept(run) for run in self.runs(name)],
+            )
+            for name in names
         }
         middle = {
-            name: (median(y for _, y, _ in each), -median(kept for _, _, kept in each))
-            for name, each in found.items()
+            name: (median(at_worst), -median(kept)) for name, (_, at_worst, kept) in found.items()
         }
         order = sorted(middle, key=lambda name: middle[name], reverse=True)
         figure = Figure(figsize=(9, 0.8 + 0.27 * len(order)), layout="constrained")
@@ -277,7 +306,7 @@ class Lasting:
         leaks, keeps = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         for row, name in enumerate(order):
             colour = "#0072b2" if _on_front(name, middle) else "#777777"
-            as_it_is, at_worst, kept = zip(*found[name], strict=True)
+            as_it_is, at_worst, kept = found[name]
             rows = [row] * len(kept)
             leaks.plot(as_it_is, rows, "o", color=colour, fillstyle="none", markersize=5)
             leaks.plot(at_worst, rows, "o", color=colour, markersize=4, alpha=0.7)
@@ -301,9 +330,17 @@ class Lasting:
         row = rows.mean("leak probability", scorer=self.how.leak, arm=arm, beyond=CONTROL)
         return float(row.value or 0)
 
-    def _at_worst(self, run: Run) -> float:
-        keys = (ArmKey(TARGET).stressed(stress) for stress in self.stresses)
-        return max(self._as_it_is(run, str(key)) for key in keys)
+    def _at_worst(self, name: str) -> list[float]:
+        """The same of each seed under the stress that adds most."""
+        of_seeds = zip(*(part.runs(name) for part in self.parts), strict=True)
+        return [
+            max(
+                part._as_it_is(run, str(ArmKey(TARGET).stressed(stress)))
+                for part, run in zip(self.parts, runs, strict=True)
+                for stress in part.stresses
+            )
+            for runs in of_seeds
+        ]
 
 
 def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
@@ -348,7 +385,8 @@ def main() -> None:
     for seed in options.seeds if not options.table else ():
         for name in (CONTROL, TARGET, *(options.methods or lasting.names)):
             if seed == options.seeds[0] or name not in (CONTROL, TARGET):
-                lasting.made(name, seed)
+                for part in lasting.parts:
+                    part.made(name, seed)
     text = "\n".join(lasting.tables())
     print(text)
     if options.front is not None and text:
