@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from scipy import stats
 
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.adaptive import AdaptiveTemperature
-from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.hf import RowBudget, TransformersEngine
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
@@ -159,6 +160,19 @@ def test_the_row_budget_follows_from_the_cache_it_needs() -> None:
     assert made.rows(10) == 1024
     assert made.rows((2 << 30) // (token * 100)) == 100
     assert engine(rows=7).rows(10) == 7
+    assert made.fingerprint["row_budget"] == f"at most 1024 within {2 << 30} bytes"
+
+
+@pytest.mark.parametrize("gigabytes", [8, 80])
+def test_a_gpu_is_given_more_rows_by_its_memory(
+    gigabytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = {torch.device("cuda"): SimpleNamespace(total_memory=gigabytes << 30)}
+    monkeypatch.setattr(torch.cuda, "get_device_properties", cards.__getitem__)
+    budget, model, token = RowBudget.of(torch.device("cuda")), tiny_llama(8), 2 * 2 * 1 * 8 * 4
+    assert budget.rows(model, 10) == 4096
+    assert budget.rows(model, (gigabytes << 27) // (token * 100)) == 100
+    assert str(gigabytes) not in budget.rule  # a run goes on on another card
 
 
 def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> None:

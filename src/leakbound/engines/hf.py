@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,16 +41,48 @@ from leakbound.types import (
     untold,
 )
 
-_CACHE_BYTES = 2 << 30  # generated keys and values that are held at once, at most
-_MOST_ROWS = 1024
+_LEAST_ROWS = 16
 _LIGHT = math.log(1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class RowBudget:
+    """How many prefixes are forwarded at a time where nobody says so.
+
+    most: rows, at most.
+    cache: bytes of keys and values that they may generate; 16 rows go together whatever these are.
+    rule: what fingerprints have: of a GPU no number that is its own, so that a run begun on one
+        goes on on another.
+    """
+
+    most: int
+    cache: int
+    rule: str
+
+    @classmethod
+    def of(cls, device: torch.device) -> RowBudget:
+        """That of a device. A GPU takes as long for few rows as for very many."""
+        if device.type == "cuda":
+            memory = torch.cuda.get_device_properties(device).total_memory
+            return cls(4096, memory // 8, "at most 4096 within an eighth of the GPU's memory")
+        return cls(1024, 2 << 30, f"at most 1024 within {2 << 30} bytes")
+
+    def rows(self, model: Any, max_new_tokens: int) -> int:
+        """For completions of this length."""
+        config = model.config.get_text_config()
+        attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
+        heads = getattr(config, "num_key_value_heads", None) or attention
+        width = getattr(config, "head_dim", None) or config.hidden_size // attention
+        token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+        return int(max(_LEAST_ROWS, min(self.most, self.cache // (token * max_new_tokens))))
 
 
 class TransformersEngine:
     """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
     `rows` bounds the prefixes forwarded at a time; by default 1,024, or as many as keep their
-    keys and values within 2 GiB. It is part of the fingerprint: other shapes, other roundings.
+    keys and values within 2 GiB, on a GPU 4,096 within an eighth of its memory. It is part of the
+    fingerprint: other shapes, other roundings.
     """
 
     arithmetic = FAST.name
@@ -62,7 +94,7 @@ class TransformersEngine:
         self.tell: Tell = untold
         self.loaded = loaded
         self.prompting = prompting or Prompting()
-        self._rows = rows
+        self._rows, self._budget = rows, RowBudget.of(loaded.model.device)
         self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
         self._way = FAST
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
@@ -93,7 +125,7 @@ class TransformersEngine:
             **self.loaded.fingerprint,
             "engine": "transformers",
             "prompting": self.prompting.describe(self.loaded.tokenizer),
-            "row_budget": self._rows or f"at most {_MOST_ROWS} within {_CACHE_BYTES} bytes",
+            "row_budget": self._rows or self._budget.rule,
         }
 
     @cached_property
@@ -133,14 +165,7 @@ class TransformersEngine:
 
     def rows(self, max_new_tokens: int) -> int:
         """The row budget for completions of this length."""
-        if self._rows is not None:
-            return self._rows
-        config = self.loaded.model.config.get_text_config()
-        attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
-        heads = getattr(config, "num_key_value_heads", None) or attention
-        width = getattr(config, "head_dim", None) or config.hidden_size // attention
-        token = 2 * config.num_hidden_layers * heads * width * self.loaded.model.dtype.itemsize
-        return int(max(16, min(_MOST_ROWS, _CACHE_BYTES // (token * max_new_tokens))))
+        return self._rows or self._budget.rows(self.loaded.model, max_new_tokens)
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
         """The tokens that completions of the query are drawn after."""
