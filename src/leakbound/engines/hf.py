@@ -41,7 +41,6 @@ from leakbound.types import (
     untold,
 )
 
-_LEAST_ROWS = 16
 _LIGHT = math.log(1e-6)
 
 
@@ -63,8 +62,8 @@ class RowBudget:
     def of(cls, device: torch.device) -> RowBudget:
         """That of a device. A GPU takes as long for few rows as for very many."""
         if device.type == "cuda":
-            memory = torch.cuda.get_device_properties(device).total_memory
-            return cls(4096, memory // 8, "at most 4096 within an eighth of the GPU's memory")
+            eighth = torch.cuda.get_device_properties(device).total_memory // 8
+            return cls(4096, eighth, "at most 4096 within an eighth of the GPU's memory")
         return cls(1024, 2 << 30, f"at most 1024 within {2 << 30} bytes")
 
     def rows(self, model: Any, max_new_tokens: int) -> int:
@@ -73,8 +72,8 @@ class RowBudget:
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
         heads = getattr(config, "num_key_value_heads", None) or attention
         width = getattr(config, "head_dim", None) or config.hidden_size // attention
-        token = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize
-        return int(max(_LEAST_ROWS, min(self.most, self.cache // (token * max_new_tokens))))
+        held = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
+        return int(max(16, min(self.most, self.cache // held)))
 
 
 class TransformersEngine:
@@ -136,10 +135,11 @@ class TransformersEngine:
     @property
     def machine(self) -> JsonObject:
         """What the exact draws, though not their law, also depend on."""
+        cascade = self._seam.cascade if isinstance(self._seam, CachedModel) else None
         return {
             "device": str(self.loaded.model.device.type),
             "threads": torch.get_num_threads(),
-            "prompts_read_once": self._read_once,
+            "prompts_read_once": asdict(cascade) if cascade else None,
         }
 
     @property
@@ -271,12 +271,6 @@ class TransformersEngine:
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
         """See `Differentiates.gradient_norms` and, for what exactly it is, `Reader`'s."""
         return self._reader.gradient_norms(texts)
-
-    @property
-    def _read_once(self) -> dict[str, int] | None:
-        """When the keys of prompts are read once for their rows; roundings hang on it too."""
-        cascade = self._seam.cascade if isinstance(self._seam, CachedModel) else None
-        return None if cascade is None else asdict(cascade)
 
     @cached_property
     def _reader(self) -> Reader:
