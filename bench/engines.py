@@ -448,7 +448,7 @@ def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) ->
     for told in rows:
         each = [told["engines"].get(name, {}) for name in names]
         cells = [f"{x['p']:.3f} of {x['tests']}" if "p" in x else "–" for x in each]
-        print(f"| {told['model']} | {' | '.join(cells)} |")
+        print(f"| {told['model']}, n = {told['n']:,} | {' | '.join(cells)} |")
     cells = [f"{exact[name]:.3f}" if name in exact else "–" for name in names]
     print(f"| two tokens, chi-square | {' | '.join(cells)} |")
     print("\n† Q8_0 weights: another law, which no other column counts.")

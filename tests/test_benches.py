@@ -96,6 +96,7 @@ def test_ctranslate2_is_asked_for_every_draw_by_ids_and_cuts_nothing(
         for before, last in ((["5", "11"], "3"), ([], "4"))
         for rows in (COPIES, 1)
     ]
+    assert [call["cache_static_prompt"] for call in calls] == [False, True] * 2
     untruncated = {"sampling_topk": 0, "sampling_topp": 1.0, "sampling_temperature": 1.0}
     whole = {"max_length": 6, "end_token": [0], "return_end_token": True, "beam_size": 1}
     assert all(call.items() >= (untruncated | whole).items() for call in calls)

@@ -353,6 +353,7 @@ class CTranslate2:
             found += self.generator.generate_batch(
                 [prompt[-1:]] * min(COPIES, work.n - len(found)),
                 static_prompt=prompt[:-1],
+                cache_static_prompt=bool(found),  # not from one call of `draw` to the next
                 include_prompt_in_result=False,
                 beam_size=1,
                 sampling_topk=0,  # all of them
