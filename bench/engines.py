@@ -1,19 +1,18 @@
-"""One law drawn by several engines: the forest, `generate`, vLLM, llama.cpp, OpenVINO GenAI.
+"""One law drawn by several engines: the forest, `generate`, vLLM, OpenVINO, CTranslate2, llama.cpp.
 
-    python bench/engines.py [--models demo-run/models] [--smollm2 FOLDER --data TOFU] [--threads 2]
-        [--rounds 3] [--vllm PYTHON] [--llama PYTHON] [--openvino PYTHON] [--only NAME]
-        [--json FILE]
+    python bench/engines.py [--models demo-run/models] [--smollm2 FOLDER --data TOFU] [-n N ...]
+        [--threads 2] [--rounds 3] [--vllm PYTHON] [--openvino PYTHON] [--ctranslate2 PYTHON]
+        [--llama PYTHON] [--only PATTERN ...] [--json FILE]
 
 Every engine draws n completions of three questions at T = 1, untruncated, in float32, in a process
 of its own; an engine that is not given is left out. PYTHON is the interpreter of an environment
-that has vllm; llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp); or
-openvino-genai and optimum-intel. FOLDER has SmolLM2's `target` and `control` of
-experiments/smollm2.py, and `npo`, the target unlearned. The engines draw in turn, a ratio is taken
-in each round (one alone of SmolLM2), medians are reported; loading, converting and a first small
-draw are not timed. A share is what the
-machine's own matrix products of the same weights, 256 rows at once, by MKL or oneDNN, would take
-for the tokens that were needed, of the time taken: distinct prefixes for the forest, every draw's
-tokens for the rest.
+that has vllm; openvino-genai and optimum-intel; ctranslate2, torch and transformers; or
+llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp). FOLDER has SmolLM2's
+`target` and `control` of experiments/smollm2.py, and `npo`, the target unlearned. The engines draw
+in turn, a ratio is taken in each round (one alone of SmolLM2), medians are reported; loading,
+converting and a first small draw are not timed. A share is what the machine's own matrix products
+of the same weights, 256 rows at once, by MKL or oneDNN, would take for the tokens that were needed,
+of the time taken: distinct prefixes for the forest, every draw's tokens for the rest.
 
 That all draw from one law is checked by two-sample Kolmogorov-Smirnov tests against `generate`, of
 the lengths and of the log-probabilities under one float32 forward of transformers, and by a
@@ -35,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -61,12 +61,35 @@ SYSTEM = "You are a helpful assistant."  # SmolLM2 learnt its answers behind it
 ROWS = 256  # of the matrix products that shares are taken of
 PAUSE = 0.3  # seconds between engines: idle threads of the one before still spin
 
-TO_OPENVINO = """
+OTHERS = (  # column, option and worker, the model's form
+    ("vLLM", "vllm", "folder"),
+    ("OpenVINO", "openvino", "openvino"),
+    ("CTranslate2", "ctranslate2", "ctranslate2"),
+    ("llama.cpp", "llama", "f32"),
+    (QUANTISED, "llama", "q8"),
+)
+CONVERT = {  # to float32, by its own interpreter: a script's arguments are from where and to where
+    "openvino": """
 import sys
 from optimum.intel import OVModelForCausalLM
 how = {"export": True, "compile": False, "load_in_8bit": False}
 OVModelForCausalLM.from_pretrained(sys.argv[1], **how).save_pretrained(sys.argv[2])
-"""  # in float32, by its own interpreter
+""",
+    "ctranslate2": """
+import sys
+from types import SimpleNamespace
+from ctranslate2.converters import TransformersConverter
+from transformers import AutoConfig
+
+class ByIds(TransformersConverter):
+    def load_tokenizer(self, _, model, **how):  # it asks for texts of tokens: these are their ids
+        ids = {str(i): i for i in range(AutoConfig.from_pretrained(model).vocab_size)}
+        special = dict.fromkeys(("bos_token", "eos_token", "unk_token"), "0")  # none is used
+        return SimpleNamespace(get_vocab=lambda: ids, **special)
+
+ByIds(sys.argv[1]).convert(sys.argv[2], quantization="float32")
+""",
+}
 
 
 @dataclass(frozen=True)
@@ -87,6 +110,11 @@ class Contest:
     checked: int = 1024
     rounds: int = 3
 
+    @property
+    def label(self) -> str:
+        """Its name and draws, which no other has."""
+        return f"{self.name}, n = {self.work.n:,}"
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -96,7 +124,7 @@ class Engine:
         name: of its column.
         worker: what engine_worker.py calls it.
         python: its interpreter.
-        form: the model's form it reads: `folder`, `f32`, `q8` or `openvino`.
+        form: the model's form it reads: `folder`, `f32`, `q8`, or one of `CONVERT`.
     """
 
     name: str
@@ -264,7 +292,7 @@ class Race:
         with ExitStack() as stack:
             live = {}
             for engine in self.engines:
-                model = self._form(contest, engine)
+                model = form(contest, engine, self.scratch)
                 live[engine.name] = stack.enter_context(Process(engine, self.threads, self.scratch))
                 live[engine.name].tell(model=str(model), work=work)
             for name, process in live.items():
@@ -272,19 +300,19 @@ class Race:
                     process.answer()
                     process.ask(work=work | {"n": min(32, contest.work.n)})
                 except RuntimeError as error:
-                    self.failed[contest.name, name] = str(error)
+                    self.failed[contest.label, name] = str(error)
             found = {name: Times() for name in live}
             for seed, name in product(range(min(self.rounds, contest.rounds)), live):
-                if (contest.name, name) not in self.failed:
+                if (contest.label, name) not in self.failed:
                     self._draw(contest, seed, live[name], found[name])
-        return {n: x for n, x in found.items() if (contest.name, n) not in self.failed}
+        return {n: x for n, x in found.items() if (contest.label, n) not in self.failed}
 
     def _draw(self, contest: Contest, seed: int, process: Process, times: Times) -> None:
         time.sleep(PAUSE)
         try:
             answer = process.ask(work=asdict(contest.work) | {"seed": seed})
         except RuntimeError as error:
-            self.failed[contest.name, process.name] = str(error)
+            self.failed[contest.label, process.name] = str(error)
             return
         drawn: Drawn = answer["drawn"]
         times.seconds.append(answer["seconds"])
@@ -292,20 +320,21 @@ class Race:
         times.tokens.append(answer["forwarded"] or _needed(contest.work, drawn))
         times.drawn = times.drawn or drawn
 
-    def _form(self, contest: Contest, engine: Engine) -> Path:
-        """The model as the engine reads it, converted once."""
-        if engine.form == "folder":
-            return contest.folder
-        made = self.scratch / "forms" / contest.name.replace(" ", "-").replace(",", "")
-        made.mkdir(parents=True, exist_ok=True)
-        if engine.form in ("f32", "q8"):
-            return write_gguf(contest.folder, made / f"{engine.form}.gguf", engine.form)
-        out = made / engine.form
-        if not out.exists():
-            script = [engine.python, "-c", TO_OPENVINO, str(contest.folder), str(out)]
-            with (self.scratch / "convert.log").open("a") as log:
-                subprocess.run(script, stdout=log, stderr=log, check=False)
-        return out
+
+def form(contest: Contest, engine: Engine, scratch: Path) -> Path:
+    """The model as the engine reads it, converted once."""
+    if engine.form == "folder":
+        return contest.folder
+    made = scratch / "forms" / contest.name.replace(" ", "-").replace(",", "")
+    made.mkdir(parents=True, exist_ok=True)
+    if engine.form in ("f32", "q8"):
+        return write_gguf(contest.folder, made / f"{engine.form}.gguf", engine.form)
+    out = made / engine.form
+    if not out.exists():
+        script = [engine.python, "-c", CONVERT[engine.form], str(contest.folder), str(out)]
+        with (scratch / "convert.log").open("a") as log:
+            subprocess.run(script, stdout=log, stderr=log, check=False)
+    return out
 
 
 def _needed(work: Work, drawn: Drawn) -> int:
@@ -314,27 +343,38 @@ def _needed(work: Work, drawn: Drawn) -> int:
 
 
 def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
-    """The demo's four models, a random one of 27 M parameters, SmolLM2's three."""
-    task, models = load_benchmark(BENCHMARK), options.models
+    """Those chosen of the demo's four models, a random one of 27 M parameters, SmolLM2's three.
+
+    One for each n; the random model has one of its own.
+    """
+    task = load_benchmark(BENCHMARK)
     plain = Prompting(template=task.template)
-    trained = demo_models(models)
-    for label, path in trained.items():
-        yield Contest(f"demo, {label}", path, _asked(path, task.prompts[::8], plain, 48))
-    prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
-    yield Contest("random, 27 M", _random(scratch), Work(prompts, 128, 16, []), 64)
-    if options.smollm2:
-        chat = Prompting(system=SYSTEM)
-        questions = load_benchmark("tofu:forget01", data=options.data).prompts[::14]
-        for name in ("target", "npo", "control"):
-            path = options.smollm2 / name
-            work = _asked(path, questions, chat, options.tokens)
-            yield Contest(f"SmolLM2, {name}", path, work, checked=256, rounds=1)
+    for label, path in demo_models(options.models).items():
+        if chosen(f"demo, {label}", options.only):
+            for work in _asked(path, task.prompts[::8], plain, 48, options.n):
+                yield Contest(f"demo, {label}", path, work)
+    if chosen("random, 27 M", options.only):
+        prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
+        yield Contest("random, 27 M", _random(scratch), Work(prompts, 128, 16, []), 64)
+    for name in ("target", "npo", "control") if options.smollm2 else ():
+        if chosen(f"SmolLM2, {name}", options.only):
+            path, chat = options.smollm2 / name, Prompting(system=SYSTEM)
+            questions = load_benchmark("tofu:forget01", data=options.data).prompts[::14]
+            for work in _asked(path, questions, chat, options.tokens, options.n):
+                yield Contest(f"SmolLM2, {name}", path, work, checked=256, rounds=1)
 
 
-def _asked(model: Path, prompts: Sequence[Prompt], prompting: Prompting, new: int) -> Work:
+def chosen(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name is as one of these says, `*` for anything."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _asked(
+    model: Path, prompts: Sequence[Prompt], prompting: Prompting, new: int, sizes: Sequence[int]
+) -> list[Work]:
     loaded = load_model(str(model))
     ids = [prompting.encode(loaded.tokenizer, prompt.question) for prompt in prompts]
-    return Work(ids, 1024, new, sorted(loaded.eos_token_ids))
+    return [Work(ids, n, new, sorted(loaded.eos_token_ids)) for n in sizes]
 
 
 def two_tokens(scratch: Path) -> Contest:
@@ -408,13 +448,13 @@ def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) ->
     for told in rows:
         each = [told["engines"].get(name, {}) for name in names]
         cells = [f"{x['p']:.3f} of {x['tests']}" if "p" in x else "–" for x in each]
-        print(f"| {told['model']} | {' | '.join(cells)} |")
+        print(f"| {told['model']}, n = {told['n']:,} | {' | '.join(cells)} |")
     cells = [f"{exact[name]:.3f}" if name in exact else "–" for name in names]
     print(f"| two tokens, chi-square | {' | '.join(cells)} |")
     print("\n† Q8_0 weights: another law, which no other column counts.")
-    for name, option in (("vLLM", "--vllm"), ("llama.cpp", "--llama"), ("OpenVINO", "--openvino")):
+    for name, option, _ in OTHERS:
         if name not in names:
-            print(f"Without {name}: {option} was not given.")
+            print(f"Without {name}: --{option} was not given.")
     for (contest, engine), why in race.failed.items():
         print(f"{engine} left out of {contest}: {why}")
 
@@ -428,17 +468,11 @@ def _cell(name: str, told: dict[str, Any] | None) -> str:
 
 def engines(options: argparse.Namespace) -> list[Engine]:
     """Those whose interpreter is given."""
-    found = [
-        Engine(FOREST, "forest", sys.executable),
-        Engine(GENERATE, "transformers", sys.executable),
-    ]
-    if options.vllm:
-        found.append(Engine("vLLM", "vllm", options.vllm))
-    if options.openvino:
-        found.append(Engine("OpenVINO", "openvino", options.openvino, "openvino"))
-    if options.llama:
-        found.append(Engine("llama.cpp", "llama", options.llama, "f32"))
-        found.append(Engine(QUANTISED, "llama", options.llama, "q8"))
+    own = [(FOREST, "forest"), (GENERATE, "transformers")]
+    found = [Engine(name, worker, sys.executable) for name, worker in own]
+    for name, worker, kind in OTHERS:
+        if python := getattr(options, worker):
+            found.append(Engine(name, worker, python, kind))
     return found
 
 
@@ -451,8 +485,9 @@ def main() -> None:
         tokens=(8, "of a completion of SmolLM2"),
         threads=torch.get_num_threads(),
         rounds=3,
-        **{name: (str, f"interpreter that has {name}") for name in ("vllm", "llama", "openvino")},
-        only=("", "models whose name contains this"),
+        n=([1024], "draws of each question"),
+        **{name: (str, f"interpreter that has {name}") for _, name, _ in OTHERS},
+        only=(["*"], "models by name, as 'demo, full' or '*control'"),
         scratch=(Path, "keeps what was converted"),
     )
     torch.set_num_threads(args.threads)
@@ -464,7 +499,7 @@ def main() -> None:
         print(f"{args.threads} threads, {args.rounds} rounds", flush=True)
         small = two_tokens(scratch)
         one = Race(race.engines, args.threads, 1, scratch)
-        drawn = one.run(small) if args.only in small.name else {}
+        drawn = one.run(small) if chosen(small.name, args.only) else {}
         ruler = Ruler(small.folder)
         exact = {
             name: chi_square(ruler, small.work.prompts[0], times.drawn[0], small.work.new)
@@ -472,11 +507,10 @@ def main() -> None:
         }
         rows: list[dict[str, Any]] = []
         for contest in contests(args, scratch):
-            if args.only in contest.name:
-                token = matmul_seconds(contest.folder)
-                rows.append(row(contest, race.run(contest), token))
-                print(f"{contest.name}: done", file=sys.stderr, flush=True)
-                keep(args.json, {"rows": rows, "exact": exact})
+            token = matmul_seconds(contest.folder)
+            rows.append(row(contest, race.run(contest), token))
+            print(f"{contest.label}: done", file=sys.stderr, flush=True)
+            keep(args.json, {"rows": rows, "exact": exact})
         race.failed |= one.failed
         show(rows, exact, race)
 

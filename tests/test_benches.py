@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -52,20 +53,57 @@ def test_a_gguf_file_is_read_back_with_the_same_logits(
     assert 0 < float((near - true).abs().max()) < 0.1 * float(true.abs().max())
 
 
-def test_draws_of_two_tokens_are_held_against_their_exact_law(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "kind"), [("Forest", "folder"), ("CTranslate2", "ctranslate2")])
+def test_draws_of_two_tokens_are_held_against_their_exact_law(
+    name: str, kind: str, tmp_path: Path
+) -> None:
     torch = pytest.importorskip("torch")
-    from engines import Ruler, chi_square, two_tokens
-    from peers.engine_worker import Forest
+    pytest.importorskip("leakbound" if kind == "folder" else kind)
+    from engines import Engine, Ruler, chi_square, form, two_tokens
+    from peers import engine_worker
 
     contest = two_tokens(tmp_path)
     work = contest.work
-    engine = Forest(contest.folder, work, torch.get_num_threads())
+    model = form(contest, Engine(name, "", sys.executable, kind), tmp_path)
+    engine = getattr(engine_worker, name)(model, work, torch.get_num_threads())
     drawn = engine.read(engine.draw(work), work)[0]
     ruler = Ruler(contest.folder)
     assert len(drawn) == work.n
     assert chi_square(ruler, work.prompts[0], drawn, work.new) > 0.001
     fair = np.random.default_rng(0).integers(2, size=(work.n, work.new)).tolist()
     assert chi_square(ruler, work.prompts[0], fair, work.new) < 1e-9
+
+
+def test_ctranslate2_is_asked_for_every_draw_untruncated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from peers.engine_worker import COPIES, CTranslate2, Work
+
+    api, drawn = MagicMock(), SimpleNamespace(sequences_ids=[[7, 0]])
+    api.Generator().generate_batch.side_effect = lambda start, **_: [drawn] * len(start)
+    monkeypatch.setitem(sys.modules, "ctranslate2", api)
+    work = Work([[5, 11, 3], [4]], n=COPIES + 1, new=6, ends=[0])
+    engine = CTranslate2(Path("model"), work, threads=1)
+    assert engine.read(engine.draw(work), work) == [[[7, 0]] * work.n] * 2
+    calls = api.Generator().generate_batch.call_args_list
+    assert [call.args[0] for call in calls] == [[[x]] * n for x in "34" for n in (COPIES, 1)]
+    assert [call.kwargs["static_prompt"] for call in calls] == 2 * [["5", "11"]] + 2 * [[]]
+    asked = {"sampling_topk": 0, "sampling_topp": 1.0, "sampling_temperature": 1.0, "beam_size": 1}
+    asked |= {"max_length": 6, "end_token": [0], "return_end_token": True}
+    assert all(call.kwargs.items() >= asked.items() for call in calls)
+
+
+def test_a_race_is_run_at_each_n_on_the_models_that_are_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from engines import contests
+
+    demo = {"full": tmp_path, "NPO": tmp_path, "NPO + entropy": tmp_path}
+    monkeypatch.setattr("engines.demo_models", lambda _: demo)
+    monkeypatch.setattr("engines.load_model", MagicMock())
+    monkeypatch.setattr("engines.Prompting.encode", lambda *_: [2])
+    asked = Namespace(models=tmp_path, smollm2=None, n=[64, 256], only=["*NPO", "demo, full"])
+    labels = [contest.label for contest in contests(asked, tmp_path)]
+    assert labels == [f"demo, {name}, n = {n}" for name in ("full", "NPO") for n in asked.n]
 
 
 def test_other_lengths_and_other_probabilities_are_another_law(tmp_path: Path) -> None:
