@@ -13,16 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from leakbound.losses import Setting
-from loss_cases import (
-    ALTERNATE,
-    INVENTED,
-    LABELS,
-    LAYER,
-    MASKS,
-    ROWS,
-    SIZE,
-    Tensors,
-)
+from loss_cases import ALTERNATE, INVENTED, LABELS, LAYER, MASKS, ROWS, SIZE, Tensors
 
 Values = list[float]
 Fixed = dict[str, Any]

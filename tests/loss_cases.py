@@ -11,15 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakbound.losses import (
-    IGNORED,
-    LossInputs,
-    Needs,
-    Site,
-    direction,
-    pack,
-    pack_activations,
-)
+from leakbound.losses import IGNORED, LossInputs, Needs, Site, direction, pack, pack_activations
 
 ROWS, WIDTH, VOCAB, SIZE, LAYER = 3, 6, 5, 4, 2
 _ = IGNORED

@@ -69,8 +69,11 @@ class Forest:
 
     def __init__(self, model: Path, work: Work, threads: int) -> None:
         from leakbound.engines.branching import prefix_model
+        from leakbound.engines.hf import RowBudget
 
-        self.seam, _ = prefix_model(_llama(model, work, threads), frozenset(work.ends))
+        loaded = _llama(model, work, threads)
+        self.seam, _ = prefix_model(loaded, frozenset(work.ends))
+        self.rows = RowBudget.of(loaded.device).rows(loaded, work.new)
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:
@@ -78,7 +81,7 @@ class Forest:
         from leakbound.types import Decoding, Draws
 
         draws = Draws(sizes=(work.n,), seed=work.seed)
-        forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws)
+        forest = Forest(self.seam, Decoding(max_new_tokens=work.new), draws, rows=self.rows)
         roots = [Root(str(i), tuple(p)) for i, p in enumerate(work.prompts)]
         trees = sorted(forest.sample(roots), key=lambda tree: tree.root)
         self.forwarded = forest.usage.forwards + sum(map(len, work.prompts))
@@ -154,6 +157,7 @@ class Vllm:
     def draw(self, work: Work) -> Any:
         from vllm import SamplingParams
 
+        self.llm.reset_prefix_cache()  # prompts are read anew, as by the others
         return self.llm.generate(
             [{"prompt_token_ids": prompt} for prompt in work.prompts],
             [

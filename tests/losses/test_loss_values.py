@@ -31,17 +31,7 @@ from leakbound.losses import (
     undial,
     wga,
 )
-from loss_cases import (
-    ALTERNATE,
-    LABELS,
-    LAYER,
-    ROWS,
-    SIZE,
-    VOCAB,
-    build,
-    leaves,
-    references,
-)
+from loss_cases import ALTERNATE, LABELS, LAYER, ROWS, SIZE, VOCAB, build, leaves, references
 
 LN2 = math.log(2)
 QUESTION = Site(LAYER, "question")
