@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,29 @@ def test_a_turn_is_asked_after_all_that_was_said_before() -> None:
         assert {answer for _, answer in query.examples} <= {LEAK, SILENCE}
     assert len({query.id for _, query, _, _ in engine.asked}) == 1 + 2 + 4 + 8
     assert len({(purpose, query.id) for purpose, query, _, _ in engine.asked}) == 15
+
+
+class SpeltEngine(AskedEngine):
+    """Half of the draws of an answer in other tokens, one of them what stands between turns."""
+
+    def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
+        for one in super().generate(queries, decoding, draws):
+            spelt = [
+                replace(said, count=count, token_ids=(count,), text=f"{said.text}{end}")
+                for said in getattr(one, "completions", ())
+                for end, count in ((" ", said.count // 2), (TURN, -(-said.count // 2)))
+                if count
+            ]
+            yield replace(one, completions=tuple(spelt))
+
+
+def test_conversations_that_read_alike_go_on_as_one_and_none_is_lost() -> None:
+    made = DialogueEngine(SpeltEngine(alike))
+    (sample,) = made.generate([QUERY], Decoding(), Draws(sizes=(40, 25)))
+    assert isinstance(sample, Sample)
+    for chunk, size in enumerate((40, 25)):
+        assert sum(one.count for one in sample.completions if one.chunk == chunk) == size
+    assert {one.text.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
 
 
 def test_what_breaks_a_conversation_fails_its_question_alone() -> None:

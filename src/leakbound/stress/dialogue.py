@@ -7,6 +7,7 @@ share no prefix cost, and there are no exact masses and no greedy score of it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -142,30 +143,29 @@ class _Conversations:
 
     @classmethod
     def of(cls, sample: Sample) -> _Conversations:
-        return cls(sample.query, sample.completions, [], sample.missing)
+        drawn = [replace(one, text=one.text.replace(TURN, " ")) for one in sample.completions]
+        return cls(sample.query, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
-        """Each conversation of a chunk with what is asked next, under an id of its own."""
+        """Each conversation of a chunk with what is asked next, under an id of its own.
+
+        Those that read alike are one, however their answers were spelt in tokens, or ended.
+        """
+        counts = Counter[str]()
         for one in self.drawn:
-            if one.chunk != chunk:
-                continue
-            digest = blake2b(one.text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-            query = _after(self.query, one.text.split(TURN))
-            yield one, replace(query, id=f"{self.query.id}~{digest}")
+            counts[one.text] += one.count * (one.chunk == chunk)
+        for text, count in (+counts).items():
+            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+            query = replace(_after(self.query, text.split(TURN)), id=f"{self.query.id}~{digest}")
+            yield Completion(chunk=chunk, count=count, text=text, token_ids=None), query
 
     def answer(self, before: Completion, found: Sample) -> None:
         """Add what was answered to a conversation."""
         self.missing += found.missing
         for one in found.completions:
-            text = f"{before.text}{TURN}{one.text.replace(TURN, ' ')}"
+            said = f"{before.text}{TURN}{one.text.replace(TURN, ' ')}"
             self.next.append(
-                Completion(
-                    chunk=before.chunk,
-                    count=one.count,
-                    text=text,
-                    token_ids=None,
-                    finish_reason=one.finish_reason,
-                )
+                replace(before, count=one.count, text=said, finish_reason=one.finish_reason)
             )
 
     def answered(self) -> _Conversations:

@@ -455,7 +455,7 @@ class Heedless(CannedEngine):
 
 
 def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"does not heed `Draws\.draws_per_query`"):
+    with pytest.raises(ModelError, match="does not heed `Draws`"):
         sampled(tmp_path / "r", Heedless(engine().texts))
 
 

@@ -14,8 +14,9 @@ import pytest
 from canned import CannedEngine, benchmark_of
 from contents import contents, counts, rows
 from leakbound import stats
-from leakbound.errors import IncompleteError, InputError, MixError
+from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
+from leakbound.evaluation.drawing import parts
 from leakbound.evaluation.scoring.checks import require_fixed_n, require_sampled
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.reporting import write_report
@@ -310,9 +311,15 @@ class Forgetful(CannedEngine):
         yield from super().generate(queries, decoding, replace(draws, sizes=sizes))
 
 
-def test_an_engine_that_loses_draws_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
+def test_an_engine_that_loses_draws_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And so are parts that have lost some."""
+    with pytest.raises(ModelError, match=r"query 'p\d' where \d+ were planned.*or loses some"):
         until(tmp_path / "r", Forgetful(engine().texts))
+    monkeypatch.setattr(parts, "_require_planned", lambda *_: None)
+    with pytest.raises(MixError, match=r"'p\d' has other draws than its looks asked for"):
+        until(tmp_path / "s", Forgetful(engine().texts))
 
 
 def test_a_redrawn_part_with_other_draws_is_refused(tmp_path: Path) -> None:
