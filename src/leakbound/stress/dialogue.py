@@ -143,8 +143,8 @@ class _Conversations:
 
     @classmethod
     def of(cls, sample: Sample) -> _Conversations:
-        drawn = [replace(one, text=one.text.replace(TURN, " ")) for one in sample.completions]
-        return cls(sample.query, drawn, [], sample.missing)
+        said = [replace(one, text=one.text.replace(TURN, " ")) for one in sample.completions]
+        return cls(sample.query, said, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
         """Each conversation of a chunk with what is asked next, under an id of its own.
@@ -156,16 +156,21 @@ class _Conversations:
             counts[one.text] += one.count * (one.chunk == chunk)
         for text, count in (+counts).items():
             digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-            query = replace(_after(self.query, text.split(TURN)), id=f"{self.query.id}~{digest}")
-            yield Completion(chunk=chunk, count=count, text=text, token_ids=None), query
+            query = _after(self.query, text.split(TURN))
+            said = Completion(chunk=chunk, count=count, text=text, token_ids=None)
+            yield said, replace(query, id=f"{self.query.id}~{digest}")
 
     def answer(self, before: Completion, found: Sample) -> None:
         """Add what was answered to a conversation."""
         self.missing += found.missing
         for one in found.completions:
-            said = f"{before.text}{TURN}{one.text.replace(TURN, ' ')}"
             self.next.append(
-                replace(before, count=one.count, text=said, finish_reason=one.finish_reason)
+                replace(
+                    before,
+                    count=one.count,
+                    text=f"{before.text}{TURN}{one.text.replace(TURN, ' ')}",
+                    finish_reason=one.finish_reason,
+                )
             )
 
     def answered(self) -> _Conversations:
@@ -173,14 +178,16 @@ class _Conversations:
         return _Conversations(self.query, self.next, [], self.missing)
 
     def sample(self, decoding: Decoding) -> Sample:
-        completions = tuple(self.drawn)
         return Sample(
-            query=self.query, decoding=decoding, completions=completions, missing=self.missing
+            query=self.query,
+            decoding=decoding,
+            completions=tuple(self.drawn),
+            missing=self.missing,
         )
 
 
 def _after(query: Query, answers: Sequence[str]) -> Query:
     """What is asked after so many answers to the query."""
     asked = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
-    pairs = zip(asked, answers, strict=False)
-    return replace(query, text=asked[len(answers)], examples=(*query.examples, *pairs), prefix="")
+    examples = (*query.examples, *zip(asked, answers, strict=False))
+    return replace(query, text=asked[len(answers)], examples=examples, prefix="")

@@ -450,8 +450,7 @@ class Heedless(CannedEngine):
     """Gives every query as many draws as the largest share has."""
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        alike = Draws(sizes=draws.sizes, seed=draws.seed, purpose=draws.purpose)
-        return super().generate(queries, decoding, alike)
+        return super().generate(queries, decoding, replace(draws, draws_per_query={}))
 
 
 def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:

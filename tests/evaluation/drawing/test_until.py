@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.reporting import write_report
 from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, files, tables, write_sealed
 from leakbound.study import FixedN, Until
-from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
+from leakbound.types import Decoding, Draws, Prompt, Query
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides
@@ -304,17 +304,13 @@ def test_looks_that_do_not_follow_from_the_scores_are_refused(
 class Forgetful(CannedEngine):
     """Gives one draw too few in every round but the first."""
 
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
+    def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
         sizes = (draws.sizes[0] - 1 * (draws.first_chunk > 0), *draws.sizes[1:])
-        yield from super().generate(queries, decoding, replace(draws, sizes=sizes))
+        return super().generate(queries, decoding, replace(draws, sizes=sizes))
 
 
-def test_an_engine_that_loses_draws_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And so are parts that have lost some."""
+def test_lost_draws_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an engine at once, and of stored parts."""
     with pytest.raises(ModelError, match=r"query 'p\d' where \d+ were planned.*or loses some"):
         until(tmp_path / "r", Forgetful(engine().texts))
     monkeypatch.setattr(parts, "_require_planned", lambda *_: None)

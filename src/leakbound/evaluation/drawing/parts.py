@@ -97,8 +97,7 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
 
 def _require_planned(result: Sample | Failure, draws: Draws) -> None:
     """Refuse a query that was drawn more or less often than was planned of it."""
-    planned = sum(draws.of(result.query.id))
-    if isinstance(result, Sample) and result.n != planned:
+    if isinstance(result, Sample) and result.n != (planned := sum(draws.of(result.query.id))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
             "planned. It does not heed `Draws`, or loses some and does not call them missing."
