@@ -66,7 +66,7 @@ ASKED = {
         n=128,
         leak=KEYWORDS,
         # A conversation shares nothing after its first turn, and has to fit into the context.
-        apart=Asked(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=40, where="talked"),
+        apart=Asked(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=24, where="talked"),
         stresses=(
             "round:int4",
             "prune:0.3",
