@@ -220,9 +220,10 @@ class Lasting:
         if not names:
             return
         runs = {name: self.runs(name) for name in names}
-        found = {"as it is": self._standing(names, "")}
-        for part in self.parts:
-            found |= {stress: part._standing(names, stress) for stress in part.stresses}
+        found = {"as it is": self._standing(runs, "")}
+        for part in self.parts:  # runs are opened once: they keep what was read of them
+            own = runs if part is self else {name: part.runs(name) for name in names}
+            found |= {stress: part._standing(own, stress) for stress in part.stresses}
         order = sorted(names, key=lambda name: median(self._at_worst(name)))
         for opener in (False, True):
             some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
@@ -251,14 +252,16 @@ class Lasting:
             ),
         )
 
-    def _standing(self, names: Sequence[str], stress: str) -> Mapping[str, MethodStanding]:
+    def _standing(
+        self, runs: Mapping[str, Sequence[Run]], stress: str
+    ) -> Mapping[str, MethodStanding]:
         """By method, what is said of it under a stress; "": as it is."""
-        runs = {
+        of_seeds = {
             f"{name}-{seed}": run
-            for name in names
-            for seed, run in zip(self.seeds, self.runs(name), strict=True)
+            for name in runs
+            for seed, run in zip(self.seeds, runs[name], strict=True)
         }
-        made = compare_methods(runs, under=stress)
+        made = compare_methods(of_seeds, under=stress)
         return {one.method: one for one in made.standings[self.how.leak]}
 
     def _worst(self, run: Run) -> float:
