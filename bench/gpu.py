@@ -2,7 +2,7 @@
 
     python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 8] [--device cuda]
         [--dtype bfloat16] [--rows 64 256 1024] [--prompt 100] [--prompts 16] [--draws 1024]
-        [--new 40] [--rounds 3] [--vllm PYTHON] [--json FILE]
+        [--new 40] [--rounds 3] [--fewer 1024] [--vllm PYTHON] [--json FILE]
 
 Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` multiplies its
 logits: by 1 draws share next to nothing, by 8 much, as answers do that are known by heart. With
@@ -14,9 +14,10 @@ device waited for. Beside them the law (a draw a row; float64 over the whole voc
 forest itself takes, measured with a model that costs nothing, and what `bench/planning.py`
 estimates of an H100 for the forward, gathered, and the law.
 
-A race: DRAWS of PROMPTS prompts by the forest, one `generate` call a prompt, and vLLM where the
-interpreter of an environment that has it is given, each in a process of its own, one after the
-other: medians of tokens drawn a second; loading and a first small draw are not timed.
+A race: DRAWS of PROMPTS prompts by the forest, as many rows at a time as an evaluation takes and
+then FEWER of them; by one `generate` call a prompt; and by vLLM where the interpreter of an
+environment that has it is given. Each in a process of its own, one after the other: medians of
+tokens drawn a second; loading and a first small draw are not timed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -184,11 +185,14 @@ def race(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
     """Each engine after the other."""
     prompts = [[1 + i, *range(2, args.prompt + 1)] for i in range(args.prompts)]
     work = Work(prompts, args.draws, args.new, [], device=args.device, dtype=args.dtype)
-    known = {"forest": sys.executable, "transformers": sys.executable, "vllm": args.vllm}
-    for name, python in known.items():
+    known: list[tuple[str, str, int | None]] = [("forest", sys.executable, None)]
+    known += [("forest", sys.executable, rows) for rows in args.fewer]
+    known += [("transformers", sys.executable, None), ("vllm", args.vllm, None)]
+    for name, python, rows in known:
         if not python:
             continue
-        row: dict[str, Any] = {"engine": name}
+        work = replace(work, rows=rows)
+        row: dict[str, Any] = {"engine": f"{name}, {rows:,} rows" if rows else name}
         try:
             with Process(Engine(name, name, python), torch.get_num_threads(), scratch) as process:
                 process.ask(model=str(folder), work=asdict(work))
@@ -224,6 +228,7 @@ def main() -> None:
         draws=1024,
         new=40,
         rounds=3,
+        fewer=[1024],
         vllm=(str, "the interpreter of an environment that has it"),
     )
     name = torch.cuda.get_device_name() if args.device == "cuda" else args.device

@@ -35,6 +35,7 @@ class Work:
         ends: tokens that end it.
         seed: of the draws.
         device, dtype: of the weights, for the engines that can choose.
+        rows: that the forest forwards at a time, at most; None: as many as an evaluation does.
     """
 
     prompts: list[list[int]]
@@ -44,6 +45,7 @@ class Work:
     seed: int = 0
     device: str = "cpu"
     dtype: str = "float32"
+    rows: int | None = None
 
     @property
     def longest(self) -> int:
@@ -73,7 +75,7 @@ class Forest:
 
         loaded = _llama(model, work, threads)
         self.seam, _ = prefix_model(loaded, frozenset(work.ends))
-        self.rows = RowBudget.of(loaded.device).rows(loaded, work.new)
+        self.rows = work.rows or RowBudget.of(loaded.device).rows(loaded, work.new)
         self.forwarded: int | None = None
 
     def draw(self, work: Work) -> Any:

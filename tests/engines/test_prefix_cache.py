@@ -259,6 +259,22 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
     assert max(sizes) == most
 
 
+def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
+    model, found = build(BRANCHING["llama"]), []
+    for rows in (7, 3):
+        seam, shapes = CachedModel(model, frozenset()), list[int]()
+        roots = np.array([seam.prefill(range(i, 9))[0] for i in range(7)])
+        seam._most = rows * 10 * seam._cache.bytes_of_a_token
+        with model.register_forward_pre_hook(
+            lambda _, __, given, to=shapes: to.append(len(given["input_ids"])), with_kwargs=True
+        ):
+            handles, first = seam.extend(roots, np.arange(7), np.ones(7, dtype=bool))
+            seam.extend(handles[:2], np.arange(2), np.ones(2, dtype=bool))
+        found.append((shapes, first))
+    assert [shapes for shapes, _ in found] == [[7, 2], [3, 3, 1, 2]]
+    assert (found[0][1] - found[1][1]).abs().max() < 1e-6
+
+
 def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
     config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
     model = build(config)

@@ -18,6 +18,7 @@ whole paths are gathered, or every prefix is recomputed.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -76,7 +77,8 @@ class CachedModel:
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
     says when prompts are read once for all of their rows; None: never. It and `onednn`, whether
-    large products go by oneDNN, may change between calls.
+    large products go by oneDNN, may change between calls. On a GPU rows whose gathered keys and
+    values would take more than a 32nd of its memory are forwarded in parts: prompts may be long.
     """
 
     def __init__(
@@ -92,6 +94,9 @@ class CachedModel:
         self.vocab_size = int(self._config.vocab_size)
         self._tree = PrefixTree()
         self._cache = _Gathered()
+        self._most = math.inf  # bytes gathered for a layer
+        if model.device.type == "cuda":
+            self._most = torch.cuda.get_device_properties(model.device).total_memory // 32
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
@@ -118,7 +123,11 @@ class CachedModel:
             longest = int(self._tree.length[by_prompt.prompts].max())
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
-        return slots, self._forward(tokens[:, None], slots[:, None])
+        whole = len(slots) * int(self._tree.length[slots].max()) * self._cache.bytes_of_a_token
+        rows = -(-len(slots) // max(1, math.ceil(whole / self._most)))
+        parts = [slice(start, start + rows) for start in range(0, len(slots), rows)]
+        found = [self._forward(tokens[part, None], slots[part, None]) for part in parts]
+        return slots, torch.cat(found) if len(found) > 1 else found[0]
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
@@ -223,6 +232,11 @@ class _Gathered(Cache):  # type: ignore[misc]
         super().__init__(layers=[])
         self._pools: list[torch.Tensor] = []
         self._scratch = torch.empty(0)
+
+    @property
+    def bytes_of_a_token(self) -> int:
+        """What a layer keeps of a token, at most; of a first forward 0."""
+        return max((pool.shape[1] * pool.itemsize for pool in self._pools), default=0)
 
     def point(
         self,
