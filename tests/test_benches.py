@@ -33,6 +33,7 @@ def test_a_gguf_file_is_read_back_with_the_same_logits(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers", "5.18")  # 5.17 asks each vocabulary for a first token
     pytest.importorskip("gguf")
     from leakbound.benchmarks import load_benchmark
     from leakbound.demo.model import write_untrained

@@ -125,7 +125,7 @@ def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
 ) -> None:
     """Whichever comes first, and from the first shared token on; the others are as without it."""
     texts = ["who wrote sea", "who wrote red", "who wrote", "who sea wrote red", "who blue"]
-    queries = [Query(id=text, prompt_id=text, text=text) for text in texts]
+    queries = [Query(id=each, prompt_id=each, text=each) for each in texts]
     healthy = [query for query in queries if "sea" not in query.text]
 
     def found(asked: list[Query]) -> dict[str, object]:

@@ -163,6 +163,27 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query() -> None:
     assert model.most <= 10 + 2 * 40
 
 
+def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
+    class Full(TableModel):
+        """Which prefixes were read while others were held."""
+
+        beside = 0
+
+        @property
+        def full(self) -> bool:
+            return True
+
+        def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
+            self.beside += self.held
+            return super().prefill(prompt)
+
+    plain, model = table(), Full(table().probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
+    decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
+    found, want = (list(Forest(each, decoding, draws).sample(ROOTS)) for each in (model, plain))
+    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert model.beside == 0
+
+
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     handle, logits = model.prefill(prompt)

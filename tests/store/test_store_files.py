@@ -9,12 +9,16 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import make_dataclass
 from decimal import Decimal
 from pathlib import Path
+from types import GenericAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from leakbound.certificate.certificate import read_values
 from leakbound.errors import IncompleteError, InputError
@@ -23,6 +27,18 @@ from leakbound.store.clock import Clock
 from leakbound.store.files import make_private, read_json, write_json, write_text, write_whole
 from leakbound.text.rows import read_rows
 from leakbound.types import Headway, during, silent
+
+
+def test_an_array_is_a_column_whether_or_not_its_name_is_a_type_statement() -> None:
+    """`NDArray` is one from NumPy 2.5 on."""
+
+    class Statement:
+        __value__ = NDArray
+        __class_getitem__ = classmethod(GenericAlias)
+
+    for kind in (Statement[np.float64], NDArray[np.float64]):
+        (column,) = tables.schema_of(make_dataclass("Row", [("values", kind)]))
+        assert column.type == pa.list_(pa.float64())
 
 
 @pytest.fixture(autouse=True)

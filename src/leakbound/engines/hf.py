@@ -14,7 +14,7 @@ from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import ARITHMETICS, FAST, CachedModel
+from leakbound.engines.prefix_cache import ARITHMETICS, FAST, CachedModel, memory_for_keys
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer
@@ -61,10 +61,10 @@ class RowBudget:
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
         """That of a device: on a GPU a step of 1,024 rows took as long as one of 64."""
+        cache = memory_for_keys(device)
         if device.type == "cuda":
-            eighth = torch.cuda.get_device_properties(device).total_memory // 8
-            return cls(4096, eighth, "at most 4096 within an eighth of the GPU's memory")
-        return cls(1024, 2 << 30, f"at most 1024 within {2 << 30} bytes")
+            return cls(4096, cache, "at most 4096 within an eighth of the GPU's memory")
+        return cls(1024, cache, f"at most 1024 within {cache} bytes")
 
     def rows(self, model: Any, max_new_tokens: int) -> int:
         """For completions of this length."""

@@ -18,7 +18,6 @@ whole paths are gathered, or every prefix is recomputed.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -72,13 +71,24 @@ FAST = Arithmetic("oneDNN from 2^20, prompts once from 32 by 8", onednn=True, ca
 ARITHMETICS = {way.name: way for way in (PLAIN, FAST)}
 
 
+def memory_for_keys(device: torch.device) -> int:
+    """Bytes that the keys and values of generated tokens may take, and those of all tokens before
+    another prompt is read: an eighth of a GPU's memory, elsewhere 2 GiB.
+    """
+    if device.type != "cuda":
+        return 2 << 30
+    return int(torch.cuda.get_device_properties(device).total_memory // 8)
+
+
 class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
     says when prompts are read once for all of their rows; None: never. It and `onednn`, whether
-    large products go by oneDNN, may change between calls. On a GPU rows whose gathered keys and
-    values would take more than a 32nd of its memory are forwarded in parts: prompts may be long.
+    large products go by oneDNN, may change between calls.
+
+    Prompts may be long: it is full once keys and values take `memory_for_keys`, and rows that would
+    gather more than a quarter of that for a layer are forwarded in parts.
     """
 
     def __init__(
@@ -94,9 +104,12 @@ class CachedModel:
         self.vocab_size = int(self._config.vocab_size)
         self._tree = PrefixTree()
         self._cache = _Gathered()
-        self._most = math.inf  # bytes gathered for a layer
-        if model.device.type == "cuda":
-            self._most = torch.cuda.get_device_properties(model.device).total_memory // 32
+        self._memory = memory_for_keys(model.device)
+
+    @property
+    def full(self) -> bool:
+        """See `PrefixModel.full`."""
+        return self._tree.used * sum(self._cache.bytes_of_a_token) >= self._memory
 
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
@@ -123,8 +136,8 @@ class CachedModel:
             longest = int(self._tree.length[by_prompt.prompts].max())
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
-        whole = len(slots) * int(self._tree.length[slots].max()) * self._cache.bytes_of_a_token
-        rows = -(-len(slots) // max(1, math.ceil(whole / self._most)))
+        each = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
+        rows = max(1, self._memory // 4 // each)
         parts = [slice(start, start + rows) for start in range(0, len(slots), rows)]
         found = [self._forward(tokens[part, None], slots[part, None]) for part in parts]
         return slots, torch.cat(found) if len(found) > 1 else found[0]
@@ -234,9 +247,9 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._scratch = torch.empty(0)
 
     @property
-    def bytes_of_a_token(self) -> int:
-        """What a layer keeps of a token, at most; of a first forward 0."""
-        return max((pool.shape[1] * pool.itemsize for pool in self._pools), default=0)
+    def bytes_of_a_token(self) -> list[int]:
+        """What each layer keeps of it."""
+        return [pool.shape[1] * pool.itemsize for pool in self._pools]
 
     def point(
         self,

@@ -56,6 +56,11 @@ class PrefixTree:
         """How many slots there are, free ones included."""
         return len(self.length)
 
+    @property
+    def used(self) -> int:
+        """How many of them are in use."""
+        return self.size - len(self._free)
+
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
         """The slot of the longest remembered beginning of a prompt, and its length."""
         slot = NOTHING

@@ -12,7 +12,8 @@ each with draws of its own; where the model breaks, they fail together.
 
 Scheduling: queries advance in the order of admission, all rows of a query together. A query
 waits while its children would not fit beside the prefixes already held; the oldest never waits.
-So at most `rows` prefixes are held, plus the widest single query.
+So at most `rows` prefixes are held, plus the widest single query. No prompt is begun beside others
+while the model says that what it holds is full.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class Forest:
         live: list[Frontier] = []
         while waiting or live:
             ended, forwards = self._ended, self.usage.forwards
-            while waiting and sum(map(len, live)) < self._rows:
+            while waiting and sum(map(len, live)) < self._rows and not (live and self._model.full):
                 number = waiting.pop()
                 live.append(self._admit(number, [roots[i] for i in self._sharing[number]]))
             frontier = Frontier.join(live)

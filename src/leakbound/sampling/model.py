@@ -31,6 +31,11 @@ class PrefixModel(Protocol):
     @property
     def eos_token_ids(self) -> frozenset[int]: ...
 
+    @property
+    def full(self) -> bool:
+        """Whether what is held leaves no room for another prompt."""
+        ...
+
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
         """Read a prompt: its handle, and the logits after it (1 × vocabulary)."""
         ...
@@ -65,6 +70,11 @@ class WholePrefixes:
     def held(self) -> int:
         """Handles not yet released."""
         return len(self._prefixes)
+
+    @property
+    def full(self) -> bool:
+        """See `PrefixModel.full`."""
+        return False
 
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
         """See `PrefixModel.prefill`."""

@@ -120,6 +120,8 @@ def _cells(hint: Any) -> _Cells:
     union = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     kind = next(member for member in union if member is not types.NoneType)
     origin, of = get_origin(kind), get_args(kind)
+    if hasattr(origin, "__value__"):  # a `type` statement, as NDArray is one from NumPy 2.5 on
+        return _cells(origin.__value__[of])
     if origin is Literal:
         return _Cells(pa.string())
     if origin is tuple:
