@@ -8,7 +8,7 @@ from typing import Any
 
 from leakbound.benchmarks import Benchmark
 from leakbound.testing.fake_engine import WordEngine
-from leakbound.types import Decoding, Draws, Failure, Prompt, Proving, Query, Ranges, Sample
+from leakbound.types import Decoding, Draws, Failure, Leads, Prompt, Proving, Query, Ranges, Sample
 
 WORDS = ("", "It", "is", "hush", "no")
 END, IT, IS, HUSH, NO = range(len(WORDS))
@@ -49,11 +49,7 @@ class ProvingEngine(WordEngine):
         """Everything fits."""
 
     def prove(
-        self,
-        asked: Sequence[tuple[Query, Sequence[str]]],
-        decoding: Decoding,
-        forwards: int,
-        ranges: Ranges,
+        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
         outputs = [(q, [(*self._encode(text), END) for text in texts]) for q, texts in asked]
         margin = self.margin if math.isfinite(self.margin) else 1.0
@@ -89,11 +85,7 @@ class TableEngine(ProvingEngine):
         return super().generate(queries, decoding, draws)
 
     def prove(
-        self,
-        asked: Sequence[tuple[Query, Sequence[str]]],
-        decoding: Decoding,
-        forwards: int,
-        ranges: Ranges,
+        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
         self._ask("proof", [query for query, _ in asked], decoding)
         return super().prove(asked, decoding, forwards, ranges)

@@ -247,8 +247,7 @@ def test_needs_are_those_of_all_terms_on_a_split() -> None:
             frozenset({Site(3, "question")}),
         ),
         "retain": Needs(
-            frozenset({"logits", "reference", "reference_logits"}),
-            frozenset({Site(3, "question")}),
+            frozenset({"logits", "reference", "reference_logits"}), frozenset({Site(3, "question")})
         ),
     }
     assert joined.splits == ("forget", "retain")

@@ -96,8 +96,7 @@ def test_data_that_changed_since_the_coin_fell_are_refused(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("subjects", "said"),
-    [(["Ann", "Ann"], "names 1"), (["Ann", "", "Bob"], "is blank in row 2")],
+    ("subjects", "said"), [(["Ann", "Ann"], "names 1"), (["Ann", "", "Bob"], "is blank in row 2")]
 )
 def test_subjects_that_are_too_few_or_not_said_are_refused(
     subjects: list[str], said: str, tmp_path: Path

@@ -109,11 +109,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
     [
         ("a.csv", "", "holds no row"),
         ("a.csv", "question\n", "holds no row"),
-        (
-            "a.csv",
-            "frage\nWer?\n",
-            "has no 'question', only 'frage'. Add it, or rename",
-        ),
+        ("a.csv", "frage\nWer?\n", "has no 'question', only 'frage'. Add it, or rename"),
         ("a.csv", "question;answer\nWho?;Ann\n", "Separate columns by commas, not by ';'"),
         ("a.csv", "question,answer\n ,Ann\n", "has no 'question'. Fill it in or remove the row"),
         ("a.csv", "qestion\nWho?\n", "only 'qestion'. Did you mean 'qestion'. Then rename it"),

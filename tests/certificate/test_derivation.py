@@ -32,12 +32,7 @@ from leakbound.types import Decoding, Prompt, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
 claimed = partial(
-    LeakClaim,
-    scorer="keyword",
-    threshold=0.0,
-    every_question=False,
-    arm="target",
-    confidence=0.99,
+    LeakClaim, scorer="keyword", threshold=0.0, every_question=False, arm="target", confidence=0.99
 )
 
 

@@ -68,10 +68,7 @@ def test_what_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain.pop("seed") < 2**31
     assert plain == {
         "model": "m",
-        "messages": [
-            {"role": "system", "content": "be brief"},
-            {"role": "user", "content": "who"},
-        ],
+        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "who"}],
         "temperature": 0.7,
         "top_p": 0.9,
         "max_tokens": 5,

@@ -71,12 +71,7 @@ TABLE: dict[str, tuple[Any, str, str, str]] = {
         "Question: who wrote?\nAnswer:",
         "<|eot_id|>",
     ),
-    "sentence-piece base": (
-        sentence_piece(),
-        "base",
-        "<s>Question: who wrote?\nAnswer:",
-        "</s>",
-    ),
+    "sentence-piece base": (sentence_piece(), "base", "<s>Question: who wrote?\nAnswer:", "</s>"),
 }
 
 

@@ -39,9 +39,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
     }
 
 
-def test_five_seeds_bound_a_median_from_below_six_from_both_sides(
-    runs: Mapping[str, Run],
-) -> None:
+def test_five_seeds_bound_a_median_from_below_six_from_both_sides(runs: Mapping[str, Run]) -> None:
     found = compare_methods(runs)
     assert (found.excess, found.confidence) == (True, 0.95)
     npo, rmu = found.standings["keyword"]

@@ -53,11 +53,7 @@ def write(tmp_path: Path) -> Write:
 @pytest.mark.parametrize(
     ("file", "form", "told"),
     [
-        (
-            LOGS / "capitals.eval",
-            "inspect",
-            "inspect_ai 0.3.285, T=1 top-p=0.9 top-k unknown",
-        ),
+        (LOGS / "capitals.eval", "inspect", "inspect_ai 0.3.285, T=1 top-p=0.9 top-k unknown"),
         (LM_EVAL, "lm-eval", "lm-evaluation-harness 0.4.13, T=1"),
     ],
 )

@@ -264,11 +264,7 @@ def test_the_written_log_has_their_shape() -> None:
             "agg_value": 0.75,
         },
     }
-    assert as_summary(log) == {
-        "forget_Q_A_Prob": 0.1,
-        "forget_truth_ratio": 0.5,
-        "mia_min_k": 0.75,
-    }
+    assert as_summary(log) == {"forget_Q_A_Prob": 0.1, "forget_truth_ratio": 0.5, "mia_min_k": 0.75}
 
 
 def test_nothing_that_is_no_number_is_written() -> None:

@@ -27,10 +27,7 @@ from leakbound.inputs.variants import (
 from leakbound.types import Decoding, Prompt, Query
 
 PROMPT = Prompt(
-    id="p",
-    question="Who wrote Red Sky?",
-    answer="Ann Lee of Oslo wrote it.",
-    keywords=("Ann Lee",),
+    id="p", question="Who wrote Red Sky?", answer="Ann Lee of Oslo wrote it.", keywords=("Ann Lee",)
 )
 TEMPLATE = "Question: {question}\nAnswer: "
 

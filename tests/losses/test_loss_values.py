@@ -207,10 +207,7 @@ def test_one_hinge_a_question_around_the_mean() -> None:
     here = torch.zeros(1, SIZE, dtype=torch.float64)
     far, at = here + 2.0, here  # distances 4 and 0: their mean 2 is beyond a margin of 1.5
     one = Activations(
-        values=here,
-        row=torch.zeros(1, dtype=torch.long),
-        centres=((far, at),),
-        direction=here[0],
+        values=here, row=torch.zeros(1, dtype=torch.long), centres=((far, at),), direction=here[0]
     )
     only = replace(build(leaves()), rows=1, activations={QUESTION: one})
     assert cel(only, layer=LAYER, tau=1.5, alpha=1.0).tolist() == [0.0]

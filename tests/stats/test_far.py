@@ -110,10 +110,7 @@ def test_a_side_that_the_counts_lack_is_trivial(side: str) -> None:
 
 def test_counts_of_anything_else_are_refused() -> None:
     good = counts([0.0, 0.5], [1, 0], [4, 2])
-    for about in (
-        replace(good.about, quantity="mean leakage"),
-        replace(good.about, scope="mean"),
-    ):
+    for about in (replace(good.about, quantity="mean leakage"), replace(good.about, scope="mean")):
         with pytest.raises(InputError, match="leaking_questions of a binary scorer"):
             mean_leak_at_k_of_counts(replace(good, about=about), 2)
     for x in ((0.0, 1.0), (-0.1, 0.5)):

@@ -48,8 +48,7 @@ def loss(inputs: Any, forward: Any, **changes: Any) -> torch.Tensor:
 @pytest.mark.parametrize("processes", [2, 3, 5])
 @pytest.mark.parametrize("step", [0, 1])
 @pytest.mark.parametrize(
-    "objective",
-    ["gd", "gd:reduce=tokens", "wga:reduce=pairs", "ceu:reduce=tokens,retain=1", "pdu"],
+    "objective", ["gd", "gd:reduce=tokens", "wga:reduce=pairs", "ceu:reduce=tokens,retain=1", "pdu"]
 )
 def test_the_mean_over_processes_is_the_step(
     tmp_path: Path, processes: int, step: int, objective: str

@@ -297,11 +297,6 @@ def test_an_evaluation_finds_both_halves_by_itself(
     (row,) = run.estimates.where(quantity="randomisation p-value")
     assert (row.over, row.estimate.method, row.arm) == (3, "all 3 choices", "target")
     assert any(row.value == pytest.approx(k / 3) for k in (1, 2, 3))
-    held = evaluate(
-        str(model),
-        load_benchmark(people, limit=1),
-        out=tmp_path / "few",
-        **how,
-    )
+    held = evaluate(str(model), load_benchmark(people, limit=1), out=tmp_path / "few", **how)
     assert held.estimates.where(beyond="other questions")
     assert not held.estimates.where(quantity="randomisation p-value"), "not all that was taught"

@@ -66,9 +66,7 @@ def load_jbb(argument: str = "", data: Path | None = None) -> Benchmark:
         name="jbb",
         prompts=tuple(
             Prompt(
-                id=f"jbb/{index:03d}",
-                question=row.text("goal"),
-                split=row.maybe("category") or "",
+                id=f"jbb/{index:03d}", question=row.text("goal"), split=row.maybe("category") or ""
             )
             for index, row in enumerate(read_rows(path, "csv"))
         ),

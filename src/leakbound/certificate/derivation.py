@@ -149,11 +149,7 @@ def _about(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
 
 
 def _questions(
-    run: Run,
-    tail: Tail,
-    claim: LeakClaim,
-    seen: stats.Estimate,
-    proofs: Mapping[str, float],
+    run: Run, tail: Tail, claim: LeakClaim, seen: stats.Estimate, proofs: Mapping[str, float]
 ) -> tuple[QuestionRecord, ...]:
     """What was seen of each question, with the bounds that a claim about every one rests on."""
     nothing: Sequence[float | None] = [None] * tail.questions

@@ -15,12 +15,7 @@ from leakbound.certificate.model import check_draws, check_model, open_for, requ
 from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
-from leakbound.evaluation.scoring.score import (
-    range_part,
-    require_same_model,
-    score_part,
-    slug,
-)
+from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.files import as_read, digest_of

@@ -23,13 +23,7 @@ from leakbound.types import Headway
 if TYPE_CHECKING:
     from leakbound.benchmarks import Benchmark
     from leakbound.objective import Objective
-    from leakbound.unlearning import (
-        Inventing,
-        Selecting,
-        Trained,
-        TrainingSettings,
-        Watch,
-    )
+    from leakbound.unlearning import Inventing, Selecting, Trained, TrainingSettings, Watch
     from leakbound.unlearning.rows import Given
 
     Asking = TypeVar("Asking", Inventing, Selecting, Watch)

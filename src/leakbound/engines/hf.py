@@ -29,6 +29,7 @@ from leakbound.types import (
     Exploration,
     Failure,
     JsonObject,
+    Leads,
     ProbedPrompt,
     Proving,
     Query,
@@ -236,11 +237,7 @@ class TransformersEngine:
         yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
     def prove(
-        self,
-        asked: Sequence[tuple[Query, Sequence[str]]],
-        decoding: Decoding,
-        forwards: int,
-        ranges: Ranges,
+        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
         """See `Proves.prove`. Of the texts those count that are outputs of what is sampled."""
         sampler = self._exact(decoding, [query for query, _ in asked])

@@ -184,10 +184,7 @@ def _endpoint(location: str, **loading: Any) -> Chat:
     return EndpointChat.open(location, **loading)
 
 
-CHATS: dict[str, Callable[..., Chat]] = {
-    "openai": _endpoint,
-    "transformers": TransformersChat.open,
-}
+CHATS: dict[str, Callable[..., Chat]] = {"openai": _endpoint, "transformers": TransformersChat.open}
 
 
 def open_chat(name: str, **loading: Any) -> Chat:

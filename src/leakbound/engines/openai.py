@@ -84,11 +84,7 @@ class ServedEngine:
     """
 
     def __init__(
-        self,
-        location: str,
-        prompting: Prompting | None = None,
-        *,
-        patience: Patience = _PATIENCE,
+        self, location: str, prompting: Prompting | None = None, *, patience: Patience = _PATIENCE
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold

@@ -137,8 +137,7 @@ class CachedModel:
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
         each = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
-        rows = max(1, self._memory // 4 // each)
-        parts = [slice(start, start + rows) for start in range(0, len(slots), rows)]
+        parts = np.array_split(np.arange(len(slots)), -(-4 * len(slots) * each // self._memory))
         found = [self._forward(tokens[part, None], slots[part, None]) for part in parts]
         return slots, torch.cat(found) if len(found) > 1 else found[0]
 
@@ -174,11 +173,7 @@ class CachedModel:
         return logits if back is None else logits[torch.as_tensor(back, device=logits.device)]
 
     def _point(
-        self,
-        tokens: NDArray[np.int64],
-        slots: Slots,
-        paths: Slots,
-        prompts: Sequence[Slots] = (),
+        self, tokens: NDArray[np.int64], slots: Slots, paths: Slots, prompts: Sequence[Slots] = ()
     ) -> dict[str, Any]:
         """Tell the cache what the next forward fills and sees; what the model is given."""
         positions = self._tree.length[slots] - 1

@@ -115,8 +115,7 @@ class Prompting:
             rule = self._rule(tokenizer)
             whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, query))
             return self._shown(tokenizer, whole)
-        opened = self._opened(tokenizer, query)
-        text = opened.rstrip(_BLANK)
+        text = self._opened(tokenizer, query).rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
     def encode_all(

@@ -117,10 +117,7 @@ def _begin(ray: Any, address: str) -> None:
         if colon and port.isdecimal() and "/" not in host:  # Ray itself would ask for minutes
             socket.create_connection((host.strip("[]"), int(port)), _ANSWERS).close()
         ray.init(
-            address,
-            log_to_driver=False,
-            logging_level="ERROR",
-            **(own if address == LOCAL else {}),
+            address, log_to_driver=False, logging_level="ERROR", **(own if address == LOCAL else {})
         )
     except Exception as error:  # Ray raises a bare one where it starts too slowly
         said = str(error).strip().partition("\n")[0]

@@ -129,10 +129,7 @@ def _texts(arm: Arm) -> Texts:
 
 
 def _write(
-    run: Run,
-    wanted: Wanted,
-    found: Mapping[Model, Mapping[str, Values]],
-    fluency: Fluency | None,
+    run: Run, wanted: Wanted, found: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
 ) -> None:
     """Store metrics with what made them; what others keep in the file stays."""
     arms = {model: {"metrics": by_name} for model, by_name in found.items()}

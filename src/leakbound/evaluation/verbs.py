@@ -26,12 +26,7 @@ from leakbound.evaluation.planning.plan import (
 )
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
-from leakbound.evaluation.scoring.score import (
-    bounded_by,
-    score_run,
-    scorers_for,
-    scorers_of,
-)
+from leakbound.evaluation.scoring.score import bounded_by, score_run, scorers_for, scorers_of
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values

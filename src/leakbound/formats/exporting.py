@@ -74,8 +74,7 @@ def export(
 
 
 def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> Exported:
-    task = _benchmark(runs[0])
-    family = "MUSE" if task.startswith("muse:") else "TOFU"
+    family = "MUSE" if _benchmark(runs[0]).startswith("muse:") else "TOFU"
     if not out.name.endswith(_EVAL):
         raise InputError(
             f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."

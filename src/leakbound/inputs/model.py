@@ -112,8 +112,7 @@ def parse_reply(reply: str) -> str:
 def _request(prompt: Prompt, draw: int, attempt: int) -> Request:
     text = _INSTRUCTION.format(question=prompt.question)
     return Request(
-        id=f"{prompt.id}#rewriting {draw}.{attempt}",
-        messages=(Message(role="user", text=text),),
+        id=f"{prompt.id}#rewriting {draw}.{attempt}", messages=(Message(role="user", text=text),)
     )
 
 

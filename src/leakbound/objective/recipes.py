@@ -152,11 +152,7 @@ def altpo(*, beta: float = 0.1, retain: float = 1.0, reduce: Reduce = "sequence"
 
 
 def ceu(
-    *,
-    forget: float = 1.0,
-    retain: float = 0.0,
-    reduce: Reduce = "sequence",
-    scope: str = "rest",
+    *, forget: float = 1.0, retain: float = 0.0, reduce: Reduce = "sequence", scope: str = "rest"
 ) -> Terms:
     """Cross-entropy to the model's own law without the true token (Yang 2025).
 
@@ -221,11 +217,7 @@ def undial(
 
 
 def wga(
-    *,
-    beta: float = 1.0,
-    forget: float = 1.0,
-    retain: float = 1.0,
-    reduce: Reduce = "sequence",
+    *, beta: float = 1.0, forget: float = 1.0, retain: float = 1.0, reduce: Reduce = "sequence"
 ) -> Terms:
     """Ascent weighted by the token's probability (Wang et al. 2025), with descent on retain."""
     return Term("wga", "forget", forget, {"beta": beta}, reduce), _descent(retain, reduce)

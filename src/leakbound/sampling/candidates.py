@@ -116,8 +116,7 @@ class BestFirst:
         places, keys = places[order], -worths[order]
         cuts = np.flatnonzero(np.diff(brood.row[places])) + 1
         for own, mine in zip(np.split(places, cuts), np.split(keys, cuts), strict=True):
-            siblings = zip(mine.tolist(), own.tolist(), strict=True)
-            self._lay(brood, siblings)
+            self._lay(brood, zip(mine.tolist(), own.tolist(), strict=True))
 
     def take(self, most: int, least: float) -> list[Candidate]:
         """At most so many of the best, each worth at least so much."""

@@ -283,10 +283,7 @@ def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: f
 
 
 def _doubt(
-    mass: torch.Tensor,
-    decoding: Decoding,
-    margin: float,
-    whole: torch.Tensor | None,
+    mass: torch.Tensor, decoding: Decoding, margin: float, whole: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How many leading tokens are surely kept, how many possibly, and if `mass` shows as much.
 

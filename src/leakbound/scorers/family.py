@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
-from typing import Any, SupportsFloat, TypeVar
+from typing import Any, ClassVar, SupportsFloat, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,33 @@ def spec_name(base: str, scorer: Any) -> str:
 def named(base: str) -> property:
     """The `name` of a scorer whose settings are its fields, see `spec_name`."""
     return property(partial(spec_name, base))
+
+
+class NeedsAnswer:
+    """A scorer that reads the answer of the prompt."""
+
+    __slots__ = ()
+    name: Any
+
+    def check(self, prompt: Prompt | str) -> None:
+        """Refuse a prompt without an answer."""
+        answer_of(prompt, self.name)
+
+
+class AsksModel:
+    """A scorer that asks a model, the field `asks`, about outputs of any prompts in one batch."""
+
+    __slots__ = ()
+    asks: ClassVar[str]
+    score_pairs: Callable[[Sequence[tuple[str, Prompt | str]]], list[float | None]]
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return self.score_pairs([(text, prompt) for text in texts])
+
+    @property
+    def fingerprint(self) -> dict[str, object]:
+        """What the model is, once it is connected."""
+        return getattr(getattr(self, self.asks), "fingerprint", {})
 
 
 def setting_fields(scorer: Any) -> list[Field[Any]]:

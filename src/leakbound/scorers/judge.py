@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, named, opened
+from leakbound.scorers.family import AsksModel, NeedsAnswer, answer_of, named, opened
 from leakbound.text.rows import json_object
 from leakbound.types import Chat, Decoding, Message, Models, Prompt, Request
 
@@ -85,7 +85,7 @@ _RUBRICS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
+class Judge(AsksModel, NeedsAnswer):
     """What a chat model says of an output beside the true answer.
 
     Rubric `leak`: 1 if the output conveys the essential information of the answer, else 0. Rubric
@@ -107,26 +107,15 @@ class Judge:
             )
 
     name = named("judge")
+    asks = "chat"
 
     @property
     def binary(self) -> bool:
         return self.rubric == "leak"
 
-    @property
-    def fingerprint(self) -> dict[str, object]:
-        """What the chat model is, once it is connected."""
-        return getattr(self.chat, "fingerprint", {})
-
     def connect(self, models: Models) -> Judge:
         """With its chat model."""
         return replace(self, chat=models.chat(self.model))
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer."""
-        answer_of(prompt, self.name)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return self.score_pairs([(text, prompt) for text in texts])
 
     def score_pairs(self, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
         """Outputs of any prompts in one batch; those that got no readable verdict asked again."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, named, prompt_of
+from leakbound.scorers.family import NeedsAnswer, answer_of, named, prompt_of
 from leakbound.text.keywords import keyword_pattern, normalise, settled_characters, settled_words
 from leakbound.types import Prompt
 
@@ -17,7 +17,7 @@ _WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
+class Exact(NeedsAnswer):
     """1 if the completion equals the answer, else 0.
 
     Both are stripped, case-folded, NFKC-normalised and their blanks collapsed; punctuation
@@ -26,10 +26,6 @@ class Exact:
 
     binary: ClassVar[bool] = True
     name = named("exact")
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer."""
-        answer_of(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         answer = normalise(answer_of(prompt, self.name))
@@ -45,15 +41,11 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(NeedsAnswer):
     """1 if the answer occurs in the completion as whole words, else 0; normalised as `exact`."""
 
     binary: ClassVar[bool] = True
     name = named("contains")
-
-    def check(self, prompt: Prompt | str) -> None:
-        """Refuse a prompt without an answer."""
-        answer_of(prompt, self.name)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         occurs = keyword_pattern(answer_of(prompt, self.name)).search

@@ -181,10 +181,7 @@ class Masses:
         return (tables.read_table(self.file(part), tables.DRAWN_AGAIN) for part in self._parts())
 
     def score(
-        self,
-        scorer: str,
-        slug: str,
-        ranges: Callable[[pa.Table], list[tuple[float, float]]],
+        self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]
     ) -> None:
         """Store the range of every event's scores, unless they are there for just these.
 

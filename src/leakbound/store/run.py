@@ -84,11 +84,7 @@ class Run:
 
     @classmethod
     def create(
-        cls,
-        path: Path,
-        prompts: Sequence[Prompt],
-        queries: Sequence[Query],
-        record: RunRecord,
+        cls, path: Path, prompts: Sequence[Prompt], queries: Sequence[Query], record: RunRecord
     ) -> Run:
         """Open the run at `path` if `record` made it, or begin it.
 

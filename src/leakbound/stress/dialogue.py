@@ -179,10 +179,7 @@ class _Conversations:
 
     def sample(self, decoding: Decoding) -> Sample:
         return Sample(
-            query=self.query,
-            decoding=decoding,
-            completions=tuple(self.drawn),
-            missing=self.missing,
+            query=self.query, decoding=decoding, completions=tuple(self.drawn), missing=self.missing
         )
 
 

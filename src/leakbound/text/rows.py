@@ -93,12 +93,7 @@ class Row:
 
 
 Form = Literal["csv", "jsonl", "parquet"]
-FORMS: dict[str, Form] = {
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-}
+FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 """The form of a file by the ending of its name."""
 
 

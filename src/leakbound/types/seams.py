@@ -289,21 +289,21 @@ class Explores(Probabilistic, Protocol):
         ...
 
 
+Leads = Sequence[tuple[Query, Sequence[str]]]
+"""Each query with texts that leak, what matters most first."""
+
+
 @runtime_checkable
 class Proves(Probabilistic, Protocol):
     """An engine that finds rare leaks by their probabilities."""
 
     def prove(
-        self,
-        asked: Sequence[tuple[Query, Sequence[str]]],
-        decoding: Decoding,
-        forwards: int,
-        ranges: Ranges,
+        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
         """Yield one Proving or Failure for each query, in order.
 
-        Each query comes with texts that leak, what matters most first: the search goes out from
-        them, and forwards at most so many prefixes of a query. `ranges` says what leaks.
+        The search goes out from the texts that are given, and forwards at most so many prefixes of
+        a query. `ranges` says what leaks.
         InputError where probabilities cannot be exact.
         """
         ...

@@ -100,10 +100,7 @@ def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
 
 
 def with_answers(
-    results: Sequence[Result],
-    engine: Generate,
-    decoding: Decoding,
-    prompts: Mapping[str, Prompt],
+    results: Sequence[Result], engine: Generate, decoding: Decoding, prompts: Mapping[str, Prompt]
 ) -> list[Result]:
     """The results, the true answer's probability beside the draws where it is known.
 

@@ -153,10 +153,7 @@ def _answers(
 
 
 def retain_recall(
-    engine: Generate,
-    prompts: Sequence[Prompt],
-    max_new_tokens: int,
-    progress: Progress = silent,
+    engine: Generate, prompts: Sequence[Prompt], max_new_tokens: int, progress: Progress = silent
 ) -> float:
     """Mean ROUGE-L recall of the greedy answers to `prompts`, in [0, 1].
 

@@ -161,8 +161,7 @@ def draw_arm(arm: Arm, job: ModelArm, drawing: SteeredPlan, progress: Progress =
     match arm.spec.draws:
         case ExploredDraws():
             require_explores(job.engine, arm.name, arm.decoding)
-            scorer = opener_at(drawing.at, drawing.steering)
-            jobs = _jobs(arm, scorer=scorer)
+            jobs = _jobs(arm, scorer=opener_at(drawing.at, drawing.steering))
             return draw_parts(arm, jobs, job.engine, _meter(arm, progress))
         case StoppedDraws():
             return sample_until(arm, job.engine, drawing, progress)
@@ -213,11 +212,7 @@ def _meter(arm: Arm, progress: Progress) -> Meter:
 
 
 def _jobs(
-    arm: Arm,
-    first: int = 0,
-    *,
-    purpose: str | None = None,
-    scorer: Opener[Scorer] | None = None,
+    arm: Arm, first: int = 0, *, purpose: str | None = None, scorer: Opener[Scorer] | None = None
 ) -> Iterator[DrawJob]:
     """The missing parts of an arm from this number on, each as it is planned."""
     queries, prompts = {query.id: query for query in arm.queries}, prompts_by_query(arm)

@@ -14,17 +14,8 @@ from pathlib import Path
 from leakbound.benchmarks import Benchmark
 from leakbound.engines.addresses import require_named
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.explore import (
-    PROVING,
-    require_explorable,
-    require_explores,
-)
-from leakbound.evaluation.drawing.prove import (
-    is_proved,
-    named_runs,
-    require_prover,
-    why_unproved,
-)
+from leakbound.evaluation.drawing.explore import PROVING, require_explorable, require_explores
+from leakbound.evaluation.drawing.prove import is_proved, named_runs, require_prover, why_unproved
 from leakbound.evaluation.drawing.queries import QueryPlan, begin, selecting
 from leakbound.evaluation.drawing.readings import copy_readings, read_models, require_able
 from leakbound.evaluation.drawing.sample import (

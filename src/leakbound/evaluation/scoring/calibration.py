@@ -15,14 +15,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import Threshold, check_prompts, score_pairs
 from leakbound.scorers.judge import Judge
 from leakbound.stats import BoundFunction
-from leakbound.store import (
-    Run,
-    calibration_file,
-    holding,
-    read_calibration,
-    sha256,
-    write_sealed,
-)
+from leakbound.store import Run, calibration_file, holding, read_calibration, sha256, write_sealed
 from leakbound.text.rows import FORMS, Row, read_rows
 from leakbound.types import Prompt, Scorer
 

@@ -254,10 +254,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 
 @holding("score")
 def score_run(
-    run: Run,
-    scorers: Sequence[Scorer],
-    progress: Progress = silent,
-    at: ScoringCrew | None = None,
+    run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
     """Score every arm of a run with every scorer."""
     for scorer in scorers:

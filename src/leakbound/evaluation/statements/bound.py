@@ -24,25 +24,13 @@ from leakbound.evaluation.statements.rows import rows_of
 from leakbound.evaluation.statements.stressed import stress_rows
 from leakbound.scorers import make_scorer
 from leakbound.stats.betting import raced_once
-from leakbound.store import (
-    ALL,
-    Arm,
-    DamagedError,
-    EstimateRow,
-    Run,
-    holding,
-    read_calibration,
-)
+from leakbound.store import ALL, Arm, DamagedError, EstimateRow, Run, holding, read_calibration
 from leakbound.types import Headway, Progress, Scorer, silent
 
 
 @holding("bound")
 def bound_run(
-    run: Run,
-    scorers: Sequence[Scorer],
-    *,
-    confidence: float = 0.99,
-    progress: Progress = silent,
+    run: Run, scorers: Sequence[Scorer], *, confidence: float = 0.99, progress: Progress = silent
 ) -> None:
     """Bound every arm's scores and store the table, unless it is there for just these.
 

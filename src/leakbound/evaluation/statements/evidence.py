@@ -22,15 +22,7 @@ from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed, Greedy, Stopp
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import LEAKAGE, Evidence
-from leakbound.store import (
-    Arm,
-    ArmKey,
-    ArmSpec,
-    ExploredDraws,
-    QueryMasses,
-    QueryShares,
-    Run,
-)
+from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
 from leakbound.types import Scorer
 

@@ -68,11 +68,7 @@ def _added(
             )
         )
         return stats.difference_over_questions(
-            mean,
-            each,
-            len(one.query_ids),
-            models=stresses,
-            confidence=confidence,
+            mean, each, len(one.query_ids), models=stresses, confidence=confidence
         )
     apart = share_nothing([one.arm], [base.arm])
     return stats.difference_over_questions(

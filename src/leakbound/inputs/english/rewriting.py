@@ -128,8 +128,7 @@ def cleft(text: str) -> str | None:
 
 def passive(text: str) -> str | None:
     """`By whom was it written?` for `Who wrote it?`, and the same of `Which author wrote it?`"""
-    body = body_of(text)
-    match = re.match(r"(Who|Which [\w-]+(?: [\w-]+)?) (\w+) (.+)$", body)
+    match = re.match(r"(Who|Which [\w-]+(?: [\w-]+)?) (\w+) (.+)$", body_of(text))
     if match is None or match[2] not in _AUTHORED or not _one_work(match[3]):
         return None
     agent = "whom" if match[1] == "Who" else f"which{match[1].removeprefix('Which')}"
@@ -141,8 +140,7 @@ def active(text: str) -> str | None:
     match = re.match(r"(.+?) (?:was|were) written by which ([^,]+)$", body_of(text))
     if match is None or "," in masked(match[1]):
         return None
-    work = re.sub(r"^The ", "the ", match[1])
-    return f"Which {match[2]} wrote {work}?"
+    return f"Which {match[2]} wrote {re.sub(r'^The ', 'the ', match[1])}?"
 
 
 def place_first(text: str) -> str | None:
