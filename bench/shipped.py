@@ -2,6 +2,7 @@
 
     python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--questions 1 12 100 400]
                              [--explore | --until | --attack | --prove | --stress | --coin]
+                             [--seeds]
                              [--scorers keyword rouge-l-recall] [--json FILE]
 
 An engine of known law (`Known`) is evaluated as users evaluate theirs: scorers, bounds
@@ -10,8 +11,10 @@ or the outputs are explored; or each question is drawn until a claim is decided;
 leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
 draws; or the questions are put behind openers too, as stresses; or a coin chooses of which subjects
 the model was taught, and the others are control questions: it was taught nothing, so that the test
-of "teaching changed nothing" misses where p is at most .05. What differs between runs is what
-differs between users' experiments: the weights (here a name), and so the draws. A row is one
+of "teaching changed nothing" misses where p is at most .05; or a method trained five and six
+models, beside one control, each leaking half or one and a half times as much with equal chance, and
+`compare --by method` bounds its median, which all between the two are. What differs between runs is
+what differs between users' experiments: the weights (here a name), and so the draws. A row is one
 statement; where it has values for several x or k, or speaks of every question at once, missing at
 any of them is one miss. An exact binomial test judges each row at 1 - its confidence, all rows at
 one rate of false alarms (see bench/runner.py); where that is 0, as for what is proved, one miss is
@@ -35,6 +38,7 @@ import numpy as np
 
 from leakbound import evaluate
 from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.statements.beside import other_run
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
@@ -163,6 +167,8 @@ LAWS: list[Chances] = [  # of the questions, in turn: the first are unlike, most
 ]
 CONTROL: Chances = (0.01, 0.02, 0.97)
 TESTED, LEVEL = "randomisation p-value", 0.05
+SEEDS = 5, 6  # that a method trained models from: of fewer than six the lower end alone is told
+STRENGTHS = 0.5, 1.5  # of what leaks, by seeds that are as many
 UNBOUNDED = {"worst of k"}  # printed as a point without ends
 PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
     "fixed": lambda n: {"sampling": FixedN(n)},
@@ -172,10 +178,11 @@ PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way o
     "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
     "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
     "coin": lambda n: {"sampling": FixedN(n)},
+    "seeds": lambda n: {"sampling": FixedN(n)},
 }
 N = {
     "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
-    "stress": [64], "coin": [64],
+    "stress": [64], "coin": [64], "seeds": [64],
 }  # fmt: skip
 WORDY = {"explore", "prove"}  # what leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
@@ -340,8 +347,60 @@ Tally = dict[Statement, dict[tuple[int, str], bool]]
 """Of each statement, whether it missed: by the run, and the question or the arm it is about."""
 
 
+def scaled(chances: Chances, strength: float) -> Chances:
+    """So many times as likely to leak."""
+    fox, cat, _ = chances
+    return strength * fox, cat, 1 - strength * fox - cat
+
+
+def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
+    """Of the mean leakage of questions, whose laws these are, beyond the control's."""
+    of = ("mean leakage", scorer, None, None)
+    each = [quantity(outputs(law, False, Decoding()), *of) for law in (CONTROL, *laws)]
+    return float(np.mean(each[1:])) - each[0]
+
+
+def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
+    """Runs of the models that a method trained from seeds, each beside the same control."""
+    task, asked = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
+    laws = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
+    calm = Known(f"control {number}", {q: (CONTROL, w) for q, (_, w) in laws.items()}, False)
+    beside = evaluate(calm, task, out=folder / "control", **asked).path
+    found = {}
+    for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
+        mine = {q: (scaled(law, strength), words) for q, (law, words) in laws.items()}
+        model = Known(f"target {number} {seed}", mine, False)
+        out = folder / f"method-{seed}"
+        found[out.name] = evaluate(model, task, out=out, control=beside, **asked)
+    return found
+
+
+def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
+    """What is stated of a method, by the number of its experiment."""
+    made: Tally = defaultdict(dict)
+    laws = [LAWS[i % len(LAWS)] for i in range(case.questions)]
+    for number in numbers:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = trained(case, number, Path(folder))
+            for seeds in SEEDS:
+                compared = compare_methods(dict([*runs.items()][:seeds]))
+                for scorer, (standing,) in compared.standings.items():
+                    least, most = (excess_mean([scaled(law, x) for law in laws], scorer)
+                                   for x in STRENGTHS)  # fmt: skip
+                    what = Statement(scorer, f"{seeds} seeds", "median excess", "all questions",
+                                     compared.confidence)  # fmt: skip
+                    wrong = (
+                        standing.median.lower > least + 1e-9,
+                        standing.median.upper < most - 1e-9,
+                    )
+                    made[what][number, ""] = any(wrong)
+    return made
+
+
 def tally(case: Case, runs: Sequence[int]) -> Tally:
     """All that these runs, by their numbers, state; LookupError where the truth is not known."""
+    if case.drawn == "seeds":
+        return tally_of_methods(case, runs)
     made: Tally = defaultdict(dict)
     for number in runs:
         with tempfile.TemporaryDirectory() as folder:
