@@ -29,7 +29,7 @@ from leakbound.engines.cascade import (
 )
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import CachedModel
+from leakbound.engines.prefix_cache import CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
 from tiny import tiny_model_folder
@@ -230,6 +230,7 @@ def test_shapes_alone_say_whether_prompts_are_read_once(
 def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Also where 64 rows are too few for so many prompts: an evaluation has more."""
     seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
     joined = []
     share = prefix_cache._Gathered.share
@@ -239,11 +240,12 @@ def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
         return share(cache, sizes)
 
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
-    prompts = [tuple(i % VOCAB for i in range(19 + 5 * j)) for j in range(6)]
+    prompts = [tuple(i % VOCAB for i in range(19 + 5 * j)) for j in range(8)]
     shape_margin(seam, prompts[:3])
     assert joined == []  # none of 32 tokens
     shape_margin(seam, prompts)
     assert joined == [64] * 4
+    assert seam.cascade == Cascade()
 
 
 def transfers(layers: int, n: int, decoding: Decoding) -> int:

@@ -69,13 +69,13 @@ def test_the_host_waits_as_often_whatever_the_rows_and_layers() -> None:
         forest = Forest(seam, Decoding(max_new_tokens=4), Draws(sizes=(n,)), rows=4096)
         root = Root("q", tuple(i % VOCAB for i in range(90)))
         list(forest.sample([root]))  # whatever waits at a first use alone
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            with warnings.catch_warnings(record=True) as waits:
-                warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as waits:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")  # which itself warns, once a process
+            try:
                 list(forest.sample([root]))
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-        found.append(sum("synchroniz" in str(each.message) for each in waits))
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        found.append(sum("called a synchronizing" in str(each.message) for each in waits))
     assert len(set(found)) == 1
     assert 0 < found[0] <= 12 * 4

@@ -15,7 +15,7 @@ import transformers as tf
 
 from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, prefix_model
-from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
+from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but
@@ -58,7 +58,6 @@ BRANCHING = {
         first_k_dense_replace=3,
     ),
 }
-ALWAYS = Cascade(tokens=1, rows=1)
 OTHERWISE = {  # attention that cannot be computed in parts here: whole paths are gathered
     "deepseek-v3": BRANCHING["deepseek-v3"],
     "falcon": tf.FalconConfig(**SIZES, bos_token_id=0, eos_token_id=0),
@@ -335,7 +334,7 @@ def test_what_many_layers_make_of_a_rounding_does_not_tell_against_a_model() -> 
     """The logits are of another distribution by another kernel's roundings, the layers are not."""
     model = sharp(24).to(torch.bfloat16)
     plain = branching._forwards(RecomputedModel(model, frozenset()))
-    joined = CachedModel(model, frozenset(), branching._ALWAYS)
+    joined = CachedModel(model, frozenset(), ALWAYS)
     apart = [
         float((a.softmax(-1) - b.softmax(-1)).abs().sum(-1).max() / 2)
         for a, b in zip(branching._forwards(joined), plain, strict=True)

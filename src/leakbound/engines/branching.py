@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakbound.engines.prefix_cache import CachedModel, Cascade, RecomputedModel
+from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling.model import PrefixModel
 
-_ALWAYS = Cascade(tokens=1, rows=1)
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
 _AFTER = (0, 0, 1)  # which of them each row goes on from
 _STEPS = ((6, 7, 8), (9, 10, 11))  # what each row goes on with
@@ -44,8 +43,8 @@ def prefix_model(
     want = _forwards(plain)
     reason = _differs(CachedModel(model, eos_token_ids), want, layers)
     if reason is None:
-        joined = _differs(CachedModel(model, eos_token_ids, _ALWAYS), want, layers)
-        cascade = Cascade() if joined is None else None
+        joined = _differs(CachedModel(model, eos_token_ids, ALWAYS), want, layers)
+        cascade = Cascade.on(model.device) if joined is None else None
         return CachedModel(model, eos_token_ids, cascade), None
     note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
     return RecomputedModel(model, eos_token_ids), note

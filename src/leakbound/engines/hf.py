@@ -14,7 +14,13 @@ from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
-from leakbound.engines.prefix_cache import ARITHMETICS, FAST, CachedModel, memory_for_keys
+from leakbound.engines.prefix_cache import (
+    ARITHMETICS,
+    FAST,
+    CachedModel,
+    Cascade,
+    memory_for_keys,
+)
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer
@@ -154,7 +160,7 @@ class TransformersEngine:
         if known != self._way:
             self._way, self._seam.onednn = known, known.onednn
             if isinstance(self._seam, CachedModel) and self._seam.cascade is not None:
-                self._seam.cascade = known.cascade
+                self._seam.cascade = known.cascade or Cascade.on(self.loaded.model.device)
             self._margin.forget()
 
     def measure(self, queries: Sequence[Query]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from leakbound.engines.prefix_cache import CachedModel, RecomputedModel
+from leakbound.engines.prefix_cache import ALWAYS, CachedModel, RecomputedModel
 from leakbound.sampling.model import Handles, PrefixModel
 
 LEAST_MARGIN = 4e-6  # nats a token: a few prefixes do not show every rounding
@@ -82,11 +82,12 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
     Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
     after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
-    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts beside long ones, and
-    read at once and in two pieces. A maximum that was seen and widened, not one proved for every
-    prefix. Infinite, so that nothing is exact, for weights of fewer than 32 bits and where logits
-    are NaN in one shape but not in another, or everywhere. (A prompt after which they are NaN in
-    every shape is a question that fails by itself.)
+    likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts beside long ones, where
+    they are long enough also read once for all of their rows, and read at once and in two pieces. A
+    maximum that was seen and widened, not one proved for every prefix. Infinite, so that nothing is
+    exact, for weights of fewer than 32 bits and where logits are NaN in one shape but not in
+    another, or everywhere. (A prompt after which they are NaN in every shape is a question that
+    fails by itself.)
 
     Why eight times: where no logit moves by more than ε, neither does their logsumexp, and a
     log-probability is a difference of the two; and the prefixes of a whole run move further than
@@ -123,11 +124,16 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     handles = np.resize(np.array(roots), widest)
     starts = [prompts[row % len(prompts)] for row in range(widest)]
     paths = _walk(model, handles, starts, _first_tokens(model, torch.cat(logits)), seen)
+    onward = np.array([path[-_STEPS:] for path in paths]).T
     for rows in narrower:
         for first in range(0, max(len(prompts), rows), rows):
             some = slice(first, first + rows)
-            steps = np.array([path[-_STEPS:] for path in paths[some]]).T
-            _walk(model, handles[some], starts[some], steps, seen)
+            _walk(model, handles[some], starts[some], onward[:, some], seen)
+    usual = getattr(model, "cascade", None)
+    if isinstance(model, CachedModel) and usual and max(map(len, prompts)) >= usual.tokens:
+        model.cascade = ALWAYS
+        _walk(model, handles, starts, onward, seen)
+        model.cascade = usual
     model.release(np.array(roots))
     return paths
 

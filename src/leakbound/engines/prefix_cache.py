@@ -48,9 +48,17 @@ class Cascade:
     tokens: int = 32
     rows: int = 8
 
+    @classmethod
+    def on(cls, device: torch.device) -> Cascade:
+        """What pays on a device. A GPU waits for its host, which calls it once more a prompt."""
+        return cls(rows=128) if device.type == "cuda" else cls()
+
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
         return longest >= self.tokens and rows >= self.rows * prompts
+
+
+ALWAYS = Cascade(tokens=1, rows=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +66,16 @@ class Arithmetic:
     """A way to compute logits, by its name on record; others differ by roundings alone.
 
     onednn: whether it multiplies by oneDNN what is large (see `Products`).
-    cascade: when prompts are read once.
+    cascade: when prompts are read once; None: where it pays on the device.
     """
 
     name: str
     onednn: bool
-    cascade: Cascade
+    cascade: Cascade | None = None
 
 
 PLAIN = Arithmetic(PLAIN_ARITHMETIC, onednn=False, cascade=Cascade(tokens=64, rows=4))
-FAST = Arithmetic("oneDNN from 2^20, prompts once from 32 by 8", onednn=True, cascade=Cascade())
+FAST = Arithmetic("oneDNN from 2^20, prompts once from 32 by 8", onednn=True)
 ARITHMETICS = {way.name: way for way in (PLAIN, FAST)}
 
 
