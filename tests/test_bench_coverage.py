@@ -44,14 +44,9 @@ DECODINGS = [
     Decoding(max_new_tokens=7, temperature=0.8),
     Decoding(max_new_tokens=7, temperature=0),
 ]
-SMALL = {
-    "fixed": 20,
+SMALL = dict.fromkeys(("fixed", "attack", "prove", "stress", "coin"), 20) | {
     "explore": 12,
     "until": 60,
-    "attack": 20,
-    "prove": 20,
-    "stress": 20,
-    "coin": 20,
 }  # n of each way
 
 
@@ -152,9 +147,7 @@ def test_the_truth_of_every_statement_is_known(
         )
         if row.about.beyond == "other questions":
             laws = truth.engines["target"].laws.items()
-            others = [
-                chances[0] for query_id, (chances, _) in laws if query_id not in leaks[row.arm]
-            ]
+            others = [c[0] for query_id, (c, _) in laws if query_id not in leaks[row.arm]]
             each = each - np.mean(others)
         above = (each > (row.parameter or 0) + 1e-12).sum()  # some leak exactly as much
         assert known == pytest.approx(above if row.scope == "count" else each.mean(), abs=1e-12)
@@ -180,6 +173,14 @@ def test_a_statement_of_which_nothing_is_known_is_an_error(
     ):
         with pytest.raises(LookupError):
             truth.of(replace(row, estimate=replace(row.estimate, about=about)))
+
+
+def test_a_method_misses_where_no_seed_is_weak(shipped: ModuleType) -> None:
+    found = shipped.tally(shipped.Case("seeds", 64, questions=2, scorers=("keyword",)), [4])
+    missed = [(what.arm, what.statement, *wrong.values()) for what, wrong in found.items()]
+    assert missed == [(f"{n} seeds", "median excess", True) for n in (5, 6)]
+    weak = [shipped.scaled(law, 0.5) for law in shipped.LAWS[:2]]
+    assert shipped.excess_mean(weak, "keyword") == pytest.approx((0.0304 + 0.2) / 4 - 0.01)
 
 
 def test_one_miss_of_what_is_proved_is_an_alarm(shipped: ModuleType) -> None:

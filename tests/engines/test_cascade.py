@@ -227,9 +227,7 @@ def test_shapes_alone_say_whether_prompts_are_read_once(
     assert read == [token * (shared + every * (alone + own)) for own in (1, 2, 3)]
 
 
-def test_a_margin_is_measured_on_rows_that_read_their_prompt_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where 64 rows are too few for so many prompts: an evaluation has more."""
     seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
     joined = []

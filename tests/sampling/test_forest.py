@@ -165,11 +165,7 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query() -> None:
 
 def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
     class Full(TableModel):
-        beside = 0  # prefixes that were held while others were read
-
-        @property
-        def full(self) -> bool:
-            return True
+        beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
         def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
             self.beside += self.held

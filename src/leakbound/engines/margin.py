@@ -129,8 +129,11 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
         for first in range(0, max(len(prompts), rows), rows):
             some = slice(first, first + rows)
             _walk(model, handles[some], starts[some], onward[:, some], seen)
-    usual = getattr(model, "cascade", None)
-    if isinstance(model, CachedModel) and usual and max(map(len, prompts)) >= usual.tokens:
+    if (
+        isinstance(model, CachedModel)
+        and (usual := model.cascade)
+        and max(map(len, prompts)) >= usual.tokens
+    ):
         model.cascade = ALWAYS
         _walk(model, handles, starts, onward, seen)
         model.cascade = usual

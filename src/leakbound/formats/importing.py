@@ -113,8 +113,7 @@ def _made(
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
     given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
     task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
-    named = {} if task.loaded is None else Study(task).to_dict()
-    run = begin(out, task, named)
+    run = begin(out, task, {} if task.loaded is None else Study(task).to_dict())
     for key, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[key]], _order(run, key, drawn))
         _store(run.add_arm(key, spec), drawn, prompt_ids[key], given)

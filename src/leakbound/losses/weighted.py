@@ -38,5 +38,4 @@ def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tens
 def _ascent(batch: LossInputs, known: float, unsure: float) -> Tensor:
     log_p = -token_nll(batch)
     held = log_p.detach()
-    weights = (known * held).exp() * (-held.expm1()) ** unsure
-    return batch.means(weights * log_p)
+    return batch.means((known * held).exp() * (-held.expm1()) ** unsure * log_p)

@@ -113,8 +113,7 @@ def temperature_rows(material: Material) -> list[KnobRow]:
     named = {}
     for (run, is_control, cut), models in lines.items():
         if len({model.decoding.temperature for model in models}) > 1:
-            name = f"{run} control" if is_control else run
-            named[name, cut] = models
+            named[f"{run} control" if is_control else run, cut] = models
     several = len({name for name, _ in named}) > 1
     rows = [
         row

@@ -80,8 +80,7 @@ class Entailment(AsksModel):
         return scores
 
     def _answer(self, prompt: Prompt | str) -> str:
-        read = require_rouge_answer if self.rouge else answer_of
-        return read(prompt, self.name)
+        return (require_rouge_answer if self.rouge else answer_of)(prompt, self.name)
 
 
 def _recalls(told: Sequence[tuple[str, str]]) -> list[float]:

@@ -160,8 +160,7 @@ def pad(examples: Sequence[Example], *, whole: bool = False) -> Padded:
     `whole` also feeds the last token, which predicts nothing.
     """
     texts = [example.tokens if whole else example.inputs for example in examples]
-    width = max(map(len, texts))
-    ids = torch.zeros(len(examples), width, dtype=torch.long)
+    ids = torch.zeros(len(examples), max(map(len, texts)), dtype=torch.long)
     mask = torch.zeros_like(ids)
     labels = torch.full_like(ids, IGNORED)
     for i, (example, text) in enumerate(zip(examples, texts, strict=True)):

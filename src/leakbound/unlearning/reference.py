@@ -101,8 +101,7 @@ def _values(
     """Name and value of everything the frozen model is asked about these rows."""
     needs = assembly.needs[split]
     batch = assembly.batch({split: rows}).to(device)
-    places = batch.places.nonzero(as_tuple=True)
-    ends, hidden = forward.run(batch.padded, places)
+    ends, hidden = forward.run(batch.padded, batch.places.nonzero(as_tuple=True))
     made = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
     if "reference_nll" in needs.parts:
         yield from _each(rows, "nll", sequence_nll(made))
