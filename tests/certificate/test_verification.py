@@ -88,30 +88,6 @@ def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
 
 
-def test_weighted_draws_of_an_earlier_version_stay_unchecked(path: Path) -> None:
-    """All else is compared: its numbers rest on none of them."""
-    name = "arms/target/weighed/keyword-0123.parquet"
-    (path / name).parent.mkdir()
-    (path / name).write_bytes(b"as an earlier version wrote it")
-
-    def to_earlier(values: Values) -> None:
-        values["files"][name] = evidence_of.sha256(path / name)
-        values["estimate"]["standard_error"] = None
-
-    edit(path / CERTIFICATE, to_earlier, fits=True)
-    found = checked(path)
-    statuses = {check.name: check.status for check in found.checks}
-    assert statuses == dict.fromkeys(EVERY, "ok") | {"weighted draws": "unchecked"}
-    assert not found.verified
-    says = named(found, "weighted draws").says
-    assert name in says
-    assert "the version that made it" in says
-    edit(path / CERTIFICATE, lambda v: v["files"].pop(name), fits=True)
-    assert checked(path).verified
-    edit(path / CERTIFICATE, lambda v: v["estimate"].update(standard_error=0.1), fits=True)
-    assert "standard_error" in failed(checked(path))["estimates"]
-
-
 def test_a_run_may_move_and_be_bounded_again_and_checking_writes_nothing(
     path: Path, tmp_path: Path
 ) -> None:

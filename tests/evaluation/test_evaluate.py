@@ -21,14 +21,13 @@ from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import bound_run, evaluate, probe, sample, scorers_for, summary
+from leakbound.evaluation import evaluate, probe, sample, summary
 from leakbound.evaluation.planning.plan import SteeredPlan, require_confidence
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.scorers import make_scorer
-from leakbound.store import Run, load
+from leakbound.store import Run
 from leakbound.study import Attack, FixedN, Rewritings, Study
 from leakbound.types import Decoding, Prompt
-from leaky import leaky_run
 
 LEAKS = {"p0": 0.0, "p1": 0.02, "p2": 0.3, "p3": 0.9}
 CONTROL = dict.fromkeys(LEAKS, 0.01)
@@ -174,23 +173,6 @@ def test_a_probe_stores_nothing_and_counts_all_that_would_be_drawn() -> None:
     asked = Study(sampling=FixedN(100), attack=Attack(3_000))
     attacked = SteeredPlan.of(asked, (make_scorer("keyword"),))
     assert probe("m", benchmark(), n=attacked, **how).draws == 400 + 4 * (3_000 + 100)
-
-
-def test_a_run_with_weighted_draws_of_an_earlier_version_has_the_same_bounds(
-    tmp_path: Path,
-) -> None:
-    run = leaky_run(tmp_path / "run")
-    before = [row.to_dict() for row in run.estimates]
-    weighed = run.path / "arms" / "target" / "weighed"
-    weighed.mkdir()
-    (weighed / "keyword-0123.parquet").write_bytes(b"as an earlier version wrote it")
-    opened = load(run.path)
-    (note,) = opened.notes
-    assert note.startswith(f"`{weighed}` holds weighted draws, which are not read any more")
-    assert [row.to_dict() for row in opened.estimates] == before
-    (run.path / "estimates.parquet").unlink()
-    bound_run(opened, scorers_for(["keyword"], ()))
-    assert [row.to_dict() for row in opened.estimates] == before
 
 
 @pytest.mark.thorough

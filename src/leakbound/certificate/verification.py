@@ -32,10 +32,6 @@ _DERIVED = {
     ("sentence", "the sentence says what the run is"): _WORDS,
 }
 """Checks of what follows from the run alone, and the members that they compare."""
-_WEIGHED = (
-    "it names weighted draws ({}), which this version does not read: check it with the version "
-    "that made it; its verdict does not rest on them"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,24 +163,10 @@ def _against_run(
     found = as_read(made_from(run, arm, scorer))
     yield compared("run", says, said.get("made_from", ABSENT), found)
     says = "no file was changed, added or taken away"
-    said, weighed = _unweighed(said)
     yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
-    if weighed:
-        yield Check("weighted draws", "unchecked", _WEIGHED.format(", ".join(weighed)))
     yield _scores(run, arm, scorer, models, progress)
     yield from [anew] if isinstance(anew, Check) else _derived(said, anew)
     yield _code(said)
-
-
-def _unweighed(said: JsonObject) -> tuple[JsonObject, list[str]]:
-    """A certificate without what only weighted draws had, and which files of theirs it names."""
-    files, estimate = said.get("files"), said.get("estimate")
-    if not isinstance(files, Mapping) or not isinstance(estimate, Mapping):
-        return said, []
-    weighed = [name for name in files if "/weighed/" in name]
-    kept = {name: value for name, value in files.items() if name not in weighed}
-    known = {k: v for k, v in estimate.items() if k != "standard_error" or v is not None}
-    return {**said, "files": kept, "estimate": known}, weighed
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:

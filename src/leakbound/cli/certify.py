@@ -68,7 +68,6 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
 @click.argument("certificate", type=opt.FILE)
 @click.argument("run", type=opt.RUN)
 @click.option("--with-model", metavar="MODEL", help="Also compute log-probabilities anew.")
-@opt.removed("verify --with-proposal")
 @click.option(
     "--redraw",
     type=float,

@@ -99,7 +99,6 @@ REMOVED = {
     "prove --mix": _WEIGHTED,
     "unlearn --scorer": "leakmin, which lowered these scores, was taken out: NPO and then entropy "
     "kept more and leaked less. docs/unlearning.md says what was found.",
-    "verify --with-proposal": "weighted draws are not read any more. Leave it out.",
 }
 """Commands and options that were taken out, and what serves instead."""
 

@@ -54,7 +54,7 @@ class Run:
     def __init__(self, path: Path, record: RunRecord) -> None:
         self.path = path
         self.record = record
-        self.notes: list[str] = [*record.notes, *_unread(path)]
+        self.notes: list[str] = [*record.notes]
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self.asked = RunQueries(
@@ -330,14 +330,6 @@ class Run:
         """Write the record, and go by it from now on."""
         write_record(self.path, record)
         self.record = record
-
-
-def _unread(path: Path) -> list[str]:
-    """Notes on what earlier versions stored there and this one does not read."""
-    return [
-        f"`{folder}` holds weighted draws, which are not read any more; all else stands"
-        for folder in sorted(path.glob("arms/*/weighed"))
-    ]
 
 
 def _is_foreign(file: Path, known: Sequence[str]) -> bool:

@@ -277,9 +277,7 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     assert drawn(selected) == dict.fromkeys(SURE, 256)
 
 
-def test_a_command_that_was_stopped_while_selecting_is_not_mixed_with_another(
-    tmp_path: Path,
-) -> None:
+def test_a_command_stopped_while_selecting_is_not_mixed_with_another(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="switched off"):
         sampled(tmp_path / "r", CannedEngine(SURE, dies_after=2), rewritings=IDS)
     for other, named in (
@@ -434,9 +432,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_asked(
     assert not (tmp_path / "r" / "run.json").exists()
 
 
-def test_a_finished_control_was_asked_other_inputs_and_no_ids_are_taken_twice(
-    tmp_path: Path,
-) -> None:
+def test_a_finished_control_was_asked_others_and_no_ids_are_taken_twice(tmp_path: Path) -> None:
     evaluated(tmp_path / "c", rewritings=None)
     with pytest.raises(InputError, match="was asked others"):
         evaluated(tmp_path / "s", CannedEngine(SURE), rewritings=IDS, control=tmp_path / "c")
@@ -453,9 +449,18 @@ class Heedless(CannedEngine):
         return super().generate(queries, decoding, replace(draws, draws_per_query={}))
 
 
-def test_an_engine_that_ignores_shares_is_found_out(tmp_path: Path) -> None:
+class Mistaken(CannedEngine):
+    """Gives draws of queries that nobody asked."""
+
+    def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
+        for found in super().generate(queries, decoding, draws):
+            yield replace(found, query=replace(found.query, id="q"))
+
+
+@pytest.mark.parametrize("kind", [Heedless, Mistaken])
+def test_an_engine_that_draws_otherwise_is_found_out(kind: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not heed `Draws`"):
-        sampled(tmp_path / "r", Heedless(engine().texts))
+        sampled(tmp_path / "r", kind(engine().texts))
 
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"

@@ -208,9 +208,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
 BEYOND = "beyond the control"
 
 
-def test_of_questions_that_equal_the_control_none_is_picked_by_joint_lower_ends(
-    tmp_path: Path,
-) -> None:
+def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Path) -> None:
     """One by one some are: a hundred alike ones at 90 % are picked by chance, five or so."""
     ids = [f"q{i}" for i in range(100)]
     model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")

@@ -82,7 +82,7 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
     """Each query drawn as often as was planned, or explored by a scorer whose bounds hold."""
     if isinstance(job.how, Draws):
         for result in engine.generate(job.queries, job.decoding, job.how):
-            _require_planned(result, job.how)
+            _require_planned(result, job, job.how)
             yield result
         return
     assert job.scorer is not None
@@ -95,9 +95,11 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
         yield found
 
 
-def _require_planned(result: Sample | Failure, draws: Draws) -> None:
-    """Refuse a query that was drawn more or less often than was planned of it."""
-    if isinstance(result, Sample) and result.n != (planned := sum(draws.of(result.query.id))):
+def _require_planned(result: Sample | Failure, job: DrawJob, draws: Draws) -> None:
+    """Refuse a query that was not asked, or drawn more or less often than was planned of it."""
+    asked = result.query.id in job.part.query_ids
+    planned = sum(draws.of(result.query.id)) if asked else 0
+    if isinstance(result, Sample) and result.n != planned:
         raise ModelError(
             f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
             "planned. It does not heed `Draws`, or loses some and does not call them missing."
