@@ -145,8 +145,9 @@ class CachedModel:
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
         each = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
-        parts = np.array_split(np.arange(len(slots)), -(-4 * len(slots) * each // self._memory))
-        found = [self._forward(tokens[part, None], slots[part, None]) for part in parts]
+        parts = min(len(slots), -(-4 * len(slots) * each // self._memory))
+        rows = np.array_split(np.arange(len(slots)), parts)
+        found = [self._forward(tokens[part, None], slots[part, None]) for part in rows]
         return slots, torch.cat(found) if len(found) > 1 else found[0]
 
     def release(self, handles: Handles) -> None:
