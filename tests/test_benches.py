@@ -412,9 +412,10 @@ def test_the_bench_of_a_gpu_runs_without_one(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     asked = [f"--{k}={v}" for k, v in SMALL.items() if isinstance(v, int | str)]
     command = [sys.executable, BENCH / "gpu.py", *asked, "--rows", "4", "--device", "cpu"]
-    command += ["--dtype", "float32", "--draws", "9", "--rounds", "1", "--json", tmp_path / "found"]
+    command += ["--dtype", "float32", "--draws", "9", "--rounds", "1", "--fewer", "4"]
+    command += ["--json", tmp_path / "found"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     races = json.loads((tmp_path / "found").read_text())["races"]
-    assert [row["engine"] for row in races] == 2 * ["forest", "transformers"]
+    assert [row["engine"] for row in races] == 2 * ["forest", "forest, 4 rows", "transformers"]
     assert all(row["tokens_s"] > 0 for row in races)
