@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade, RecomputedModel
+from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling.model import PrefixModel
 
 _PROMPTS = ((1, 2, 3), (1, 2, 4, 5, 12))
@@ -45,9 +45,19 @@ def prefix_model(
     if reason is None:
         joined = _differs(CachedModel(model, eos_token_ids, ALWAYS), want, layers)
         cascade = Cascade.on(model.device) if joined is None else None
-        return CachedModel(model, eos_token_ids, cascade), None
+        return CachedModel(model, eos_token_ids, cascade, _block(model, want, layers)), None
     note = f"{type(model).__name__} cannot branch its cache ({reason}); every prefix is recomputed"
     return RecomputedModel(model, eos_token_ids), note
+
+
+def _block(model: Any, want: Sequence[torch.Tensor], layers: FedLayers | None) -> int | None:
+    """How many bytes rows gather at a time; None where all must before any attends, or had better:
+    a GPU waits for its host, which calls it once more a block.
+    """
+    if model.device.type != "cpu" or model.config._attn_implementation != "sdpa":
+        return None
+    each_alone = CachedModel(model, frozenset(), block=1)
+    return BLOCK if _differs(each_alone, want, layers) is None else None
 
 
 class FedLayers:

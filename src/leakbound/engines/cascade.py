@@ -1,6 +1,10 @@
-"""Attention to keys that many rows share: read once for all of them, and joined with their own.
+"""Attention over branching prefixes: a few rows at a time, and to what many share once for all.
 
-A row's keys are its prompt's P and its own S. With scores sᵢ = q · kᵢ, and of a part A of them
+Rows are independent, so whoever gathers the keys of a few, attends, and goes on to the next few
+has the same result to the bit, from a processor's cache instead of its memory (`_attend_gathered`).
+
+Where prompts are long and rows many, their keys are read once for all rows and joined with each
+row's own (`_attend_joined`). A row's keys are its prompt's P and its own S. With scores sᵢ = q · kᵢ, and of a part A of them
 the logsumexp ℓ_A = log Σ_A exp sᵢ and the attention o_A = Σ_A exp(sᵢ − ℓ_A) vᵢ, attention to both
 parts is
 
@@ -12,20 +16,22 @@ score without a value, is one more part. Sums are in another order than those of
 all keys: the last bits of logits move, as they do between batches of other shapes.
 
 Models come here through transformers' attention interface, by the name `NAME`, for the time of
-one forward (`attending`). Their cache has `offer`ed the prompts' keys in the same layer just
-before; a layer that offers and does not attend, or attends in a way that is not known here, raises
-`NotJoinedError`, and such a model is never asked again.
+one forward (`attending`). Their cache has just `offer`ed what there is to attend to in the same
+layer, and returned the new tokens' keys and values alone; a layer that offers and does not attend,
+or attends in a way that is not known here, raises `NotJoinedError`, and such a model is never asked
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 NAME = "leakbound_cascade"
 
@@ -62,19 +68,38 @@ class Attended(NamedTuple):
         return Attended(*(each[part] for each in self))
 
 
+class Offered(NamedTuple):
+    """What a layer's cache has for its attention, and how large it is.
+
+    new: the new tokens' keys and values, which the cache returned to the layer.
+    prompts: keys and values of each prompt that is read once.
+    columns, bytes: of a row's keys and values.
+    gather: the keys and values of some rows, rows × heads × columns × width each; they last until
+        others are gathered.
+    """
+
+    new: KeysValues
+    prompts: Sequence[KeysValues]
+    columns: int
+    bytes: int
+    gather: Callable[[slice], KeysValues]
+
+
 class Shared:
-    """The prompts of one forward's rows: `sizes[i]` rows, one after the other, have the i-th."""
+    """How the rows of one forward attend: `sizes[i]` of them, one after the other, to the i-th
+    prompt, where prompts are read once; `block` bytes of their own keys at a time, None: all.
+    """
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self.sizes = tuple(sizes)
-        self._offered: Sequence[KeysValues] | None = None
+    def __init__(self, sizes: Sequence[int], block: int | None) -> None:
+        self.sizes, self._block = tuple(sizes), block
+        self._offered: Offered | None = None
 
-    def offer(self, prompts: Sequence[KeysValues]) -> None:
-        """Lay out a layer's keys and values, those of each prompt, for its attention to take."""
+    def offer(self, offered: Offered) -> None:
+        """Lay out what a layer's attention is to take."""
         self.require_taken()
-        self._offered = prompts
+        self._offered = offered
 
-    def take(self) -> Sequence[KeysValues]:
+    def take(self) -> Offered:
         """What this layer offered; NotJoinedError where it offered nothing."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
@@ -85,6 +110,13 @@ class Shared:
         """Raise NotJoinedError if a layer has not taken what it offered."""
         if self._offered is not None:
             raise NotJoinedError("a layer attends otherwise than through the attention interface")
+
+    def blocks(self, rows: int, offered: Offered) -> Iterator[tuple[slice, KeysValues]]:
+        """Some rows after others, with their keys and values."""
+        height = rows if self._block is None else max(1, self._block // offered.bytes)
+        for low in range(0, rows, height):
+            some = slice(low, min(low + height, rows))
+            yield some, offered.gather(some)
 
 
 _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", default=None)
@@ -145,57 +177,79 @@ def cascade_attention(
     key: torch.Tensor,
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
-    *,
-    scaling: float | None = None,
-    softcap: float | None = None,
-    s_aux: torch.Tensor | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """An attention function of transformers: one query a row, to its prompt's keys and its own.
+    """An attention function of transformers: one query a row, to all that its cache has offered.
 
-    `key` and `value` are each row's own; `attention_mask` has their columns and before them, unless
-    nothing in a prompt is masked, those of the longest prompt. `s_aux` are the sinks, one a head.
+    `attention_mask` has the columns of a row's own keys and before them, unless nothing in a prompt
+    is masked, those of the longest prompt. `s_aux` are the sinks, one a head.
     """
     shared = _SHARED.get()
     if shared is None:
         raise NotJoinedError(f"`{NAME}` attends within `attending` alone")
-    prompts = shared.take()
-    rows, heads, new, width = query.shape
-    own = key.shape[2]
-    mask = _require_known(attention_mask, key, value, prompts, others, (rows, new))
-    grouped = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+    offered = shared.take()
+    if key is not offered.new[0] or value is not offered.new[1]:
+        raise NotJoinedError("a layer changes the keys and values that its cache returns")
+    mask = _require_known(attention_mask, offered, others, query)
+    attention = _attend_joined if shared.sizes else _attend_gathered
+    return attention(module, query, mask, shared, offered, others), None
+
+
+def _attend_gathered(
+    module: Any,
+    query: torch.Tensor,
+    mask: torch.Tensor,
+    shared: Shared,
+    offered: Offered,
+    others: dict[str, Any],
+) -> torch.Tensor:
+    """Torch's own attention, some rows after others."""
+    if others.get("s_aux") is not None:
+        raise NotJoinedError("a layer attends with sinks")
+    found = [
+        sdpa_attention_forward(module, query[some], *gathered, mask[some], **others)[0]
+        for some, gathered in shared.blocks(len(query), offered)
+    ]
+    return torch.cat(found)
+
+
+def _attend_joined(
+    module: Any,
+    query: torch.Tensor,
+    mask: torch.Tensor,
+    shared: Shared,
+    offered: Offered,
+    others: dict[str, Any],
+) -> torch.Tensor:
+    """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
+    rows, heads, _, width = query.shape
+    kinds, own, wide = offered.new[0].shape[1], offered.columns, offered.new[1].shape[3]
+    sinks, softcap, scaling = (others.get(name) for name in ("s_aux", "softcap", "scaling"))
     scaling = width**-0.5 if scaling is None else scaling
+    grouped = query.reshape(rows, kinds, heads // kinds, width)
     ahead = mask[..., :-own] if mask.shape[-1] > own else None
-    parts = Attended.room(grouped, value.shape[3], 2 if s_aux is None else 3)
-    _attend_prompts(grouped, prompts, ahead, shared.sizes, scaling, softcap, parts.of(0))
-    attend(grouped, key, value, mask[..., -own:], scaling, softcap, parts.of(1))
-    if s_aux is not None:  # a part without values: its score alone takes mass from the others
+    parts = Attended.room(grouped, wide, 2 if sinks is None else 3)
+    _attend_prompts(grouped, offered.prompts, ahead, shared.sizes, scaling, softcap, parts.of(0))
+    for some, (keys, values) in shared.blocks(rows, offered):
+        part = Attended(*(each[some] for each in parts.of(1)))
+        attend(grouped[some], keys, values, mask[some, ..., -own:], scaling, softcap, part)
+    if sinks is not None:  # a part without values: its score alone takes mass from the others
         sink = parts.of(2)
         sink.values.zero_()
         sink.total.fill_(1.0)
-        sink.most.copy_(s_aux.view(1, *grouped.shape[1:3], 1))
-    return join(parts).to(query.dtype).reshape(rows, 1, heads, value.shape[3]), None
+        sink.most.copy_(sinks.view(1, *grouped.shape[1:3], 1))
+    return join(parts).to(query.dtype).reshape(rows, 1, heads, wide)
 
 
 def _require_known(
-    mask: torch.Tensor | None,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    prompts: Sequence[KeysValues],
-    others: dict[str, Any],
-    query: tuple[int, int],
+    mask: torch.Tensor | None, offered: Offered, others: dict[str, Any], query: torch.Tensor
 ) -> torch.Tensor:
     """The mask, where a layer asks for what is computed here; NotJoinedError where it does not."""
-    if mask is None or mask.shape[:3] != (query[0], 1, 1) or query[1] != 1:
+    if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the mask that it is given")
-    if mask.shape[-1] not in (
-        key.shape[2],
-        key.shape[2] + max(keys.shape[1] for keys, _ in prompts),
-    ):
+    longest = max((keys.shape[1] for keys, _ in offered.prompts), default=0)
+    if mask.shape[-1] not in (offered.columns, offered.columns + longest):
         raise NotJoinedError("a layer cuts the mask that it is given")
-    for mine, theirs in zip((key, value), prompts[0], strict=True):
-        if (mine.shape[1], mine.shape[3]) != (theirs.shape[0], theirs.shape[2]):
-            raise NotJoinedError("a layer changes the keys and values that its cache returns")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer attends with {name}")

@@ -8,8 +8,9 @@ scratch buffer that all layers share, so that any model which asks a cache for i
 works unchanged. Rows end at the same key column and begin at different ones, so masks are made
 here: causal, and sliding where the model's layers are.
 
-Where prompts are long and rows many (`Cascade`), rows gather what they generated alone, and a
-prompt's keys and values are read once for all of its rows (see `cascade`).
+On a processor a few rows at a time gather and attend, as many as its cache holds. Where prompts are
+long and rows many (`Cascade`), rows gather what they generated alone, and a prompt's keys and
+values are read once for all of its rows (see `cascade`).
 
 Whether a model follows either contract is not assumed but tried (`branching`); where it does not,
 whole paths are gathered, or every prefix is recomputed.
@@ -28,13 +29,14 @@ import torch
 from numpy.typing import NDArray
 from transformers import Cache
 
-from leakbound.engines.cascade import KeysValues, Shared, attending
+from leakbound.engines.cascade import KeysValues, Offered, Shared, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import Products
 from leakbound.sampling.model import Handles, WholePrefixes
 from leakbound.types import PLAIN_ARITHMETIC
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
+BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +95,23 @@ class CachedModel:
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
     says when prompts are read once for all of their rows; None: never. It and `onednn`, whether
-    large products go by oneDNN, may change between calls.
+    large products go by oneDNN, may change between calls. Rows that would gather more than `block`
+    bytes for a layer attend some after others, to the same bits; None: all gather before any does.
 
     Prompts may be long: it is full once keys and values take `memory_for_keys`, and rows that would
     gather more than a quarter of that for a layer are forwarded in parts.
     """
 
     def __init__(
-        self, model: Any, eos_token_ids: frozenset[int], cascade: Cascade | None = None
+        self,
+        model: Any,
+        eos_token_ids: frozenset[int],
+        cascade: Cascade | None = None,
+        block: int | None = None,
     ) -> None:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
-        self.cascade, self.onednn = cascade, FAST.onednn
+        self.cascade, self.block, self.onednn = cascade, block, FAST.onednn
         self.held = 0
         self._products = Products(model)
         self._model = model
@@ -144,8 +151,11 @@ class CachedModel:
             longest = int(self._tree.length[by_prompt.prompts].max())
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
-        each = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
-        parts = min(len(slots), -(-4 * len(slots) * each // self._memory))
+        gathers = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
+        gathers *= len(slots)
+        if self.block is not None and gathers > self.block:
+            return slots, self._forward(tokens[:, None], slots[:, None], self.block)
+        parts = min(len(slots), -(-4 * gathers // self._memory))
         rows = np.array_split(np.arange(len(slots)), parts)
         found = [self._forward(tokens[part, None], slots[part, None]) for part in rows]
         return slots, torch.cat(found) if len(found) > 1 else found[0]
@@ -155,10 +165,15 @@ class CachedModel:
         self._tree.drop(handles)
         self.held -= len(handles)
 
-    def _forward(self, tokens: NDArray[np.int64], slots: Slots) -> torch.Tensor:
+    def _forward(
+        self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
+    ) -> torch.Tensor:
         """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
         inputs = self._point(tokens, slots, self._tree.paths(slots[:, -1]))
-        return self._logits(inputs, self._cache.unseen)
+        if block is None:
+            return self._logits(inputs, self._cache.unseen)
+        with attending(self._config, self._cache.share((), block)):
+            return self._logits(inputs, self._cache.unseen)
 
     def _cascade(
         self, tokens: NDArray[np.int64], slots: Slots, by_prompt: ByPrompt
@@ -176,7 +191,7 @@ class CachedModel:
             column = torch.arange(longest, device=own.device)
             return torch.cat([column <= inputs["position_ids"][:, :, None] - window, own], dim=-1)
 
-        with attending(self._config, self._cache.share(by_prompt.sizes.tolist())):
+        with attending(self._config, self._cache.share(by_prompt.sizes.tolist(), self.block)):
             logits = self._logits(inputs, unseen)
         back = by_prompt.back
         return logits if back is None else logits[torch.as_tensor(back, device=logits.device)]
@@ -248,7 +263,7 @@ class _Gathered(Cache):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(layers=[])
         self._pools: list[torch.Tensor] = []
-        self._scratch = torch.empty(0)
+        self._scratch = [torch.empty(0)] * 2  # for rows, for prompts
 
     @property
     def bytes_of_a_token(self) -> list[int]:
@@ -272,9 +287,12 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._paths = seen[: shape[0] * shape[1]].view(shape)
         self._shared: Shared | None = None
 
-    def share(self, sizes: Sequence[int]) -> Shared:
-        """What this forward's layers offer: so many rows, one after the other, have each prompt."""
-        self._shared = Shared(sizes)
+    def share(self, sizes: Sequence[int], block: int | None) -> Shared:
+        """What this forward's layers offer: so many rows, one after the other, have each prompt.
+
+        Rows gather `block` bytes at a time; None: all.
+        """
+        self._shared = Shared(sizes, block)
         return self._shared
 
     def unseen(self, window: int | None) -> torch.Tensor:
@@ -292,18 +310,37 @@ class _Gathered(Cache):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """File the new tokens' keys and values; return each row's whole past, or its own part."""
+        """File the new tokens' keys and values; return each row's whole past.
+
+        Where rows attend by what is offered, return the new ones alone.
+        """
         new = _packed(key_states, value_states)
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
-        shape = (len(self._seen), pool.shape[1])
-        seen = torch.index_select(pool, 0, self._seen, out=self._buffer(shape, pool))
-        own, *prompts = torch.split(seen, [self._paths.numel(), *self._prompts])
-        if self._shared is not None:
-            self._shared.offer(
-                [_unpacked(each, key_states, value_states, each.shape[:1]) for each in prompts]
+
+        def gather(slots: torch.Tensor, scratch: int = 0) -> torch.Tensor:
+            room = self._room(scratch, (slots.numel(), pool.shape[1]), pool)
+            return torch.index_select(pool, 0, slots.flatten(), out=room)
+
+        def unpacked(seen: torch.Tensor, shape: Sequence[int]) -> KeysValues:
+            return _unpacked(seen, key_states, value_states, shape)
+
+        if self._shared is None:
+            return unpacked(gather(self._paths), self._paths.shape)
+        columns, prompts = self._paths.shape[1], list[torch.Tensor]()
+        if self._prompts:
+            seen = gather(self._seen[self._paths.numel() :], 1)
+            prompts = [*torch.split(seen, self._prompts)]
+        self._shared.offer(
+            Offered(
+                new=(key_states, value_states),
+                prompts=[unpacked(each, each.shape[:1]) for each in prompts],
+                columns=columns,
+                bytes=columns * pool.shape[1] * pool.itemsize,
+                gather=lambda some: unpacked(gather(self._paths[some]), self._paths[some].shape),
             )
-        return _unpacked(own, key_states, value_states, self._paths.shape)
+        )
+        return key_states, value_states
 
     def is_finite(self, slots: Slots) -> bool:
         """True if no key and no value in these slots is NaN or infinite."""
@@ -329,12 +366,12 @@ class _Gathered(Cache):  # type: ignore[misc]
             self._pools[layer][: len(pool)] = pool
         return self._pools[layer]
 
-    def _buffer(self, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
+    def _room(self, which: int, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
         """Scratch memory, kept between layers and steps."""
         size = shape[0] * shape[1]
-        if self._scratch.numel() < size:
-            self._scratch = like.new_empty(size + size // 2)
-        return self._scratch[:size].view(shape)
+        if self._scratch[which].numel() < size:
+            self._scratch[which] = like.new_empty(size + size // 2)
+        return self._scratch[which][:size].view(shape)
 
 
 def layer_masks(
