@@ -214,7 +214,13 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
-    [([32], 8, True), ([31], 8, False), ([32], 7, False), ([32, 5], 8, True), ([5, 5], 9, False)],
+    [
+        ([128], 8, True),
+        ([127], 8, False),
+        ([128], 7, False),
+        ([128, 5], 8, True),
+        ([5, 5], 9, False),
+    ],
 )
 def test_shapes_alone_say_whether_prompts_are_read_once(
     prompts: list[int], rows: int, pays: bool
@@ -233,14 +239,14 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
     joined = []
     share = prefix_cache._Gathered.share
 
-    def noted(cache: Any, sizes: list[int]) -> Any:
+    def noted(cache: Any, sizes: list[int], block: int | None) -> Any:
         joined.append(sum(sizes))
-        return share(cache, sizes)
+        return share(cache, sizes, block)
 
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
-    prompts = [tuple(i % VOCAB for i in range(19 + 5 * j)) for j in range(8)]
+    prompts = [tuple(i % VOCAB for i in range(19 + 20 * j)) for j in range(8)]
     shape_margin(seam, prompts[:3])
-    assert joined == []  # none of 32 tokens
+    assert joined == []  # none of 128 tokens
     shape_margin(seam, prompts)
     assert joined == [64] * 4
     assert seam.cascade == Cascade()
@@ -322,5 +328,5 @@ def test_a_layer_makes_few_calls_and_few_more_for_a_prompt(dtype: torch.dtype, m
 def test_an_engine_says_when_it_reads_prompts_once(tmp_path: Path) -> None:
     """Beside the threads: the draws hang on it, and the law does not."""
     engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
-    assert engine.machine["prompts_read_once"] == {"tokens": 32, "rows": 8}
+    assert engine.machine["prompts_read_once"] == {"tokens": 128, "rows": 8}
     assert "prompts_read_once" not in engine.fingerprint

@@ -1,8 +1,7 @@
-"""Large products go by oneDNN, within forwards alone; what was begun otherwise goes on so."""
+"""Large products go by oneDNN, within forwards alone."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -12,14 +11,12 @@ from test_prefix_cache import VOCAB, build
 
 from leakbound.engines import products
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import FAST, PLAIN, RecomputedModel
+from leakbound.engines.prefix_cache import RecomputedModel
 from leakbound.engines.products import Products
-from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws
-from tiny import BOTH_KINDS, tiny_model_folder
+from tiny import BOTH_KINDS
 
 WIDE = tf.LlamaConfig(
     vocab_size=VOCAB,
@@ -41,7 +38,7 @@ def test_a_product_goes_by_its_shape(rows: int, large: bool, bias: bool) -> None
     x = torch.randn(rows, 1, 128)
     want, made = layer(x), Products(layer)
     with patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn:
-        with made.applied(onednn=True):
+        with made.applied():
             found = layer(x)
         assert by_onednn.called == large
     assert torch.equal(found, want) or large
@@ -55,18 +52,16 @@ def test_layers_are_as_they_were_elsewhere() -> None:
     made = Products(layer)
 
     def fails() -> None:
-        with made.applied(onednn=True):
+        with made.applied():
             assert "forward" in vars(layer)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fails()
     assert "forward" not in vars(layer)
-    with made.applied(onednn=False):
-        assert "forward" not in vars(layer)
     layer.weight.fill_(2.0)
     layer.bias.fill_(1.0)
-    with made.applied(onednn=True):
+    with made.applied():
         assert (layer(x) == 257).all()
 
 
@@ -80,7 +75,7 @@ def test_other_layers_are_left_alone() -> None:
     turned.weight = torch.nn.Parameter(torch.ones(128, 256).T)
     vars(given)["forward"] = forward = given.forward
     layers = [_Own(128, 256), half, turned, given]
-    with Products(torch.nn.ModuleList(layers)).applied(onednn=True):
+    with Products(torch.nn.ModuleList(layers)).applied():
         assert [vars(layer).get("forward") for layer in layers] == [None, None, None, forward]
     assert vars(given)["forward"] is forward
 
@@ -91,7 +86,7 @@ def test_without_onednn_torch_multiplies() -> None:
     try:
         with patch.object(products, "_by_onednn", side_effect=AttributeError("no such operator")):
             made = Products(layer)
-        with made.applied(onednn=True):
+        with made.applied():
             assert "forward" not in vars(layer)
     finally:
         products._is_there.cache_clear()
@@ -100,45 +95,28 @@ def test_without_onednn_torch_multiplies() -> None:
 
 @BOTH_KINDS
 def test_ways_differ_by_less_than_the_margin_that_is_measured_with_them() -> None:
-    """The plain one calls no oneDNN, and gives what the model gives by itself, to the bit."""
+    """Without oneDNN it is what the model gives by itself, to the bit."""
     model = build(WIDE)
-    seam, _ = prefix_model(model, frozenset([5]))
-    margin = shape_margin(seam, [(1, 2, 3)])
+    margin = shape_margin(prefix_model(model, frozenset([5]))[0], [(1, 2, 3)])
     found = []
-    for way in (PLAIN, FAST):
-        seam.onednn = way.onednn
-        with patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn:
+    for there in (False, True):
+        with (
+            patch.object(products, "_is_there", return_value=there),
+            patch.object(products, "_by_onednn", wraps=products._by_onednn) as by_onednn,
+        ):
+            seam, _ = prefix_model(model, frozenset([5]))
             forest = Forest(seam, Decoding(max_new_tokens=6), Draws(sizes=(500,), seed=1))
             (tree,) = forest.sample([Root("q", (1, 2, 3))])
-        assert by_onednn.called == way.onednn
+        assert by_onednn.called == there
         found.append({leaf.token_ids: leaf.logprob for leaf in tree.leaves})
     plain, fast = found
     both = plain.keys() & fast.keys()
     assert len(both) > 0.9 * len(plain)
     assert any(plain[ids] != fast[ids] for ids in both)
     assert all(abs(plain[ids] - fast[ids]) <= margin * len(ids) for ids in both)
-    seam = RecomputedModel(model, frozenset())
-    seam.onednn = False
+    with patch.object(products, "_is_there", return_value=False):
+        whole = RecomputedModel(model, frozenset())
     ids = [[i, 2, 3] for i in range(VOCAB)]
     with torch.inference_mode():
-        assert torch.equal(seam._read(ids), model(torch.tensor(ids), use_cache=False).logits[:, -1])
-
-
-def test_an_engine_takes_the_way_that_it_is_told(tmp_path: Path) -> None:
-    """And measures its margin anew; its fingerprint is of the model, and says nothing of it."""
-    engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
-    before, measured = engine.fingerprint, engine.margin
-    assert engine.arithmetic == FAST.name
-    with patch("leakbound.engines.margin.shape_margin", return_value=0.5):
-        engine.compute(FAST.name)
-        assert engine.margin == measured
-        engine.compute(PLAIN.name)
-        assert engine.margin == 0.5
-    assert not engine._seam.onednn
-    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 4}
-    assert engine.fingerprint == before
-    with pytest.raises(InputError, match="abacus"):
-        engine.compute("abacus")
-    engine.compute(engine.arithmetic)
-    assert engine._seam.onednn
-    assert engine.machine["prompts_read_once"] == {"tokens": 32, "rows": 8}
+        want = model(torch.tensor(ids), use_cache=False).logits[:, -1]
+        assert torch.equal(whole._read(ids), want)

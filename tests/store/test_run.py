@@ -29,7 +29,6 @@ from leakbound.store import (
     RunRecord,
     write_sealed,
 )
-from leakbound.store.identity import spec_object
 from leakbound.store.plan import Cut
 from leakbound.store.tables import digest, read_meta, read_table
 from leakbound.types import (
@@ -54,7 +53,6 @@ QUERIES = tuple(Query.original(p) for p in PROMPTS)
 RECORD = RunRecord(benchmark=BenchmarkRecord(name="mine", prompts=5, sha256="abc", origin="here"))
 
 
-IDENTITY = "47665edfa4256bdc56afa31aedd3d4f935ae26bbb1fa7b44b1a16b394ae3cf01"  # of `SPEC`
 SPEC = ArmSpec(
     fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(6, 4), cut=Cut({0: 4}, 4)
 )
@@ -159,16 +157,6 @@ def test_a_model_is_no_control_of_itself(
     assert second not in run.record.arms
 
 
-def test_a_run_that_exists_keeps_its_keys(tmp_path: Path) -> None:
-    """What was planned before models keyed draws is the arm that it was, to the digest."""
-    arm = begin(tmp_path / "r").add_arm(TARGET, SPEC)
-    assert arm.identity == IDENTITY
-    assert "keyed_by" not in spec_object(arm.spec)
-    again = begin(tmp_path / "r").add_arm(TARGET, replace(SPEC, keyed_by="model"))
-    assert (again.spec.keyed_by, again.identity) == ("purpose", IDENTITY)
-    assert again.purpose == "score:target"
-
-
 @pytest.mark.parametrize(
     ("fingerprint", "purpose"),
     [
@@ -180,12 +168,11 @@ def test_a_run_that_exists_keeps_its_keys(tmp_path: Path) -> None:
 def test_a_model_keys_its_draws(fingerprint: dict[str, Any], purpose: str, tmp_path: Path) -> None:
     """Also where they stand in another run as its control; these words may never change."""
     run = begin(tmp_path / "r")
-    own = run.add_arm(CONTROL, spec(fingerprint=fingerprint, keyed_by="model"))
+    own = run.add_arm(CONTROL, spec(fingerprint=fingerprint))
     assert own.purpose == purpose
-    assert spec_object(own.spec)["keyed_by"] == "model"
     other = begin(tmp_path / "other")
     copied = CopiedFrom("x", TARGET)
-    copy = other.add_arm(CONTROL, spec(fingerprint=fingerprint, keyed_by="model", copied=copied))
+    copy = other.add_arm(CONTROL, spec(fingerprint=fingerprint, copied=copied))
     assert copy.purpose == purpose.replace("control", "target")
 
 

@@ -21,7 +21,7 @@ from leakbound.store import Run
 from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
 from leakbound.study import Explore
 from leakbound.testing import FakeScorer
-from leakbound.types import PLAIN_ARITHMETIC, TURN, Decoding, Draws, Failure, Query, Sample
+from leakbound.types import TURN, Decoding, Draws, Failure, Query, Sample
 from tiny import tiny_model_folder
 
 TASK = benchmark_of(("0", "1"), question="Who wrote {}?", answer=LEAK, keywords=("hush",))
@@ -173,18 +173,3 @@ def test_among_several_stresses_it_is_said_to_count_by_its_largest_answer(tmp_pa
         "under the worst of 2 stresses (a conversation counts by the largest of its answers), the"
     )
     assert "conversation" not in run_verdicts(stressed(tmp_path / "one", n=64))[0].stressed
-
-
-def test_a_conversation_is_computed_in_the_way_of_its_engine() -> None:
-    class Computing(AskedEngine):
-        arithmetic, taken = "abacus", "none"
-
-        def compute(self, way: str) -> None:
-            self.taken = way
-
-    inner = Computing(alike)
-    DialogueEngine(inner).compute("slide rule")
-    assert (DialogueEngine(inner).arithmetic, inner.taken) == ("abacus", "slide rule")
-    plain = DialogueEngine(AskedEngine(alike))
-    plain.compute("slide rule")
-    assert plain.arithmetic == PLAIN_ARITHMETIC

@@ -37,7 +37,6 @@ from leakbound.evaluation.views.specification import departures, told_of
 from leakbound.scorers import digest, make_scorer, settings
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
 from leakbound.store.files import as_read
-from leakbound.store.identity import spec_object
 from leakbound.store.tables import read_meta
 from leakbound.types import JsonObject, Scorer, object_of
 
@@ -222,7 +221,7 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     """
     return {
         **run.record.questions,
-        "arm": {k: v for k, v in spec_object(arm.spec).items() if k != "machine"},
+        "arm": {k: v for k, v in object_of(arm.spec).items() if k != "machine"},
         "identity": arm.identity,
         "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
     }

@@ -18,7 +18,7 @@ from typing import Any
 from leakbound.certificate.certificate import Check, Difference, Status, differences, mark
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError
-from leakbound.evaluation.drawing.parts import compute_as, machine
+from leakbound.evaluation.drawing.parts import machine
 from leakbound.evaluation.drawing.sample import draws_of
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
 from leakbound.store.files import as_read
@@ -39,7 +39,7 @@ from leakbound.types import (
 )
 
 # Parts of a fingerprint that move logits by roundings only.
-_SURROUNDINGS = ("transformers", "torch", "row_budget")
+_SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
 _ROUNDING = 1e-9
 LOG_PROBABILITIES = "log-probabilities"
 _BOTH = "an engine that records both of every output"
@@ -57,7 +57,6 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
 
     `slug`: of the scorer whose proofs are among them.
     """
-    compute_as(engine, arm.spec.arithmetic)
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
     near = all(d.where in _SURROUNDINGS for d in differing)
     status = "note" if differing and near else mark(differing)
@@ -212,7 +211,6 @@ def check_draws(
     if why := _why_not(arm, engine):
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {why}")
     assert isinstance(engine, Redraws)
-    compute_as(engine, arm.spec.arithmetic)
     if isinstance(engine, Measures):
         engine.measure(arm.queries)
     parts = (by or SystemRandom()).sample(arm.parts, math.ceil(share * len(arm.parts)))

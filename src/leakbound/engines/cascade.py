@@ -4,9 +4,9 @@ Rows are independent, so whoever gathers the keys of a few, attends, and goes on
 has the same result to the bit, from a processor's cache instead of its memory (`_attend_gathered`).
 
 Where prompts are long and rows many, their keys are read once for all rows and joined with each
-row's own (`_attend_joined`). A row's keys are its prompt's P and its own S. With scores sᵢ = q · kᵢ, and of a part A of them
-the logsumexp ℓ_A = log Σ_A exp sᵢ and the attention o_A = Σ_A exp(sᵢ − ℓ_A) vᵢ, attention to both
-parts is
+row's own (`_attend_joined`). A row's keys are its prompt's P and its own S. With scores
+sᵢ = q · kᵢ, and of a part A of them the logsumexp ℓ_A = log Σ_A exp sᵢ and the attention
+o_A = Σ_A exp(sᵢ − ℓ_A) vᵢ, attention to both parts is
 
     o = exp(ℓ_P − ℓ) o_P + exp(ℓ_S − ℓ) o_S,   ℓ = log(exp ℓ_P + exp ℓ_S),
 
@@ -91,7 +91,7 @@ class Shared:
     """
 
     def __init__(self, sizes: Sequence[int], block: int | None) -> None:
-        self.sizes, self._block = tuple(sizes), block
+        self.sizes, self.block = tuple(sizes), block
         self._offered: Offered | None = None
 
     def offer(self, offered: Offered) -> None:
@@ -113,7 +113,7 @@ class Shared:
 
     def blocks(self, rows: int, offered: Offered) -> Iterator[tuple[slice, KeysValues]]:
         """Some rows after others, with their keys and values."""
-        height = rows if self._block is None else max(1, self._block // offered.bytes)
+        height = rows if self.block is None else max(1, self.block // offered.bytes)
         for low in range(0, rows, height):
             some = slice(low, min(low + height, rows))
             yield some, offered.gather(some)

@@ -263,7 +263,7 @@ class HiredCrew:
         self._cluster.dismiss(worker)
 
 
-_VALUES = ("machine", "probe", "arithmetic")
+_VALUES = ("machine", "probe")
 _MARGIN = "margin"
 _ASKED = ("explore", "force", "force_ids", "prove", "read", "gradient_norms")
 _MEASURE = "measure"

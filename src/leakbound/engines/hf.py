@@ -15,17 +15,14 @@ from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import (
-    ARITHMETICS,
-    FAST,
+    ARITHMETIC,
     CachedModel,
-    Cascade,
     memory_for_keys,
 )
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
 from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError
-from leakbound.registry import find
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
@@ -91,8 +88,6 @@ class TransformersEngine:
     fingerprint: other shapes, other roundings.
     """
 
-    arithmetic = FAST.name
-
     def __init__(
         self, loaded: LoadedModel, prompting: Prompting | None = None, *, rows: int | None = None
     ) -> None:
@@ -102,7 +97,6 @@ class TransformersEngine:
         self.prompting = prompting or Prompting()
         self._rows, self._budget = rows, RowBudget.of(loaded.model.device)
         self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
-        self._way = FAST
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
         self.usage.notes += [said for said in (note, loaded.early_end) if said]
         self._margin = Margin(self._seam, loaded.context_length)
@@ -126,11 +120,12 @@ class TransformersEngine:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model's fingerprint, how questions become prompts, and the row budget."""
+        """The model's fingerprint, how questions become prompts, how logits are computed."""
         return {
             **self.loaded.fingerprint,
             "engine": "transformers",
             "prompting": self.prompting.describe(self.loaded.tokenizer),
+            "arithmetic": ARITHMETIC,
             "row_budget": self._budget.rule if self._rows is None else self._rows,
         }
 
@@ -153,15 +148,6 @@ class TransformersEngine:
     def margin(self) -> float:
         """See `Explores.margin`; infinite for weights in half precision."""
         return self._margin.value
-
-    def compute(self, way: str) -> None:
-        """See `Computes.compute`."""
-        known = find("arithmetic", ARITHMETICS, way)
-        if known != self._way:
-            self._way, self._seam.onednn = known, known.onednn
-            if isinstance(self._seam, CachedModel) and self._seam.cascade is not None:
-                self._seam.cascade = known.cascade or Cascade.on(self.loaded.model.device)
-            self._margin.forget()
 
     def measure(self, queries: Sequence[Query]) -> None:
         """See `Measures.measure` and, for how it is done, `shape_margin`.

@@ -56,12 +56,7 @@ class Margin:
         """Measure after some of these from now on."""
         probed = probed_prompts(prompts, self._context)
         if probed != self.prompts:
-            self.prompts = probed
-            self.forget()
-
-    def forget(self) -> None:
-        """Measure anew when it is next asked for: the model computes otherwise now."""
-        self._value = None
+            self.prompts, self._value = probed, None
 
 
 def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[Ids, ...]:

@@ -33,7 +33,6 @@ from leakbound.engines.cascade import KeysValues, Offered, Shared, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import Products
 from leakbound.sampling.model import Handles, WholePrefixes
-from leakbound.types import PLAIN_ARITHMETIC
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
@@ -47,13 +46,13 @@ class Cascade:
     rows: a prompt, on average, at least.
     """
 
-    tokens: int = 32
+    tokens: int = 128
     rows: int = 8
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
         """What pays on a device. A GPU waits for its host, which calls it once more a prompt."""
-        return cls(rows=128) if device.type == "cuda" else cls()
+        return cls(tokens=32, rows=128) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
@@ -63,22 +62,8 @@ class Cascade:
 ALWAYS = Cascade(tokens=1, rows=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """A way to compute logits, by its name on record; others differ by roundings alone.
-
-    onednn: whether it multiplies by oneDNN what is large (see `Products`).
-    cascade: when prompts are read once; None: where it pays on the device.
-    """
-
-    name: str
-    onednn: bool
-    cascade: Cascade | None = None
-
-
-PLAIN = Arithmetic(PLAIN_ARITHMETIC, onednn=False, cascade=Cascade(tokens=64, rows=4))
-FAST = Arithmetic("oneDNN from 2^20, prompts once from 32 by 8", onednn=True)
-ARITHMETICS = {way.name: way for way in (PLAIN, FAST)}
+ARITHMETIC = "oneDNN from 2^20, prompts once from 128 by 8"
+"""How logits are computed, for the fingerprint: what is computed otherwise has other roundings."""
 
 
 def memory_for_keys(device: torch.device) -> int:
@@ -94,8 +79,8 @@ class CachedModel:
     """Branching prefixes over stored keys and values; see `PrefixModel` for the contract.
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
-    says when prompts are read once for all of their rows; None: never. It and `onednn`, whether
-    large products go by oneDNN, may change between calls. Rows that would gather more than `block`
+    says when prompts are read once for all of their rows; None: never. It may change between
+    calls. Rows that would gather more than `block`
     bytes for a layer attend some after others, to the same bits; None: all gather before any does.
 
     Prompts may be long: it is full once keys and values take `memory_for_keys`, and rows that would
@@ -111,7 +96,7 @@ class CachedModel:
     ) -> None:
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
-        self.cascade, self.block, self.onednn = cascade, block, FAST.onednn
+        self.cascade, self.block = cascade, block
         self.held = 0
         self._products = Products(model)
         self._model = model
@@ -222,7 +207,7 @@ class CachedModel:
             return added.masked_fill_(hidden, torch.finfo(self.dtype).min)[:, None]
 
         masks = layer_masks(self._config, mask)
-        with self._products.applied(self.onednn):
+        with self._products.applied():
             return _last_logits(self._model, attention_mask=masks, **inputs)
 
 
@@ -233,7 +218,6 @@ class RecomputedModel(WholePrefixes):
         super().__init__(self._read)
         self.eos_token_ids = eos_token_ids
         self.dtype: torch.dtype = model.dtype  # of the weights
-        self.onednn = FAST.onednn
         self._products = Products(model)
         self._model = model
         self.vocab_size = int(model.config.get_text_config().vocab_size)
@@ -245,7 +229,7 @@ class RecomputedModel(WholePrefixes):
         for size in np.unique(sizes):  # equal lengths only: padding would enter recurrent states
             mine = np.flatnonzero(sizes == size).tolist()
             ids = torch.tensor([prefixes[i] for i in mine], device=self._model.device)
-            with self._products.applied(self.onednn):
+            with self._products.applied():
                 found = _last_logits(self._model, input_ids=ids)
             for i, row in zip(mine, found, strict=True):
                 logits[i] = row
@@ -327,17 +311,21 @@ class _Gathered(Cache):  # type: ignore[misc]
 
         if self._shared is None:
             return unpacked(gather(self._paths), self._paths.shape)
-        columns, prompts = self._paths.shape[1], list[torch.Tensor]()
-        if self._prompts:
-            seen = gather(self._seen[self._paths.numel() :], 1)
-            prompts = [*torch.split(seen, self._prompts)]
+        every, own = self._shared.block is None, self._paths.numel()
+        seen = gather(self._seen if every else self._seen[own:], 1)
+        whole, *prompts = torch.split(seen, [own if every else 0, *self._prompts])
+
+        def rows(some: slice) -> KeysValues:
+            paths = self._paths[some]
+            return unpacked(whole if every else gather(paths), paths.shape)
+
         self._shared.offer(
             Offered(
                 new=(key_states, value_states),
                 prompts=[unpacked(each, each.shape[:1]) for each in prompts],
-                columns=columns,
-                bytes=columns * pool.shape[1] * pool.itemsize,
-                gather=lambda some: unpacked(gather(self._paths[some]), self._paths[some].shape),
+                columns=self._paths.shape[1],
+                bytes=self._paths.shape[1] * pool.shape[1] * pool.itemsize,
+                gather=rows,
             )
         )
         return key_states, value_states

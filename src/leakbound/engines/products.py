@@ -23,7 +23,7 @@ Product = Callable[[torch.Tensor], torch.Tensor]
 
 
 class Products:
-    """How the linear layers of a model multiply within `applied`: by oneDNN, or as they do.
+    """How the linear layers of a model multiply within `applied`: by oneDNN where they are large.
 
     Elsewhere, in training say, they are as they were. Layers of other kinds, of other types than
     float32 or on another device are left alone, and all where torch has no oneDNN.
@@ -34,15 +34,14 @@ class Products:
         self._ways = [(vars(x), _product(x)) for x in layers if _fits(x) and _is_there()]
 
     @contextmanager
-    def applied(self, onednn: bool) -> Iterator[None]:
-        """Multiply so."""
-        ways = self._ways if onednn else ()
+    def applied(self) -> Iterator[None]:
+        """Multiply by oneDNN what is large."""
         try:
-            for own, product in ways:
+            for own, product in self._ways:
                 own["forward"] = product  # found before the class's
             yield
         finally:
-            for own, _ in ways:
+            for own, _ in self._ways:
                 own.pop("forward", None)
 
 

@@ -75,7 +75,7 @@ class Arm:
     def purpose(self) -> str:
         """What its scored draws were made for, which keys them beside the seed."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
-        model = which_model(self.spec) if self.spec.keyed_by == "model" else None
+        model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property

@@ -9,7 +9,6 @@ from leakbound.errors import InputError, MixError
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.record import ArmSpec
 from leakbound.types import (
-    PLAIN_ARITHMETIC,
     Fingerprint,
     Json,
     JsonObject,
@@ -34,17 +33,11 @@ _IN_WORDS = {
 _NOT_IDENTITY = ("model", "machine", "cut", "probe")
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
-_LATER = (("keyed_by", "purpose"), ("arithmetic", PLAIN_ARITHMETIC))
 
 
 def identity(spec: ArmSpec) -> JsonObject:
     """What of an arm's spec makes it this arm."""
-    return {k: v for k, v in spec_object(spec).items() if k not in _NOT_IDENTITY}
-
-
-def spec_object(spec: ArmSpec) -> JsonObject:
-    """The spec as JSON, of arms that were planned before there were `_LATER` as it was then."""
-    return {k: v for k, v in object_of(spec).items() if (k, v) not in _LATER}
+    return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:

@@ -18,7 +18,6 @@ from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, writ
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Cut, Plan, QueryShares
 from leakbound.types import (
-    PLAIN_ARITHMETIC,
     BenchmarkRecord,
     Decoding,
     ExploreMode,
@@ -30,7 +29,7 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 7
+FORMAT = 8
 FILE = "run.json"
 
 
@@ -145,9 +144,6 @@ class ArmSpec:
     model: the model's name; like the machine only recorded, and no part of what the arm is.
     machine: what the exact draws, though not their distribution, depend on besides the plan.
     probe: what the model makes of fixed questions, compared within roundings; None: not known.
-    keyed_by: what keys its random numbers beside seed, question and chunk: the "purpose" alone, so
-        that two runs of one seed share them, or which "model" it is too, so that two models do not.
-    arithmetic: in which way its engine computes, which moves roundings (see `Computes`).
     """
 
     fingerprint: JsonObject
@@ -162,8 +158,6 @@ class ArmSpec:
     model: str = "unnamed"
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
-    keyed_by: Literal["purpose", "model"] = "purpose"
-    arithmetic: str = PLAIN_ARITHMETIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,8 +319,6 @@ class Run:
         if known is None:
             self._record(replace(self.record, arms={**self.record.arms, key: spec}))
         else:
-            # a run that exists keeps its draws
-            spec = replace(spec, keyed_by=known.keyed_by, arithmetic=known.arithmetic)
             require_same_n(self.path, known, spec)
             require_same(self.path, identity(known), identity(spec), f"arm '{key}', ")
             require_same_law(self.path, known, spec)

@@ -16,10 +16,8 @@ from typing import ClassVar
 from leakbound.errors import InputError
 from leakbound.stress.bench import Bench, WrittenStress
 from leakbound.types import (
-    PLAIN_ARITHMETIC,
     TURN,
     Completion,
-    Computes,
     Decoding,
     Draws,
     Failure,
@@ -67,15 +65,6 @@ class DialogueEngine:
     @property
     def fingerprint(self) -> JsonObject:
         return {**self.inner.fingerprint, "dialogue": list(FOLLOW_UPS)}
-
-    @property
-    def arithmetic(self) -> str:
-        way: str = getattr(self.inner, "arithmetic", PLAIN_ARITHMETIC)
-        return way
-
-    def compute(self, way: str) -> None:
-        if isinstance(self.inner, Computes):
-            self.inner.compute(way)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Raise InputError also where four answers of full length would not fit the context."""

@@ -44,10 +44,8 @@ from leakbound.types.readings import (
 )
 from leakbound.types.records import Json, JsonObject, different, from_json, object_of, to_json
 from leakbound.types.seams import (
-    PLAIN_ARITHMETIC,
     Chat,
     Classify,
-    Computes,
     Crew,
     Embed,
     Explores,
@@ -81,14 +79,12 @@ from leakbound.types.seams import (
 )
 
 __all__ = [
-    "PLAIN_ARITHMETIC",
     "TURN",
     "BenchmarkRecord",
     "Chat",
     "Classify",
     "Compat",
     "Completion",
-    "Computes",
     "Crew",
     "Decoding",
     "Differentiates",

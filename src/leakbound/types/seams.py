@@ -322,25 +322,6 @@ class Measures(Protocol):
         ...
 
 
-PLAIN_ARITHMETIC = "torch"
-"""How engines computed before they had ways to choose from."""
-
-
-@runtime_checkable
-class Computes(Protocol):
-    """An engine that can compute probabilities in several ways: other roundings, one law."""
-
-    arithmetic: str
-    """The way of what is begun now."""
-
-    def compute(self, way: str) -> None:
-        """Compute in this way from now on, as whatever is gone on with was begun.
-
-        InputError for a way that is not known.
-        """
-        ...
-
-
 @runtime_checkable
 class Retraces(Probabilistic, Protocol):
     """An engine that tells how likely an output of known tokens is."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,24 +224,24 @@ def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("keyed_by", "seed"), slow_but([("model", 0), ("purpose", 0)],
-                                   [(by, seed) for by in ("model", "purpose") for seed in (0, 1)]),
+    ("named", "seed"), slow_but([(True, 0), (False, 0)],
+                                [(named, seed) for named in (True, False) for seed in (0, 1)]),
 )  # fmt: skip
 def test_a_finished_control_shares_random_numbers_unless_the_model_or_the_seed_keys_them(
-    keyed_by: str, seed: int, tmp_path: Path
+    named: bool, seed: int, tmp_path: Path
 ) -> None:
-    """By purpose alone those of runs are that were begun before, and of models nobody can name."""
-    with patch("leakbound.evaluation.drawing.sample.KEYED_BY", keyed_by):
+    """By purpose alone those are of models that nobody can name."""
+    with nullcontext() if named else patch("leakbound.store.arm.which_model", return_value=None):
         theirs = run_of(tmp_path / "c", clean(), seed=seed)
         run = run_of(tmp_path / "r", control=theirs.path)
-    assert completions(run.arms["control"]) == completions(theirs.arms["target"])
-    apart = keyed_by == "model" or bool(seed)
-    shown = DIFFERENCES if apart else BY_THEMSELVES
-    assert all(method.startswith(shown) for method in methods(run))
-    target, other = run.arms["target"], run.arms["control"]
-    said = ("score:target:m", "score:target:c") if keyed_by == "model" else ("score:target",) * 2
-    assert (target.purpose, other.purpose) == said
-    assert share_nothing([target], [other]) == apart
+        assert completions(run.arms["control"]) == completions(theirs.arms["target"])
+        apart = named or bool(seed)
+        shown = DIFFERENCES if apart else BY_THEMSELVES
+        assert all(method.startswith(shown) for method in methods(run))
+        target, other = run.arms["target"], run.arms["control"]
+        said = ("score:target:m", "score:target:c") if named else ("score:target",) * 2
+        assert (target.purpose, other.purpose) == said
+        assert share_nothing([target], [other]) == apart
 
 
 def test_of_draws_from_elsewhere_nothing_is_known(tmp_path: Path) -> None:

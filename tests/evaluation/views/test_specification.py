@@ -90,8 +90,6 @@ LEFT_OUT = {
     "arm.plan.chunk": "draws under one key, which changes no distribution",
     "arm.cut": "how work is cut, which changes no distribution",
     "arm.machine": "changes no distribution",
-    "arm.keyed_by": "which random numbers, which changes no distribution",
-    "arm.arithmetic": "moves roundings, which the margin covers",
     "arm.probe": "what the model reads, compared when a run goes on and by verify",
     "arm.decoding.unknown": "as its words have it, below",
     "arm.shares.draws_per_query": "follows from the design; every question's n is in the figures",

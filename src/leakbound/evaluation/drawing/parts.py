@@ -17,8 +17,6 @@ from leakbound.errors import ModelError
 from leakbound.evaluation.drawing.explore import Result, ranges, try_bounds, with_answers
 from leakbound.store import Arm, DrawnPart, Part
 from leakbound.types import (
-    PLAIN_ARITHMETIC,
-    Computes,
     Decoding,
     Draws,
     Effort,
@@ -53,7 +51,6 @@ class DrawJob:
     how: what keys so many draws of each query, or the effort with which they are explored.
     prompts: by query id, those whose true answers are forced beside the draws; empty: none.
     scorer: what settles prefixes where they are explored.
-    arithmetic: as of `ArmSpec`.
     """
 
     part: Part
@@ -62,12 +59,10 @@ class DrawJob:
     how: Draws | Effort
     prompts: Mapping[str, Prompt]
     scorer: Opener[Scorer] | None = None
-    arithmetic: str = PLAIN_ARITHMETIC
 
 
 def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
     """What the engine draws or explores of a part; `reach` is told of it."""
-    compute_as(engine, job.arithmetic)
     with costing(engine) as cost:
         results: list[Result] = []
         for result in _results(engine, job):
@@ -169,12 +164,6 @@ def costing(engine: Generate) -> Iterator[Usage]:
     cost = Usage()
     yield cost
     cost.add(engine.usage.since(before, time.perf_counter() - started))
-
-
-def compute_as(engine: object, arithmetic: str) -> None:
-    """Have an engine that knows several ways to compute take this one."""
-    if isinstance(engine, Computes):
-        engine.compute(arithmetic)
 
 
 def machine(engine: Generate) -> JsonObject:

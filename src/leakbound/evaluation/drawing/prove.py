@@ -19,7 +19,6 @@ from leakbound.evaluation.drawing.explore import (
     try_bounds,
     why_unknown,
 )
-from leakbound.evaluation.drawing.parts import compute_as
 from leakbound.evaluation.drawing.sample import finished_run
 from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring.checks import require_sampled
@@ -76,7 +75,6 @@ def require_proves(engine: Generate, arm: Arm, run: Run) -> Proves:
 
     InputError where it cannot, MixError where it is another.
     """
-    compute_as(engine, arm.spec.arithmetic)
     if isinstance(engine, Measures):
         failed = arm.failures
         engine.measure([query for query in arm.queries if query.id not in failed])
@@ -118,14 +116,12 @@ class ProveJob:
     decoding: Decoding
     forwards: int
     scorer: Opener[Scorer]
-    arithmetic: str
 
 
 def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
     """What the engine finds of one question."""
     scorer, query = job.scorer.open(), job.asked.query
     settle = ranges(scorer, {query.id: job.prompt})
-    compute_as(engine, job.arithmetic)
     asked = [(query, job.asked.leads)]
     (found,) = cast(Proves, engine).prove(asked, job.decoding, job.forwards, settle)
     if isinstance(found, Proving):
@@ -176,7 +172,6 @@ def prove_arm(
             decoding=arm.decoding,
             forwards=search.forwards_of(one.query),
             scorer=opener_at(search.at, scorer),
-            arithmetic=arm.spec.arithmetic,
         )
         for one in asked
         if one not in known

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation.drawing.parts import compute_as
 from leakbound.evaluation.planning.metrics import MODELS, Wanted, longest_first, undifferentiated
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.scorers import make_scorer, score_texts
@@ -72,7 +71,6 @@ def read_model(arm: Arm, engine: Generate, wanted: Wanted, progress: Progress = 
     ModelError for unusable logits, IncompleteError for a question that cannot be answered.
     """
     require_able(engine, wanted)
-    compute_as(engine, arm.spec.arithmetic)
     this = _Pass(arm, Readings(arm, mend=True), wanted, progress)
     try:
         this.read(cast(Reads, engine))

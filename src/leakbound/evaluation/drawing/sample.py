@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.drawing.explore import require_explores
@@ -37,7 +37,6 @@ from leakbound.store import (
     StoppedDraws,
 )
 from leakbound.types import (
-    PLAIN_ARITHMETIC,
     Decoding,
     Draws,
     Effort,
@@ -100,9 +99,6 @@ def _unlike_record(arm: Arm, how: str) -> MixError:
     )
 
 
-KEYED_BY: Final = "model"  # of arms that are planned now; see `ArmSpec.keyed_by`
-
-
 def with_inputs(jobs: Sequence[ModelArm], shares: QueryShares | None) -> list[ModelArm]:
     """The jobs, and after them one that asks rewritings too for each of those that sample."""
     if shares is None:
@@ -141,8 +137,6 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         model=job.model,
         machine=machine(engine),
         probe=engine.probe if isinstance(engine, Probes) else None,
-        keyed_by=KEYED_BY,
-        arithmetic=getattr(engine, "arithmetic", PLAIN_ARITHMETIC),
     )
 
 
@@ -225,7 +219,6 @@ def _jobs(
             how=_effort(arm) or draws_of(arm, part, purpose),
             prompts={q: prompts[q] for q in part.query_ids} if forces else {},
             scorer=scorer,
-            arithmetic=arm.spec.arithmetic,
         )
 
 
