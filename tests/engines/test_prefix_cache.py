@@ -15,7 +15,7 @@ import transformers as tf
 
 from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, prefix_model
-from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade, RecomputedModel
+from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
 from leakbound.types import Decoding, Draws
 from suites import slow_but
@@ -114,6 +114,27 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: boo
         assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
         for x, y in zip(a.leaves, b.leaves, strict=True):
             assert abs(x.logprob - y.logprob) < 2e-5
+
+
+@BOTH_KINDS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
+@pytest.mark.parametrize("name", slow_but(["llama", "gemma3"], [*BRANCHING]))
+def test_rows_that_attend_some_after_others_say_the_same_to_the_bit(
+    name: str, read: Cascade | None, dtype: torch.dtype
+) -> None:
+    """Few at a time, so that blocks end within a prompt's rows; the model's attention is left."""
+    model = build(BRANCHING[name]).to(dtype)
+    made, _ = prefix_model(model, frozenset())
+    assert isinstance(made, CachedModel)
+    able = model.config._attn_implementation == "sdpa" and name not in OTHERWISE
+    assert made.block == (BLOCK if able else None)
+    if not able and (read is None or made.cascade is None):
+        return
+    whole = grow(CachedModel(model, frozenset([5]), read), rows=50)
+    for block in (1, 5000):
+        seam = CachedModel(model, frozenset([5]), read, block)
+        assert grow(seam, rows=50) == whole
 
 
 def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:

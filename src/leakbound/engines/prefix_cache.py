@@ -356,10 +356,10 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     def _room(self, which: int, shape: tuple[int, int], like: torch.Tensor) -> torch.Tensor:
         """Scratch memory, kept between layers and steps."""
-        size = shape[0] * shape[1]
-        if self._scratch[which].numel() < size:
-            self._scratch[which] = like.new_empty(size + size // 2)
-        return self._scratch[which][:size].view(shape)
+        size, kept = shape[0] * shape[1], self._scratch[which]
+        if kept.numel() < size or kept.dtype != like.dtype:
+            kept = self._scratch[which] = like.new_empty(size + size // 2)
+        return kept[:size].view(shape)
 
 
 def layer_masks(
