@@ -56,8 +56,8 @@ def _block(model: Any, want: Sequence[torch.Tensor], layers: FedLayers | None) -
     """
     if model.device.type != "cpu" or model.config._attn_implementation != "sdpa":
         return None
-    each_alone = CachedModel(model, frozenset(), block=1)
-    return BLOCK if _differs(each_alone, want, layers) is None else None
+    by_one = CachedModel(model, frozenset(), block=1)
+    return BLOCK if _differs(by_one, want, layers) is None else None
 
 
 class FedLayers:

@@ -190,8 +190,8 @@ def cascade_attention(
     offered = shared.take()
     if key is not offered.new[0] or value is not offered.new[1]:
         raise NotJoinedError("a layer changes the keys and values that its cache returns")
-    mask = _require_known(attention_mask, offered, others, query)
     attention = _attend_joined if shared.sizes else _attend_gathered
+    mask = _require_known(attention_mask, offered, others, query)
     return attention(module, query, mask, shared, offered, others), None
 
 
@@ -206,11 +206,12 @@ def _attend_gathered(
     """Torch's own attention, some rows after others."""
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
-    found = [
-        sdpa_attention_forward(module, query[some], *gathered, mask[some], **others)[0]
-        for some, gathered in shared.blocks(len(query), offered)
-    ]
-    return torch.cat(found)
+    return torch.cat(
+        [
+            sdpa_attention_forward(module, query[some], *gathered, mask[some], **others)[0]
+            for some, gathered in shared.blocks(len(query), offered)
+        ]
+    )
 
 
 def _attend_joined(
@@ -224,8 +225,8 @@ def _attend_joined(
     """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
     rows, heads, _, width = query.shape
     kinds, own, wide = offered.new[0].shape[1], offered.columns, offered.new[1].shape[3]
-    sinks, softcap, scaling = (others.get(name) for name in ("s_aux", "softcap", "scaling"))
-    scaling = width**-0.5 if scaling is None else scaling
+    sinks, softcap = others.get("s_aux"), others.get("softcap")
+    scaling = others.get("scaling") or width**-0.5
     grouped = query.reshape(rows, kinds, heads // kinds, width)
     ahead = mask[..., :-own] if mask.shape[-1] > own else None
     parts = Attended.room(grouped, wide, 2 if sinks is None else 3)

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -136,8 +137,8 @@ class CachedModel:
             longest = int(self._tree.length[by_prompt.prompts].max())
             if self.cascade.pays(longest, len(slots), len(by_prompt.prompts)):
                 return slots, self._cascade(tokens, slots, by_prompt)
-        gathers = int(self._tree.length[slots].max()) * max(self._cache.bytes_of_a_token, default=1)
-        gathers *= len(slots)
+        longest = int(self._tree.length[slots].max())
+        gathers = len(slots) * longest * max(self._cache.bytes_of_a_token, default=1)
         if self.block is not None and gathers > self.block:
             return slots, self._forward(tokens[:, None], slots[:, None], self.block)
         parts = min(len(slots), -(-4 * gathers // self._memory))
@@ -155,9 +156,8 @@ class CachedModel:
     ) -> torch.Tensor:
         """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
         inputs = self._point(tokens, slots, self._tree.paths(slots[:, -1]))
-        if block is None:
-            return self._logits(inputs, self._cache.unseen)
-        with attending(self._config, self._cache.share((), block)):
+        shared = None if block is None else self._cache.share((), block)
+        with attending(self._config, shared) if shared else nullcontext():
             return self._logits(inputs, self._cache.unseen)
 
     def _cascade(
@@ -306,23 +306,21 @@ class _Gathered(Cache):  # type: ignore[misc]
             room = self._room(scratch, (slots.numel(), pool.shape[1]), pool)
             return torch.index_select(pool, 0, slots.flatten(), out=room)
 
-        def unpacked(seen: torch.Tensor, shape: Sequence[int]) -> KeysValues:
-            return _unpacked(seen, key_states, value_states, shape)
-
+        unpacked = partial(_unpacked, keys=key_states, values=value_states)
         if self._shared is None:
-            return unpacked(gather(self._paths), self._paths.shape)
+            return unpacked(gather(self._paths), shape=self._paths.shape)
         every, own = self._shared.block is None, self._paths.numel()
         seen = gather(self._seen if every else self._seen[own:], 1)
         whole, *prompts = torch.split(seen, [own if every else 0, *self._prompts])
 
         def rows(some: slice) -> KeysValues:
             paths = self._paths[some]
-            return unpacked(whole if every else gather(paths), paths.shape)
+            return unpacked(whole if every else gather(paths), shape=paths.shape)
 
         self._shared.offer(
             Offered(
                 new=(key_states, value_states),
-                prompts=[unpacked(each, each.shape[:1]) for each in prompts],
+                prompts=[unpacked(each, shape=each.shape[:1]) for each in prompts],
                 columns=self._paths.shape[1],
                 bytes=self._paths.shape[1] * pool.shape[1] * pool.itemsize,
                 gather=rows,

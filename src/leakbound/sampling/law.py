@@ -417,15 +417,13 @@ def _search_all(
         weights = torch.nn.functional.pad(weights, (0, padding))
     blocks = weights.view(len(weights), -1, _BLOCK)
     sums = blocks.sum(dim=-1)
-    own, last = sums.cumsum(dim=-1)[row], _last_positive(sums)[row]
+    own = sums.cumsum(dim=-1)[row]
     target = u * own[:, -1]
-    block = torch.minimum(_places(own, target), last)
+    block = _place(own, target)
     inside = blocks.flatten(0, 1).index_select(0, row * blocks.shape[1] + block)
-    upto = inside.cumsum(dim=-1)
+    # rounding of what is below may point before the start of a block, or beyond its end
     below = own.gather(1, block[:, None])[:, 0] - sums[row, block]
-    # rounding of `below` may point at the empty start of a block, where nothing has mass
-    offset = torch.maximum(_places(upto, target - below), _places(upto, torch.zeros_like(u)))
-    offset = torch.minimum(offset, _last_positive(inside))
+    offset = _place(inside.cumsum(dim=-1), (target - below).clamp_(min=0.0))
     chosen = inside.gather(1, offset[:, None])[:, 0]
     return block * _BLOCK + offset, torch.log(chosen) - torch.log(own[:, -1])
 
@@ -453,12 +451,7 @@ def _search_nucleus(
     return tokens, logprob
 
 
-def _places(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Per row, how many entries of what ascends are no greater than its target."""
-    return torch.searchsorted(upto, targets[:, None], right=True)[:, 0]
-
-
-def _last_positive(values: torch.Tensor) -> torch.Tensor:
-    """Index of the last entry above 0 along the last axis; 0 where there is none."""
-    place = torch.arange(values.shape[-1], dtype=torch.int32, device=values.device)
-    return ((values > 0) * place).amax(dim=-1).long()
+def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Per row, the first entry of what ascends that is greater than its target, or the largest."""
+    first = torch.searchsorted(upto, targets[:, None], right=True)
+    return torch.minimum(first, torch.searchsorted(upto, upto[:, -1:].contiguous()))[:, 0]

@@ -125,9 +125,8 @@ def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) 
 
 
 def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
-    engine = job.engine
     return ArmSpec(
-        fingerprint=engine.fingerprint,
+        fingerprint=job.engine.fingerprint,
         decoding=job.decoding,
         plan=plan,
         draws=draws,
@@ -135,8 +134,8 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         shares=job.shares,
         attack_queries=job.attack_queries,
         model=job.model,
-        machine=machine(engine),
-        probe=engine.probe if isinstance(engine, Probes) else None,
+        machine=machine(job.engine),
+        probe=job.engine.probe if isinstance(job.engine, Probes) else None,
     )
 
 
