@@ -41,7 +41,7 @@ from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import load_model
-from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel
 from leakbound.inputs import NUMBER
 from leakbound.inputs.sources import RuleInputs
 from leakbound.sampling import Forest, Root
@@ -263,8 +263,8 @@ class Prompted:
         self.prompt = tuple(range(100, 100 + tokens))
         self.draws, self.new = draws, new
         self.seams = {
-            "gathered": CachedModel(model, frozenset()),
-            "once": CachedModel(model, frozenset(), Cascade()),
+            "gathered": CachedModel(model, frozenset(), block=BLOCK),
+            "once": CachedModel(model, frozenset(), ALWAYS, BLOCK),
         }
 
     def draw(self, way: str) -> tuple[float, dict[tuple[int, ...], tuple[int, float]]]:

@@ -182,6 +182,8 @@ def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> No
     assert fingerprint["prompting"]["template"] == PROMPTING.template
     assert fingerprint["prompting"]["chat"] is False
     assert fingerprint["dtype"] == "float32"
+    # whoever changes one of these draws with other roundings, and runs that exist are refused
+    assert fingerprint["arithmetic"] == "oneDNN from 1048576, prompts once from 128 by 8"
     with pytest.raises(InputError, match="empty"):
         open_engine("", PROMPTING)
 

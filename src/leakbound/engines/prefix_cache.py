@@ -32,7 +32,7 @@ from transformers import Cache
 
 from leakbound.engines.cascade import KeysValues, Offered, Shared, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
-from leakbound.engines.products import Products
+from leakbound.engines.products import LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
@@ -63,7 +63,7 @@ class Cascade:
 ALWAYS = Cascade(tokens=1, rows=1)
 
 
-ARITHMETIC = "oneDNN from 2^20, prompts once from 128 by 8"
+ARITHMETIC = f"oneDNN from {LEAST}, prompts once from {Cascade().tokens} by {Cascade().rows}"
 """How logits are computed, for the fingerprint: what is computed otherwise has other roundings."""
 
 

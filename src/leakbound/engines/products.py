@@ -17,7 +17,7 @@ from functools import cache
 import torch
 from torch.nn.functional import linear
 
-_LEAST = 1 << 20  # multiplications: about what MKL does in the time that a call takes longer
+LEAST = 1 << 20  # multiplications: about what MKL does in the time that a call takes longer
 
 Product = Callable[[torch.Tensor], torch.Tensor]
 
@@ -54,7 +54,7 @@ def _fits(layer: torch.nn.Linear) -> bool:
 def _product(layer: torch.nn.Linear) -> Product:
     def multiply(x: torch.Tensor) -> torch.Tensor:
         weight, bias = layer.weight, layer.bias
-        if x.numel() * len(weight) < _LEAST:
+        if x.numel() * len(weight) < LEAST:
             return linear(x, weight, bias)
         return _by_onednn(x, weight, bias)
 
