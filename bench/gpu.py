@@ -36,7 +36,7 @@ import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from engines import Engine, Process
-from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.sampling.law import pick
 from leakbound.types import Decoding, Draws
@@ -50,7 +50,6 @@ SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and value
     "1B": (128256, 2048, 8192, 16, 32, 8),
     "8B": (128256, 4096, 14336, 32, 32, 8),
 }
-ONCE = Cascade(tokens=1, rows=1)  # whatever the shapes
 
 
 def write_model(shape: str, sharp: float, folder: Path, device: str, dtype: str) -> Path:
@@ -170,7 +169,7 @@ def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
     for rows in args.rows:
         row: dict[str, Any] = {"rows": rows}
         for prompts in (1, args.prompts):
-            for way, cascade in {"gathered": None, "once": ONCE}.items():
+            for way, cascade in {"gathered": None, "once": ALWAYS}.items():
                 row[f"{way}, {prompts}"], logits = laboratory.forward(
                     cascade, rows, prompts, args.prompt, depth
                 )

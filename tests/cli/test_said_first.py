@@ -143,7 +143,8 @@ def test_a_run_and_its_estimates_show_themselves_in_few_lines(leaky: Path) -> No
 def holds_texts(file: Path) -> bool:
     """Whether a page does, or what its questions open to."""
     page = file.read_text()
-    return any(secret in page + json.dumps(unpacked(page)) for secret in ("Ann", "Bob"))
+    plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # which spells anything by chance
+    return any(secret in plain + json.dumps(unpacked(page)) for secret in ("Ann", "Bob"))
 
 
 @pytest.mark.slow

@@ -215,11 +215,13 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
     [
-        ([128], 8, True),
-        ([127], 8, False),
-        ([128], 7, False),
-        ([128, 5], 8, True),
+        ([64], 32, True),
+        ([63], 40, False),
+        ([64], 31, False),
+        ([64, 5], 32, True),
         ([5, 5], 9, False),
+        ([190], 11, True),
+        ([190], 10, False),
     ],
 )
 def test_shapes_alone_say_whether_prompts_are_read_once(
@@ -246,7 +248,7 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
     prompts = [tuple(i % VOCAB for i in range(19 + 20 * j)) for j in range(8)]
     shape_margin(seam, prompts[:3])
-    assert joined == []  # none of 128 tokens
+    assert joined == []  # none of 64 tokens
     shape_margin(seam, prompts)
     assert joined == [64] * 4
     assert seam.cascade == Cascade()
@@ -328,5 +330,5 @@ def test_a_layer_makes_few_calls_and_few_more_for_a_prompt(dtype: torch.dtype, m
 def test_an_engine_says_when_it_reads_prompts_once(tmp_path: Path) -> None:
     """Beside the threads: the draws hang on it, and the law does not."""
     engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
-    assert engine.machine["prompts_read_once"] == {"tokens": 128, "rows": 8}
+    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 8, "keys": 2048}
     assert "prompts_read_once" not in engine.fingerprint

@@ -13,7 +13,7 @@ import torch
 from leakbound.engines import Prompting
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prefix_cache import CachedModel, Cascade
+from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.types import Decoding, Draws, Query, Sample
 from tiny import tiny_llama, tiny_model_folder
@@ -58,7 +58,7 @@ def test_prompts_read_once_on_the_device_are_those_of_the_cpu(
 ) -> None:
     model = tiny_llama(VOCAB, max_position_embeddings=128)
     want = logits_of(model, None)
-    assert (logits_of(model.to("cuda", dtype), Cascade(1, 1)) - want).abs().max() < far
+    assert (logits_of(model.to("cuda", dtype), ALWAYS) - want).abs().max() < far
 
 
 def test_the_host_waits_as_often_whatever_the_rows_and_layers() -> None:

@@ -62,8 +62,10 @@ def test_two_figures_made_anew_are_those_that_were_committed(stored: Path, tmp_p
     runs = [stored / "small" / "runs" / "plain" / name for name in ("npo-0", "control-0")]
     leakbound.figures(runs, tmp_path, only=FIGURES, formats=["svg"], scorer="keyword:require=all")
     for name in FIGURES:
-        made, expected = (folder / f"{name}.csv" for folder in (tmp_path, EXPECTED))
-        assert made.read_text("utf-8") == expected.read_text("utf-8")
+        files = (folder / f"{name}.csv" for folder in (tmp_path, EXPECTED))
+        made, expected = (re.split(r"(\d+\.\d+)", file.read_text("utf-8")) for file in files)
+        assert made[::2] == expected[::2]  # processors differ in the last bit of the others
+        assert [*map(float, made[1::2])] == pytest.approx([*map(float, expected[1::2])], rel=1e-12)
 
 
 @pytest.mark.slow

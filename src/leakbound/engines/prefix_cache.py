@@ -21,7 +21,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -45,25 +45,28 @@ class Cascade:
 
     tokens: of the longest prompt among the rows, at least.
     rows: a prompt, on average, at least.
+    keys: that rows would gather a prompt, on average, of the longest one's length, at least.
     """
 
-    tokens: int = 128
+    tokens: int = 64
     rows: int = 8
+    keys: int = 2048
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
         """What pays on a device. A GPU waits for its host, which calls it once more a prompt."""
-        return cls(tokens=32, rows=128) if device.type == "cuda" else cls()
+        return cls(tokens=32, rows=128, keys=1) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
-        return longest >= self.tokens and rows >= self.rows * prompts
+        enough = rows >= self.rows * prompts and longest * rows >= self.keys * prompts
+        return longest >= self.tokens and enough
 
 
-ALWAYS = Cascade(tokens=1, rows=1)
+ALWAYS = Cascade(tokens=1, rows=1, keys=1)
 
 
-ARITHMETIC = f"oneDNN from {LEAST}, prompts once from {Cascade().tokens} by {Cascade().rows}"
+ARITHMETIC = "oneDNN from {}, prompts once from {} by {}, {}".format(LEAST, *astuple(Cascade()))
 """How logits are computed, for the fingerprint: what is computed otherwise has other roundings."""
 
 
@@ -81,8 +84,8 @@ class CachedModel:
 
     A handle is the slot of a prefix's last token; `held` of them are not yet released. `cascade`
     says when prompts are read once for all of their rows; None: never. It may change between
-    calls. Rows that would gather more than `block`
-    bytes for a layer attend some after others, to the same bits; None: all gather before any does.
+    calls. Rows that would gather more than `block` bytes for a layer attend some after others, to
+    the same bits; None: all gather before any does.
 
     Prompts may be long: it is full once keys and values take `memory_for_keys`, and rows that would
     gather more than a quarter of that for a layer are forwarded in parts.
@@ -310,7 +313,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         if self._shared is None:
             return unpacked(gather(self._paths), shape=self._paths.shape)
         every, own = self._shared.block is None, self._paths.numel()
-        seen = gather(self._seen if every else self._seen[own:], 1)
+        seen = gather(self._seen if every else self._seen[own:], int(not every))
         whole, *prompts = torch.split(seen, [own if every else 0, *self._prompts])
 
         def rows(some: slice) -> KeysValues:
