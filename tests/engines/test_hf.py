@@ -20,7 +20,7 @@ from scipy import stats
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.adaptive import AdaptiveTemperature
 from leakbound.engines.hf import RowBudget, TransformersEngine
-from leakbound.engines.prefix_cache import Cascade
+from leakbound.engines.prefix_cache import Cascade, arithmetic
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
@@ -172,6 +172,7 @@ def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch)
     assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == 100
     assert "80" not in budget.rule  # a run goes on on another card
     assert not Cascade.on(torch.device("cuda")).pays(300, 3200, 400)
+    assert arithmetic(torch.device("cuda")).endswith("once from 32 by 128, 1")
     assert Cascade.on(torch.device("cpu")).pays(300, 3200, 400)
 
 

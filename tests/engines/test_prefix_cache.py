@@ -133,8 +133,7 @@ def test_rows_that_attend_some_after_others_say_the_same_to_the_bit(
         return
     whole = grow(CachedModel(model, frozenset([5]), read), rows=50)
     for block in (1, 5000):
-        seam = CachedModel(model, frozenset([5]), read, block)
-        assert grow(seam, rows=50) == whole
+        assert grow(CachedModel(model, frozenset([5]), read, block), rows=50) == whole
 
 
 def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:

@@ -15,8 +15,8 @@ from leakbound.engines.branching import prefix_model
 from leakbound.engines.loading import LoadedModel, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import (
-    ARITHMETIC,
     CachedModel,
+    arithmetic,
     memory_for_keys,
 )
 from leakbound.engines.prompting import Prompting, require_room
@@ -125,7 +125,7 @@ class TransformersEngine:
             **self.loaded.fingerprint,
             "engine": "transformers",
             "prompting": self.prompting.describe(self.loaded.tokenizer),
-            "arithmetic": ARITHMETIC,
+            "arithmetic": arithmetic(self.loaded.model.device),
             "row_budget": self._budget.rule if self._rows is None else self._rows,
         }
 

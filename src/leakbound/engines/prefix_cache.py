@@ -66,8 +66,11 @@ class Cascade:
 ALWAYS = Cascade(tokens=1, rows=1, keys=1)
 
 
-ARITHMETIC = "oneDNN from {}, prompts once from {} by {}, {}".format(LEAST, *astuple(Cascade()))
-"""How logits are computed, for the fingerprint: what is computed otherwise has other roundings."""
+def arithmetic(device: torch.device) -> str:
+    """How logits are computed there, for fingerprints: computed otherwise they round otherwise."""
+    return "oneDNN from {}, prompts once from {} by {}, {}".format(
+        LEAST, *astuple(Cascade.on(device))
+    )
 
 
 def memory_for_keys(device: torch.device) -> int:
