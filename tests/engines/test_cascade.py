@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from leakbound.engines import prefix_cache
 from leakbound.engines.branching import prefix_model
 from leakbound.engines.cascade import (
     NAME,
-    Attended,
     NotJoinedError,
-    attend,
+    Offered,
+    Shared,
+    Strips,
+    attending,
     cascade_attention,
-    join,
 )
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.margin import shape_margin
@@ -55,27 +57,68 @@ def full_attention(
 
 
 @pytest.mark.parametrize("softcap", [None, 2.0])
-@pytest.mark.parametrize("sink", [None, 1.5])
-@pytest.mark.parametrize("cuts", [(4,), (1, 9), (2, 3, 7)])
-def test_parts_join_to_one_softmax(
-    cuts: tuple[int, ...], sink: float | None, softcap: float | None
+@pytest.mark.parametrize("sinks", [None, (1.5, -0.5, 0.0, 3.0)])
+@pytest.mark.parametrize("block", [None, 1, 4000])
+@pytest.mark.parametrize(
+    ("sizes", "lengths"),
+    [((1,), (3,)), ((200,), (2,)), ((3, 1, 40, 5), (5, 9, 1, 7)), ((4, 4, 4), (6, 6, 6))],
+)
+def test_strips_attend_as_by_one_softmax(
+    sizes: tuple[int, ...],
+    lengths: tuple[int, ...],
+    block: int | None,
+    sinks: tuple[float, ...] | None,
+    softcap: float | None,
 ) -> None:
-    torch.manual_seed(sum(cuts))
-    query, keys, values = (3 * torch.randn(n, 8, dtype=torch.float64) for n in (5, 10, 10))
-    hidden = torch.rand(5, 10) < 0.3
-    hidden[:, -1] = False  # a token sees itself
-    hidden[0, :-1] = True  # one sees nothing else
-    mask = torch.zeros(5, 10, dtype=torch.float64).masked_fill_(hidden, -1e300)
-    parts = Attended.room(query, 8, len(cuts) + 1 + (sink is not None))
-    pieces = (x.tensor_split(cuts, dim) for x, dim in ((keys, 0), (values, 0), (mask, 1)))
-    for i, (k, v, m) in enumerate(zip(*pieces, strict=True)):
-        attend(query, k, v, m, 8**-0.5, softcap, parts.of(i))
-    if sink is not None:
-        last = parts.of(len(cuts) + 1)
-        for each, value in zip(last, (0.0, sink, 1.0), strict=True):
-            each.fill_(value)
-    want = full_attention(query, keys, values, hidden, softcap, sink)
-    assert (join(parts) - want).abs().max() < 1e-13
+    """Rows, four heads of two kinds, after prompts of other lengths; each with some keys hidden."""
+    torch.manual_seed(sum(sizes))
+    strips, rows, ahead, own = Strips.of(np.array(sizes)), sum(sizes), max(lengths), 5
+    prompts, past = (
+        3 * torch.randn(2, n, 2, k, 8).double() for n, k in ((len(sizes), ahead), (rows, own))
+    )
+    query, after = 3 * torch.randn(rows, 4, 1, 8).double(), np.repeat(np.arange(len(sizes)), sizes)
+    hidden = torch.rand(rows, ahead + own) < 0.3
+    hidden |= torch.arange(ahead + own).lt(ahead) & (
+        torch.arange(ahead + own) >= torch.tensor(lengths)[after, None]
+    )
+    hidden[0], hidden[:, -1] = True, False  # one sees itself alone; all see themselves
+    mask = torch.zeros(hidden.shape).double().masked_fill_(hidden, -1e300)[:, None, None]
+    strip_keys = prompts[:, strips.prompts]
+    shared = Shared(
+        block, strips.starts.tolist(), *map(torch.from_numpy, (strips.rows, strips.places))
+    )
+    new = (past[0, :, :, -1:], past[1, :, :, -1:])
+    shared.offer(
+        Offered(
+            new,
+            own,
+            640,
+            lambda some: (past[0, some], past[1, some]),
+            ahead,
+            lambda some: (strip_keys[0, some], strip_keys[1, some]),
+        )
+    )
+    more = {"softcap": softcap, "s_aux": None if sinks is None else torch.tensor(sinks).double()}
+    model = SimpleNamespace(_attn_implementation="sdpa")
+    with attending(model, shared):
+        found, _ = cascade_attention(None, query, *new, mask, **more)
+    for row in {0, rows // 2, rows - 1}:
+        for head in range(4):
+            keys, values = torch.cat(
+                [prompts[:, after[row], head // 2], past[:, row, head // 2]], dim=1
+            )
+            sink = None if sinks is None else sinks[head]
+            want = full_attention(query[row, head], keys, values, hidden[row, None], softcap, sink)
+            assert (found[row, 0, head] - want).abs().max() < 1e-13
+
+
+@pytest.mark.parametrize("sizes", [(1,), (4096,), (128, 1, 129), tuple(range(1, 90))])
+def test_strips_hold_each_row_once_beside_rows_of_its_prompt(sizes: tuple[int, ...]) -> None:
+    strips, after = Strips.of(np.array(sizes)), np.repeat(np.arange(len(sizes)), sizes)
+    assert strips.rows.flatten()[strips.places].tolist() == [*range(sum(sizes))]
+    assert (after[strips.rows] == strips.prompts[:, None]).all()
+    assert strips.starts.tolist() == [*strips.rows[:, 0].tolist(), sum(sizes)]
+    assert strips.rows.size <= 2 * sum(sizes) + 4 * len(sizes)
 
 
 @pytest.mark.parametrize("name", OTHERWISE)
@@ -87,7 +130,7 @@ def test_attention_of_another_kind_reads_whole_paths_and_is_right(name: str) -> 
     forced = CachedModel(model, frozenset(), ALWAYS)
     handle, _ = forced.prefill([1, 2, 3])
     before = model.config._attn_implementation
-    with pytest.raises(NotJoinedError):
+    with pytest.raises(RuntimeError):  # by what it does, or with the masks of another's attention
         forced.extend(np.array([handle]), np.array([4]), np.array([False]))
     assert model.config._attn_implementation == before
     ids = torch.tensor([[1, 2, 3, 4]])
@@ -227,11 +270,11 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 def test_shapes_alone_say_whether_prompts_are_read_once(
     prompts: list[int], rows: int, pays: bool
 ) -> None:
-    """Once a query and step, and beside them what each row has generated; or all by each row."""
+    """Once a strip and step, and beside them what each row has generated; or all by each row."""
     seam, _ = prefix_model(build(tf.LlamaConfig(**LONG)), frozenset())
     read = steps_of(seam, [[i + 1] * n for i, n in enumerate(prompts)], rows, 3)
     token, every = 2 * 2 * 8 * 4 * 3, rows * len(prompts)  # bytes of keys, values in all layers
-    shared, alone = (sum(prompts), 0) if pays else (0, max(prompts))
+    shared, alone = (len(prompts) * max(prompts), 0) if pays else (0, max(prompts))
     assert read == [token * (shared + every * (alone + own)) for own in (1, 2, 3)]
 
 
@@ -241,9 +284,9 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
     joined = []
     share = prefix_cache._Gathered.share
 
-    def noted(cache: Any, sizes: list[int], block: int | None) -> Any:
-        joined.append(sum(sizes))
-        return share(cache, sizes, block)
+    def noted(cache: Any, shared: Shared) -> Any:
+        joined.append(shared._starts[-1])
+        return share(cache, shared)
 
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
     prompts = [tuple(i % VOCAB for i in range(19 + 20 * j)) for j in range(8)]

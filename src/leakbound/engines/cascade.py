@@ -3,17 +3,12 @@
 Rows are independent, so whoever gathers the keys of a few, attends, and goes on to the next few
 has the same result to the bit, from a processor's cache instead of its memory (`_attend_gathered`).
 
-Where prompts are long and rows many, their keys are read once for all rows and joined with each
-row's own (`_attend_joined`). A row's keys are its prompt's P and its own S. With scores
-sᵢ = q · kᵢ, and of a part A of them the logsumexp ℓ_A = log Σ_A exp sᵢ and the attention
-o_A = Σ_A exp(sᵢ − ℓ_A) vᵢ, attention to both parts is
-
-    o = exp(ℓ_P − ℓ) o_P + exp(ℓ_S − ℓ) o_S,   ℓ = log(exp ℓ_P + exp ℓ_S),
-
-since exp(ℓ_A − ℓ) is the softmax's mass on A. So the queries of all rows after one prompt meet its
-keys in one product of matrices, which reads them once, whatever the number of rows; a sink, a
-score without a value, is one more part. Sums are in another order than those of one softmax over
-all keys: the last bits of logits move, as they do between batches of other shapes.
+Where prompts are long and rows many, the rows after one prompt meet its keys in one product of
+matrices, which reads them once for all of these rows; each row's scores of its prompt and of what
+it generated itself then go through one softmax (`_attend_joined`). Prompts differ in length and in
+how many rows come after them. So rows lie in *strips* of one height, each after one prompt, and a
+step makes the same few products whatever the prompts. Sums are in another order than where a row's
+keys lie side by side: the last bits of logits move, as they do between batches of other shapes.
 
 Models come here through transformers' attention interface, by the name `NAME`, for the time of
 one forward (`attending`). Their cache has just `offer`ed what there is to attend to in the same
@@ -27,9 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -37,62 +35,109 @@ NAME = "leakbound_cascade"
 
 # scores worked on at once: few enough to stay in a processor's cache, many for a GPU
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
+_HEIGHTS = 1 << np.arange(2, 8)  # of strips
+_STRIP = 8  # rows that could attend while a strip's keys are read
 _REFUSED = ("position_bias", "head_mask")  # they change scores, and nothing here knows how
 
 KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-"""A prompt's keys and values, heads × tokens × width each."""
+"""Keys and values, rows or strips × heads × tokens × width each."""
 
 
 class NotJoinedError(RuntimeError):
     """A model's attention is not of the kind that can be computed in parts."""
 
 
-class Attended(NamedTuple):
-    """Attention to some keys, ... × queries × width; and of their scores, ... × queries × 1, the
-    largest and the sum of exp(score − largest). Of several parts, one after the other, or of one.
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """Rows in strips of one height, each of rows after one prompt, the last ones of a prompt short.
+
+    starts: the first row of each strip, and how many rows there are.
+    prompts: the number of the prompt of each.
+    rows: strips × height, which row is in each place; a short strip is filled with its first row.
+    places: rows, where each of them is.
     """
 
-    values: torch.Tensor
-    most: torch.Tensor
-    total: torch.Tensor
+    starts: NDArray[np.int64]
+    prompts: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    places: NDArray[np.int64]
 
     @classmethod
-    def room(cls, query: torch.Tensor, width: int, parts: int) -> Attended:
-        """For so many parts of the attention of `query` to values of this width; not yet filled."""
-        shape, dtype = (parts, *query.shape[:-1]), torch.promote_types(query.dtype, torch.float32)
-        sizes = ((*shape, width), (*shape, 1), (*shape, 1))
-        return cls(*(query.new_empty(size, dtype=dtype) for size in sizes))
-
-    def of(self, part: int) -> Attended:
-        """One part of several."""
-        return Attended(*(each[part] for each in self))
+    def of(cls, sizes: NDArray[np.int64]) -> Strips:
+        """For so many rows of each prompt, one after the other; of the height that costs least."""
+        counts = -(-sizes // _HEIGHTS[:, None])
+        best = int((counts.sum(axis=1) * (_HEIGHTS + _STRIP)).argmin())
+        height, counts = int(_HEIGHTS[best]), counts[best]
+        prompts = np.repeat(np.arange(len(sizes)), counts)
+        nth = np.arange(len(prompts)) - (np.cumsum(counts) - counts)[prompts]
+        starts = (np.cumsum(sizes) - sizes)[prompts] + nth * height
+        ends = np.append(starts[1:], sizes.sum())
+        rows = starts[:, None] + np.arange(height)
+        inside = rows < ends[:, None]
+        return cls(
+            starts=np.append(starts, ends[-1]),
+            prompts=prompts,
+            rows=np.where(inside, rows, starts[:, None]),
+            places=np.flatnonzero(inside),
+        )
 
 
 class Offered(NamedTuple):
     """What a layer's cache has for its attention, and how large it is.
 
     new: the new tokens' keys and values, which the cache returned to the layer.
-    prompts: keys and values of each prompt that is read once.
     columns, bytes: of a row's keys and values.
-    gather: the keys and values of some rows, rows × heads × columns × width each; they last until
-        others are gathered.
+    rows: the keys and values of some rows; they last until others are gathered.
+    ahead: tokens of the longest prompt that is read once; 0: none is.
+    prompts: the keys and values of some strips' prompts, likewise.
     """
 
     new: KeysValues
-    prompts: Sequence[KeysValues]
     columns: int
     bytes: int
-    gather: Callable[[slice], KeysValues]
+    rows: Callable[[slice], KeysValues]
+    ahead: int
+    prompts: Callable[[slice], KeysValues]
+
+
+class Together(NamedTuple):
+    """Rows that attend at once: which, and which strips they fill; where each head of theirs goes
+    in the strips (strips · heads · height), and where it is found there (rows · heads).
+    """
+
+    rows: slice
+    strips: slice
+    into: torch.Tensor
+    back: torch.Tensor
+
+    def by_strip(self, x: torch.Tensor) -> torch.Tensor:
+        """Strips × heads × queries × width, of what is rows × heads × queries of a row × width."""
+        found = x.flatten(0, 1).index_select(0, self.into)
+        return found.view(self.strips.stop - self.strips.start, x.shape[1], -1, x.shape[3])
+
+    def by_row(self, x: torch.Tensor, queries: int) -> torch.Tensor:
+        """What strips hold for rows that have so many queries each; the inverse."""
+        found = x.view(-1, queries, x.shape[3]).index_select(0, self.back)
+        return found.view(-1, x.shape[1], queries, x.shape[3])
 
 
 class Shared:
-    """How the rows of one forward attend: `sizes[i]` of them, one after the other, to the i-th
-    prompt, where prompts are read once; `block` bytes of their own keys at a time, None: all.
+    """How the rows of one forward attend: `block` bytes of their own keys at a time, None: all.
+
+    Where prompts are read once: `starts` of the strips, and their `rows` and `places` on the
+    model's device (see `Strips`).
     """
 
-    def __init__(self, sizes: Sequence[int], block: int | None) -> None:
-        self.sizes, self.block = tuple(sizes), block
+    def __init__(
+        self,
+        block: int | None,
+        starts: Sequence[int] = (),
+        rows: torch.Tensor | None = None,
+        places: torch.Tensor | None = None,
+    ) -> None:
+        self.block, self._starts, self._rows, self._places = block, starts, rows, places
         self._offered: Offered | None = None
+        self._together: dict[tuple[int, int], list[Together]] = {}
 
     def offer(self, offered: Offered) -> None:
         """Lay out what a layer's attention is to take."""
@@ -111,12 +156,38 @@ class Shared:
         if self._offered is not None:
             raise NotJoinedError("a layer attends otherwise than through the attention interface")
 
-    def blocks(self, rows: int, offered: Offered) -> Iterator[tuple[slice, KeysValues]]:
-        """Some rows after others, with their keys and values."""
+    def blocks(self, rows: int, offered: Offered) -> Iterator[slice]:
+        """Some rows after others."""
         height = rows if self.block is None else max(1, self.block // offered.bytes)
         for low in range(0, rows, height):
-            some = slice(low, min(low + height, rows))
-            yield some, offered.gather(some)
+            yield slice(low, min(low + height, rows))
+
+    def together(self, offered: Offered, heads: int) -> Sequence[Together]:
+        """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
+        if self._rows is None or self._places is None:
+            raise NotJoinedError("a layer attends to prompts that nobody laid out")
+        kinds, height = offered.new[0].shape[1], self._rows.shape[1]
+        most = _SCORES["cpu" if self._rows.device.type == "cpu" else "other"]
+        count = most // (heads * height * offered.ahead)
+        if self.block is not None:
+            count = min(count, self.block // (height * offered.bytes))
+        key = kinds, max(count, 1)
+        if key not in self._together:
+            self._together[key] = [*self._each(*key, self._rows, self._places)]
+        return self._together[key]
+
+    def _each(
+        self, kinds: int, count: int, rows: torch.Tensor, places: torch.Tensor
+    ) -> Iterator[Together]:
+        strips, height = rows.shape
+        kind = torch.arange(kinds, device=rows.device)
+        for low in range(0, strips, count):
+            some = slice(low, min(low + count, strips))
+            mine = slice(self._starts[low], self._starts[some.stop])
+            into = (rows[some, None] - mine.start) * kinds + kind[:, None]
+            at = places[mine] - low * height
+            back = (at + at // height * (kinds - 1) * height)[:, None] + kind * height
+            yield Together(mine, some, into.flatten(), back.flatten())
 
 
 _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", default=None)
@@ -135,42 +206,6 @@ def attending(config: Any, shared: Shared) -> Iterator[None]:
         _SHARED.reset(token)
 
 
-def attend(
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    mask: torch.Tensor | None,
-    scaling: float,
-    softcap: float | None,
-    out: Attended,
-) -> None:
-    """Attention of `query` (... × queries × width) to `keys` and `values` (... × keys × width).
-
-    `mask`, of zeros and a number that hides whatever the score, is added to the scores, after they
-    are scaled and capped. Scores and sums are at least float32. `out` may have more axes than
-    `query` has.
-    """
-    scores = (query @ keys.transpose(-1, -2)).to(out.total.dtype)
-    if softcap is not None or mask is None:
-        scores = scores.mul_(scaling)
-    if softcap is not None:
-        scores = scores.div_(softcap).tanh_().mul_(softcap)
-    if mask is not None:
-        scores = torch.add(mask, scores, alpha=1.0 if softcap is not None else scaling)
-    by_query = scores.view(*out.total.shape[:-1], scores.shape[-1])
-    torch.amax(by_query, dim=-1, keepdim=True, out=out.most)
-    by_query.sub_(out.most).exp_()
-    torch.sum(by_query, dim=-1, keepdim=True, out=out.total)
-    found = scores.to(values.dtype) @ values
-    torch.div(found.view(out.values.shape), out.total, out=out.values)
-
-
-def join(parts: Attended) -> torch.Tensor:
-    """Attention to the keys of all parts together, whose values it takes; see the module's text."""
-    shares = torch.softmax(parts.total.log_().add_(parts.most), dim=0)
-    return parts.values.mul_(shares).sum(dim=0)
-
-
 def cascade_attention(
     module: Any,
     query: torch.Tensor,
@@ -181,8 +216,8 @@ def cascade_attention(
 ) -> tuple[torch.Tensor, None]:
     """An attention function of transformers: one query a row, to all that its cache has offered.
 
-    `attention_mask` has the columns of a row's own keys and before them, unless nothing in a prompt
-    is masked, those of the longest prompt. `s_aux` are the sinks, one a head.
+    `attention_mask` has the columns of the longest prompt that is read once, then those of a row's
+    own keys. `s_aux` are the sinks, one a head.
     """
     shared = _SHARED.get()
     if shared is None:
@@ -190,7 +225,7 @@ def cascade_attention(
     offered = shared.take()
     if key is not offered.new[0] or value is not offered.new[1]:
         raise NotJoinedError("a layer changes the keys and values that its cache returns")
-    attention = _attend_joined if shared.sizes else _attend_gathered
+    attention = _attend_joined if offered.ahead else _attend_gathered
     mask = _require_known(attention_mask, offered, others, query)
     return attention(module, query, mask, shared, offered, others), None
 
@@ -208,14 +243,16 @@ def _attend_gathered(
         raise NotJoinedError("a layer attends with sinks")
     return torch.cat(
         [
-            sdpa_attention_forward(module, query[some], *gathered, mask[some], **others)[0]
-            for some, gathered in shared.blocks(len(query), offered)
+            sdpa_attention_forward(module, query[some], *offered.rows(some), mask[some], **others)[
+                0
+            ]
+            for some in shared.blocks(len(query), offered)
         ]
     )
 
 
 def _attend_joined(
-    module: Any,
+    _: Any,
     query: torch.Tensor,
     mask: torch.Tensor,
     shared: Shared,
@@ -224,22 +261,34 @@ def _attend_joined(
 ) -> torch.Tensor:
     """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
     rows, heads, _, width = query.shape
-    kinds, own, wide = offered.new[0].shape[1], offered.columns, offered.new[1].shape[3]
+    kinds, ahead, found = offered.new[0].shape[1], offered.ahead, []
+    each = heads // kinds
+    grouped = query.reshape(rows, kinds, each, width)
+    for some in shared.together(offered, heads):
+        mine, (keys, values) = grouped[some.rows], offered.prompts(some.strips)
+        own_keys, own_values = offered.rows(some.rows)
+        of_prompt = some.by_row(some.by_strip(mine) @ keys.mT, each)
+        scores = torch.cat([of_prompt, mine @ own_keys.mT], dim=-1)
+        weights = _softmax(scores, mask[some.rows], width, others).to(values.dtype)
+        attended = some.by_row(some.by_strip(weights)[..., :ahead] @ values, each)
+        found.append(attended.add_(weights[..., ahead:] @ own_values))
+    return (torch.cat(found) if len(found) > 1 else found[0]).view(rows, 1, heads, -1)
+
+
+def _softmax(
+    scores: torch.Tensor, mask: torch.Tensor, width: int, others: dict[str, Any]
+) -> torch.Tensor:
+    """Weights of keys, from rows × heads × queries of a head × keys, in the mask's precision."""
     sinks, softcap = others.get("s_aux"), others.get("softcap")
     scaling = others.get("scaling") or width**-0.5
-    grouped = query.reshape(rows, kinds, heads // kinds, width)
-    ahead = mask[..., :-own] if mask.shape[-1] > own else None
-    parts = Attended.room(grouped, wide, 2 if sinks is None else 3)
-    _attend_prompts(grouped, offered.prompts, ahead, shared.sizes, scaling, softcap, parts.of(0))
-    for some, (keys, values) in shared.blocks(rows, offered):
-        part = Attended(*(each[some] for each in parts.of(1)))
-        attend(grouped[some], keys, values, mask[some, ..., -own:], scaling, softcap, part)
-    if sinks is not None:  # a part without values: its score alone takes mass from the others
-        sink = parts.of(2)
-        sink.values.zero_()
-        sink.total.fill_(1.0)
-        sink.most.copy_(sinks.view(1, *grouped.shape[1:3], 1))
-    return join(parts).to(query.dtype).reshape(rows, 1, heads, wide)
+    if softcap is None:
+        scores = torch.add(mask, scores, alpha=scaling)
+    else:
+        scores = scores.to(mask.dtype).mul_(scaling / softcap).tanh_().mul_(softcap).add_(mask)
+    if sinks is None:
+        return torch.softmax(scores, dim=-1)
+    sink = sinks.to(scores.dtype).view(1, *scores.shape[1:3], 1).expand(len(scores), -1, -1, -1)
+    return torch.softmax(torch.cat([scores, sink], dim=-1), dim=-1)[..., :-1]  # it has no value
 
 
 def _require_known(
@@ -248,40 +297,12 @@ def _require_known(
     """The mask, where a layer asks for what is computed here; NotJoinedError where it does not."""
     if mask is None or mask.shape[:3] != (len(query), 1, 1) or query.shape[2] != 1:
         raise NotJoinedError("a layer does not use the mask that it is given")
-    longest = max((keys.shape[1] for keys, _ in offered.prompts), default=0)
-    if mask.shape[-1] not in (offered.columns, offered.columns + longest):
+    if mask.shape[-1] != offered.ahead + offered.columns:
         raise NotJoinedError("a layer cuts the mask that it is given")
     for name in _REFUSED:
         if others.get(name) is not None:
             raise NotJoinedError(f"a layer attends with {name}")
     return mask
-
-
-def _attend_prompts(
-    query: torch.Tensor,
-    prompts: Sequence[KeysValues],
-    mask: torch.Tensor | None,
-    sizes: Sequence[int],
-    scaling: float,
-    softcap: float | None,
-    out: Attended,
-) -> None:
-    """Attention of rows × heads × queries of a head × width, of each row to its prompt's keys."""
-    start, each = 0, query.shape[2]
-    folded = query.transpose(0, 1).flatten(1, 2)
-    for (keys, values), size in zip(prompts, sizes, strict=True):
-        heads, tokens, _ = keys.shape
-        most = _SCORES["cpu" if keys.device.type == "cpu" else "other"]
-        height = max(1, most // (heads * each * tokens))
-        for low in range(start, start + size, height):
-            some = slice(low, min(low + height, start + size))
-            unseen = None
-            if mask is not None:  # as that of the queries of a head, row after row
-                unseen = mask[some, 0, :, :tokens].expand(-1, each, -1).flatten(0, 1)
-            part = Attended(*(x[some].transpose(0, 1) for x in out))
-            mine = folded[:, low * each : some.stop * each]
-            attend(mine, keys, values, unseen, scaling, softcap, part)
-        start += size
 
 
 AttentionInterface.register(NAME, cascade_attention)

@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import Cache
 
-from leakbound.engines.cascade import KeysValues, Offered, Shared, attending
+from leakbound.engines.cascade import KeysValues, Offered, Shared, Strips, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
@@ -161,55 +161,64 @@ class CachedModel:
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
     ) -> torch.Tensor:
         """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
-        inputs = self._point(tokens, slots, self._tree.paths(slots[:, -1]))
-        shared = None if block is None else self._cache.share((), block)
+        paths = self._tree.paths(slots[:, -1])
+        inputs, (filled, seen) = self._inputs(tokens, slots, paths)
+        self._cache.point(filled, seen, self._tree.size)
+        shared = None if block is None else self._cache.share(Shared(block))
         with attending(self._config, shared) if shared else nullcontext():
-            return self._logits(inputs, self._cache.unseen)
+            return self._logits(inputs, self._cache.unseen, self.dtype)
 
     def _cascade(
         self, tokens: NDArray[np.int64], slots: Slots, by_prompt: ByPrompt
     ) -> torch.Tensor:
         """Logits after one new token a row, each prompt's keys read once for its rows."""
         tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
-        prompts = [self._tree.whole(prompt) for prompt in by_prompt.prompts.tolist()]
-        inputs = self._point(tokens, slots, self._tree.generated(slots[:, 0]), prompts)
-        longest, last = max(map(len, prompts)), int(self._tree.length[slots].max()) - 1
+        prompts, sizes = self._tree.whole(by_prompt.prompts), self._tree.length[by_prompt.prompts]
+        strips = Strips.of(by_prompt.sizes)
+        inputs, (filled, paths, whole, rows, places, ends) = self._inputs(
+            tokens,
+            slots,
+            self._tree.generated(slots[:, 0]),
+            prompts[strips.prompts],
+            strips.rows,
+            strips.places,
+            np.repeat(sizes, by_prompt.sizes),
+        )
+        self._cache.point(filled, paths, self._tree.size, whole)
 
         def unseen(window: int | None) -> torch.Tensor:
-            own = self._cache.unseen(window)
-            if window is None or last < window:  # every row sees its whole prompt
-                return own
-            column = torch.arange(longest, device=own.device)
-            return torch.cat([column <= inputs["position_ids"][:, :, None] - window, own], dim=-1)
+            column = torch.arange(whole.shape[1], device=whole.device)
+            hidden = column >= ends[:, None, None]
+            if window is not None:
+                hidden = hidden | (column <= inputs["position_ids"][:, :, None] - window)
+            return torch.cat([hidden, self._cache.unseen(window)], dim=-1)
 
-        with attending(self._config, self._cache.share(by_prompt.sizes.tolist(), self.block)):
-            logits = self._logits(inputs, unseen)
+        shared = self._cache.share(Shared(self.block, strips.starts.tolist(), rows, places))
+        with attending(self._config, shared):
+            logits = self._logits(inputs, unseen, torch.promote_types(self.dtype, torch.float32))
         back = by_prompt.back
         return logits if back is None else logits[torch.as_tensor(back, device=logits.device)]
 
-    def _point(
-        self, tokens: NDArray[np.int64], slots: Slots, paths: Slots, prompts: Sequence[Slots] = ()
-    ) -> dict[str, Any]:
-        """Tell the cache what the next forward fills and sees; what the model is given."""
+    def _inputs(
+        self, tokens: NDArray[np.int64], slots: Slots, *others: NDArray[np.int64]
+    ) -> tuple[dict[str, Any], list[torch.Tensor]]:
+        """What the model is given; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
-        seen = np.concatenate([paths.ravel(), *prompts])
-        ids, places, filled, read = _on_device(self._model.device, tokens, positions, slots, seen)
-        self._cache.point(filled, read, paths.shape, [*map(len, prompts)], self._tree.size)
-        return {
-            "input_ids": ids,
-            "position_ids": places,
-            "past_key_values": self._cache,
-            "use_cache": True,
-        }
+        ids, places, *found = _on_device(self._model.device, tokens, positions, slots, *others)
+        given = {"input_ids": ids, "position_ids": places, "past_key_values": self._cache}
+        return given | {"use_cache": True}, found
 
     def _logits(
-        self, inputs: dict[str, Any], unseen: Callable[[int | None], torch.Tensor]
+        self,
+        inputs: dict[str, Any],
+        unseen: Callable[[int | None], torch.Tensor],
+        dtype: torch.dtype,
     ) -> torch.Tensor:
-        """A forward with additive masks (rows × 1 × new tokens × key columns)."""
+        """A forward with additive masks (rows × 1 × new tokens × key columns) of this type."""
 
         def mask(window: int | None) -> torch.Tensor:
             hidden = unseen(window)
-            added = torch.zeros(hidden.shape, dtype=self.dtype, device=hidden.device)
+            added = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
             return added.masked_fill_(hidden, torch.finfo(self.dtype).min)[:, None]
 
         masks = layer_masks(self._config, mask)
@@ -263,27 +272,24 @@ class _Gathered(Cache):  # type: ignore[misc]
     def point(
         self,
         slots: torch.Tensor,
-        seen: torch.Tensor,
-        shape: tuple[int, ...],
-        prompts: Sequence[int],
+        paths: torch.Tensor,
         size: int,
+        prompts: torch.Tensor | None = None,
     ) -> None:
         """Say which slots the next forward fills, rows × new tokens, and what it sees.
 
-        `seen` are paths, of `shape` rows × columns, the new tokens last; and, where they hold what
-        comes after prompts, then the slots of each, so many. The pools get at least `size` slots.
+        `paths`: rows × columns, the new tokens last. Where they hold what comes after prompts,
+        `prompts`: strips × tokens, each filled up behind. The pools get at least `size` slots.
         """
-        self._slots, self._seen, self._prompts, self._size = slots, seen, prompts, size
-        self._paths = seen[: shape[0] * shape[1]].view(shape)
+        self._slots, self._paths, self._size = slots, paths, size
+        self._prompts = slots[:0] if prompts is None else prompts
+        self._ahead = 0 if prompts is None else prompts.shape[1]
         self._shared: Shared | None = None
 
-    def share(self, sizes: Sequence[int], block: int | None) -> Shared:
-        """What this forward's layers offer: so many rows, one after the other, have each prompt.
-
-        Rows gather `block` bytes at a time; None: all.
-        """
-        self._shared = Shared(sizes, block)
-        return self._shared
+    def share(self, shared: Shared) -> Shared:
+        """Let this forward's layers offer what there is to attend to."""
+        self._shared = shared
+        return shared
 
     def unseen(self, window: int | None) -> torch.Tensor:
         """Rows × new tokens × columns: whether a token does not see what stands there."""
@@ -308,28 +314,22 @@ class _Gathered(Cache):  # type: ignore[misc]
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
 
-        def gather(slots: torch.Tensor, scratch: int = 0) -> torch.Tensor:
+        def gather(of: torch.Tensor, scratch: int, some: slice) -> KeysValues:
+            slots = of[some]
             room = self._room(scratch, (slots.numel(), pool.shape[1]), pool)
-            return torch.index_select(pool, 0, slots.flatten(), out=room)
+            found = torch.index_select(pool, 0, slots.flatten(), out=room)
+            return _unpacked(found, key_states, value_states, slots.shape)
 
-        unpacked = partial(_unpacked, keys=key_states, values=value_states)
         if self._shared is None:
-            return unpacked(gather(self._paths), shape=self._paths.shape)
-        every, own = self._shared.block is None, self._paths.numel()
-        seen = gather(self._seen if every else self._seen[own:], int(not every))
-        whole, *prompts = torch.split(seen, [own if every else 0, *self._prompts])
-
-        def rows(some: slice) -> KeysValues:
-            paths = self._paths[some]
-            return unpacked(whole if every else gather(paths), shape=paths.shape)
-
+            return gather(self._paths, 0, slice(None))
         self._shared.offer(
             Offered(
                 new=(key_states, value_states),
-                prompts=[unpacked(each, shape=each.shape[:1]) for each in prompts],
                 columns=self._paths.shape[1],
                 bytes=self._paths.shape[1] * pool.shape[1] * pool.itemsize,
-                gather=rows,
+                rows=partial(gather, self._paths, 0),
+                ahead=self._ahead,
+                prompts=partial(gather, self._prompts, 1),
             )
         )
         return key_states, value_states
@@ -341,8 +341,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Key columns before the new tokens', the longest prompt's included."""
-        ahead = max(self._prompts, default=0)
-        return ahead + self._paths.shape[1] - self._slots.shape[1]
+        return self._ahead + self._paths.shape[1] - self._slots.shape[1]
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
         """Key columns, the new tokens' included, and their offset."""
@@ -392,7 +391,7 @@ def _packed(keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 def _unpacked(
     seen: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, shape: Sequence[int]
 ) -> KeysValues:
-    """Keys and values as they lie in slots, with the heads before the last axis of `shape`."""
+    """Keys and values as they lie in slots, `shape` of them, the heads before its last axis."""
     packed = seen.tensor_split([keys.shape[1] * keys.shape[3]], dim=1)
     found = zip(packed, (keys, values), strict=True)
     first, second = (

@@ -113,11 +113,14 @@ class PrefixTree:
         """Per slot, the slots from its prompt's first token to it, zeros before shorter ones."""
         return self._climb(slots, int(self.length[slots].max()))
 
-    def whole(self, prompt: int) -> Slots:
-        """The slots of a prompt, first to last, by its last one; made once while it is held."""
-        if prompt not in self._whole:
-            self._whole[prompt] = self.paths(np.array([prompt]))[0]
-        return self._whole[prompt]
+    def whole(self, prompts: Slots) -> Slots:
+        """Per prompt, by its last slot, its slots from the first on, zeros behind shorter ones."""
+        found = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
+        for row, prompt in zip(found, prompts.tolist(), strict=True):
+            if prompt not in self._whole:
+                self._whole[prompt] = self.paths(np.array([prompt]))[0]
+            row[: self.length[prompt]] = self._whole[prompt]
+        return found
 
     def generated(self, slots: Slots) -> Slots:
         """Per slot, those after its prompt up to it, zeros before shorter ones."""
