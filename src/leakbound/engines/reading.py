@@ -275,7 +275,7 @@ def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
     """
     at_one = law.read(logits)
     total = at_one.top + at_one.log_total
-    p = at_one.weights * torch.exp(-at_one.log_total)[:, None]
+    p = at_one.weights.flat * torch.exp(-at_one.log_total)[:, None]
     # 0 · log 0 is 0: tokens of probability 0 take no part in the moments.
     logprobs = (at_one.logits - total[:, None]).masked_fill_(p == 0, 0.0)
     mean = (p * logprobs).sum(dim=-1)

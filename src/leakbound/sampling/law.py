@@ -33,30 +33,55 @@ Flags = NDArray[np.bool_]
 _NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
-_BLOCK = 256  # inverse-CDF search in two levels: blocks of the vocabulary, then one block
 _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
+
+
+class Weights(NamedTuple):
+    """exp((logits − top) / temperature), in float64, for a search in two levels.
+
+    `blocks`: rows × blocks × tokens, about as many of either, zeros behind the vocabulary; `sums`
+    of each; `flat`: rows × vocabulary.
+    """
+
+    blocks: torch.Tensor
+    sums: torch.Tensor
+    flat: torch.Tensor
+
+    @classmethod
+    def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Weights:
+        """Made in one place, so that a pass over memory is spared wherever one can be."""
+        height, size = logits.shape
+        width = 1 << size.bit_length() // 2
+        room = top.new_empty(height, -(-size // width) * width)
+        room[:, size:] = 0.0
+        flat = torch.sub(logits, top[:, None], out=room[:, :size])
+        (flat if temperature == 1 else flat.div_(temperature)).exp_()
+        blocks = room.view(height, -1, width)
+        return cls(blocks, blocks.sum(dim=-1), flat)
 
 
 @dataclass(frozen=True, slots=True)
 class LogitsReading:
     """Rows of logits read as T = 1 distributions; unusable rows are `broken` and read as flat.
 
-    `weights` are exp(logits − top); `best` is the lowest id of the largest logit.
+    `weights` are those at T = 1.
     """
 
     logits: torch.Tensor
-    weights: torch.Tensor
+    weights: Weights
     top: torch.Tensor
-    best: torch.Tensor
     log_total: torch.Tensor
     p_max: Floats
     broken: Flags
 
-    def tempered(self, temperature: float) -> torch.Tensor:
-        """exp((logits − top) / temperature): rows × vocabulary."""
-        if temperature == 1:
-            return self.weights
-        return (self.logits - self.top[:, None]).div_(temperature).exp_()
+    @property
+    def best(self) -> torch.Tensor:
+        """The lowest id of the largest logit: `max` tells the first."""
+        return self.logits.max(dim=-1).indices
+
+    def tempered(self, temperature: float) -> Weights:
+        """The weights at another temperature."""
+        return self.weights if temperature == 1 else Weights.of(self.logits, self.top, temperature)
 
 
 class Step(NamedTuple):
@@ -131,16 +156,15 @@ def rows_at_once(logits: torch.Tensor) -> int:
 
 def read(logits: torch.Tensor) -> LogitsReading:
     """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
-    logits = logits.double()
-    top, best = logits.max(dim=-1)  # ties: the first, so the lowest id
-    weights = (logits - top[:, None]).exp_()
-    log_total = torch.log(weights.sum(dim=-1))
+    top = logits.amax(dim=-1).double()  # NaN where one of them is
+    weights = Weights.of(logits, top)
+    log_total = torch.log(weights.sums.sum(dim=-1))
     unusable = ~torch.isfinite(top)
     p_max, broken = torch.stack([torch.exp(-log_total), unusable.double()]).cpu().numpy()
     if broken.any():
         flat = read(torch.where(unusable[:, None], 0.0, logits))
         return replace(flat, broken=broken > 0)
-    return LogitsReading(logits, weights, top, best, log_total, p_max, broken > 0)
+    return LogitsReading(logits, weights, top, log_total, p_max, broken > 0)
 
 
 def greedy_steps(
@@ -201,7 +225,7 @@ def _law(
 def _likeliest(at_one: LogitsReading, margin: float) -> tuple[torch.Tensor, torch.Tensor]:
     """All mass on the largest logit; its floor is −inf where another could be as large."""
     best = at_one.best[:, None]
-    logprob = torch.full_like(at_one.logits, -math.inf).scatter_(1, best, 0.0)
+    logprob = torch.full_like(at_one.weights.flat, -math.inf).scatter_(1, best, 0.0)
     if not margin:
         return logprob, logprob
     others = at_one.logits.scatter(1, best, -math.inf)
@@ -217,13 +241,13 @@ def _sampled(
     weights = at_one.tempered(temperature)
     if not decoding.truncated:
         scaled = (at_one.logits - at_one.top[:, None]) / temperature
-        logprob = scaled - torch.log(weights.sum(dim=-1, keepdim=True))
+        logprob = scaled - torch.log(weights.sums.sum(dim=-1, keepdim=True))
         return logprob, logprob - margin / temperature
-    logprob = torch.full_like(weights, -math.inf)
-    floor = torch.full_like(weights, -math.inf)
-    for rows, part in truncations(weights, decoding, margin):
+    logprob = torch.full_like(weights.flat, -math.inf)
+    floor = torch.full_like(weights.flat, -math.inf)
+    for rows, part in truncations(weights.flat, decoding, margin):
         upto, each = part.mass.cumsum(dim=-1), torch.log(part.mass)
-        place = torch.arange(part.mass.shape[1], device=weights.device)
+        place = torch.arange(part.mass.shape[1], device=logprob.device)
 
         def log_total(leading: torch.Tensor, upto: torch.Tensor = upto) -> torch.Tensor:
             return torch.log(upto.gather(1, leading[:, None] - 1))
@@ -386,14 +410,14 @@ def pick(
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
     row, u = torch.from_numpy(np.stack([rows, uniforms])).to(logits.device)
     row, drawn = row.long(), np.flatnonzero(~greedy[rows])
-    tokens, logprob = at_one.best[row], torch.zeros_like(u)
-    if len(drawn):
-        weights = at_one.tempered(decoding.temperature)
-        search = _search_nucleus if decoding.truncated else _search_all
-        if len(drawn) == len(rows):
-            tokens, logprob = search(weights, row, u, decoding)
-        else:
-            mine = torch.from_numpy(drawn).to(logits.device)
+    search = _search_nucleus if decoding.truncated else _search_all
+    if len(drawn) == len(rows):
+        tokens, logprob = search(at_one.tempered(decoding.temperature), row, u, decoding)
+    else:
+        tokens, logprob = at_one.best[row], torch.zeros_like(u)
+        if len(drawn):
+            mine, weights = torch.from_numpy(drawn), at_one.tempered(decoding.temperature)
+            mine = mine.to(logits.device)
             tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
@@ -409,36 +433,33 @@ def pick(
 
 
 def _search_all(
-    weights: torch.Tensor, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+    weights: Weights, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse CDF over the whole vocabulary: tokens, and their log-probabilities."""
-    padding = -weights.shape[1] % _BLOCK
-    if padding:
-        weights = torch.nn.functional.pad(weights, (0, padding))
-    blocks = weights.view(len(weights), -1, _BLOCK)
-    sums = blocks.sum(dim=-1)
-    own = sums.cumsum(dim=-1)[row]
+    _, count, width = weights.blocks.shape
+    own = weights.sums.cumsum(dim=-1)[row]
     target = u * own[:, -1]
     block = _place(own, target)
-    inside = blocks.flatten(0, 1).index_select(0, row * blocks.shape[1] + block)
+    inside = weights.blocks.flatten(0, 1).index_select(0, row * count + block)
     # rounding of what is below may point before the start of a block, or beyond its end
-    below = own.gather(1, block[:, None])[:, 0] - sums[row, block]
+    below = own.gather(1, block[:, None])[:, 0] - weights.sums[row, block]
     offset = _place(inside.cumsum(dim=-1), (target - below).clamp_(min=0.0))
     chosen = inside.gather(1, offset[:, None])[:, 0]
-    return block * _BLOCK + offset, torch.log(chosen) - torch.log(own[:, -1])
+    return block * width + offset, torch.log(chosen) - torch.log(own[:, -1])
 
 
 def _search_nucleus(
-    weights: torch.Tensor, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+    weights: Weights, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse CDF over the tokens that top-k and then top-p keep."""
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
-    for done, part in truncations(weights, decoding):
+    height = len(weights.flat)
+    for done, part in truncations(weights.flat, decoding):
         mine: torch.Tensor | slice = slice(None)
         slot = row
-        if len(done) < len(weights):
-            where = torch.full((weights.shape[0],), -1, dtype=torch.long, device=row.device)
+        if len(done) < height:
+            where = torch.full((height,), -1, dtype=torch.long, device=row.device)
             where[done] = torch.arange(len(done), device=row.device)
             mine = torch.nonzero(where[row] >= 0)[:, 0]
             slot = where[row[mine]]

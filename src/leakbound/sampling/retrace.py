@@ -96,7 +96,7 @@ def _stretches(
     at_one: LogitsReading, decoding: Decoding, tokens: list[int], margin: float
 ) -> dict[int, Stretch]:
     """Where the uniforms lie that may pick these tokens, after one row, of a step that samples."""
-    weights = at_one.tempered(decoding.temperature)
+    weights = at_one.tempered(decoding.temperature).flat
     factor = ratio(margin / decoding.temperature)
     if not decoding.truncated:
         ends = weights[0].cumsum(dim=0)
