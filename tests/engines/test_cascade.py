@@ -258,13 +258,12 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
     [
-        ([64], 32, True),
+        ([64], 4, True),
         ([63], 40, False),
-        ([64], 31, False),
-        ([64, 5], 32, True),
+        ([64], 3, False),
+        ([64, 5], 4, True),
         ([5, 5], 9, False),
         ([190], 11, True),
-        ([190], 10, False),
     ],
 )
 def test_shapes_alone_say_whether_prompts_are_read_once(
@@ -289,7 +288,7 @@ def test_a_margin_counts_prompts_that_are_read_once(monkeypatch: pytest.MonkeyPa
         return share(cache, shared)
 
     monkeypatch.setattr(prefix_cache._Gathered, "share", noted)
-    prompts = [tuple(i % VOCAB for i in range(19 + 20 * j)) for j in range(8)]
+    prompts = [tuple(i % VOCAB for i in range(19 + 8 * j)) for j in range(20)]
     shape_margin(seam, prompts[:3])
     assert joined == []  # none of 64 tokens
     shape_margin(seam, prompts)
@@ -361,17 +360,17 @@ def calls_a_layer(cascade: Any, prompts: int, dtype: torch.dtype) -> int:
     return found[1] - found[0]
 
 
-@pytest.mark.parametrize(("dtype", "more"), [(torch.float32, 0), (torch.bfloat16, 9)])
-def test_a_layer_makes_few_calls_and_few_more_for_a_prompt(dtype: torch.dtype, more: int) -> None:
-    """In half precision a cast beside each part's scores, weights and norms, and the output's."""
-    assert calls_a_layer(None, 3, dtype) <= 45
-    one, three = (calls_a_layer(ALWAYS, prompts, dtype) for prompts in (1, 3))
-    assert one <= 60 + more
-    assert three - one <= 2 * (8 + 2 * (more > 0))
+@pytest.mark.parametrize(("dtype", "more"), [(torch.float32, 0), (torch.bfloat16, 5)])
+def test_a_layer_makes_few_calls_and_no_more_for_more_prompts(
+    dtype: torch.dtype, more: int
+) -> None:
+    """In half precision casts beside norms and of the weights of keys."""
+    assert calls_a_layer(None, 3, dtype) <= 37 + more
+    assert calls_a_layer(ALWAYS, 1, dtype) == calls_a_layer(ALWAYS, 3, dtype) <= 49 + more
 
 
 def test_an_engine_says_when_it_reads_prompts_once(tmp_path: Path) -> None:
     """Beside the threads: the draws hang on it, and the law does not."""
     engine = TransformersEngine.open(str(tiny_model_folder(tmp_path / "m")), device="cpu")
-    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 8, "keys": 2048}
+    assert engine.machine["prompts_read_once"] == {"tokens": 64, "rows": 4, "keys": 1}
     assert "prompts_read_once" not in engine.fingerprint

@@ -171,9 +171,10 @@ def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch)
     assert budget.rows(tiny_llama(8), 10) == 4096
     assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == 100
     assert "80" not in budget.rule  # a run goes on on another card
-    assert not Cascade.on(torch.device("cuda")).pays(300, 3200, 400)
-    assert arithmetic(torch.device("cuda")).endswith("once from 32 by 128, 1")
-    assert Cascade.on(torch.device("cpu")).pays(300, 3200, 400)
+    assert not Cascade.on(torch.device("cuda")).pays(100, 1024, 16)
+    assert Cascade.on(torch.device("cuda")).pays(100, 4096, 256)
+    assert arithmetic(torch.device("cuda")).endswith("once from 64 by 4, 131072")
+    assert Cascade.on(torch.device("cpu")).pays(100, 1024, 16)
 
 
 def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> None:
@@ -183,7 +184,7 @@ def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> No
     assert fingerprint["prompting"]["template"] == PROMPTING.template
     assert fingerprint["prompting"]["chat"] is False
     assert fingerprint["dtype"] == "float32"
-    assert fingerprint["arithmetic"] == "oneDNN from 1048576, prompts once from 64 by 8, 2048"
+    assert fingerprint["arithmetic"] == "oneDNN from 1048576, prompts once from 64 by 4, 1"
     with pytest.raises(InputError, match="empty"):
         open_engine("", PROMPTING)
 

@@ -28,15 +28,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache
 
-from leakbound.engines.cascade import KeysValues, Offered, Shared, Strips, attending
+from leakbound.engines.cascade import KeysValues, NotJoinedError, Offered, Shared, Strips, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
+# cuDNN's is left out: it takes 50 ms to plan for each new number of rows or columns
+_BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +48,25 @@ class Cascade:
 
     tokens: of the longest prompt among the rows, at least.
     rows: a prompt, on average, at least.
-    keys: that rows would gather a prompt, on average, of the longest one's length, at least.
+    keys: that rows would gather of prompts, all of the longest one's length, at least.
     """
 
     tokens: int = 64
-    rows: int = 8
-    keys: int = 2048
+    rows: int = 4
+    keys: int = 1
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """What pays on a device. A GPU waits for its host, which calls it once more a prompt."""
-        return cls(tokens=32, rows=128, keys=1) if device.type == "cuda" else cls()
+        """What pays on a device. A GPU waits for its host, which has more calls to make."""
+        return cls(keys=1 << 17) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
-        enough = rows >= self.rows * prompts and longest * rows >= self.keys * prompts
+        enough = rows >= self.rows * prompts and longest * rows >= self.keys
         return longest >= self.tokens and enough
 
 
-ALWAYS = Cascade(tokens=1, rows=1, keys=1)
+ALWAYS = Cascade(tokens=1, rows=1)
 
 
 def arithmetic(device: torch.device) -> str:
@@ -285,6 +288,7 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._prompts = slots[:0] if prompts is None else prompts
         self._ahead = 0 if prompts is None else prompts.shape[1]
         self._shared: Shared | None = None
+        self._at: dict[tuple[int, int, int], torch.Tensor] = {}
 
     def share(self, shared: Shared) -> Shared:
         """Let this forward's layers offer what there is to attend to."""
@@ -314,25 +318,47 @@ class _Gathered(Cache):  # type: ignore[misc]
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
 
-        def gather(of: torch.Tensor, scratch: int, some: slice) -> KeysValues:
-            slots = of[some]
-            room = self._room(scratch, (slots.numel(), pool.shape[1]), pool)
+        kinds, width = key_states.shape[1], key_states.shape[3]
+
+        def gather(slots: torch.Tensor) -> KeysValues:
+            room = self._room(0, (slots.numel(), pool.shape[1]), pool)
             found = torch.index_select(pool, 0, slots.flatten(), out=room)
             return _unpacked(found, key_states, value_states, slots.shape)
 
+        def gather_heads(which: int, some: slice) -> KeysValues:
+            """As products of matrices take them: nothing is laid out again."""
+            at = self._heads((self._paths, self._prompts)[which], some, kinds)
+            room = self._room(which, (at.numel(), width), pool)
+            found = torch.index_select(pool.view(-1, width), 0, at.flatten(), out=room)
+            keys, values = found.view(*at.shape, width)
+            return keys, values
+
         if self._shared is None:
-            return gather(self._paths, 0, slice(None))
+            return gather(self._paths)
+        if self._ahead and value_states.shape[3] != width:
+            raise NotJoinedError("a layer has keys and values of other widths")
         self._shared.offer(
             Offered(
                 new=(key_states, value_states),
                 columns=self._paths.shape[1],
                 bytes=self._paths.shape[1] * pool.shape[1] * pool.itemsize,
-                rows=partial(gather, self._paths, 0),
+                rows=partial(gather_heads, 0) if self._ahead else lambda x: gather(self._paths[x]),
                 ahead=self._ahead,
-                prompts=partial(gather, self._prompts, 1),
+                prompts=partial(gather_heads, 1),
             )
         )
         return key_states, value_states
+
+    def _heads(self, slots: torch.Tensor, some: slice, kinds: int) -> torch.Tensor:
+        """Where the heads of some slots lie in a pool: keys, values × some × heads × columns.
+
+        Made once for all layers.
+        """
+        key = slots.data_ptr(), some.start, kinds
+        if key not in self._at:
+            each = torch.arange(2 * kinds, device=slots.device).view(2, 1, kinds, 1)
+            self._at[key] = slots[some, None] * (2 * kinds) + each
+        return self._at[key]
 
     def is_finite(self, slots: Slots) -> bool:
         """True if no key and no value in these slots is NaN or infinite."""
@@ -411,7 +437,8 @@ def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:
     """Logits after the last input token: rows × vocabulary, at least float32."""
     if _leaves_out(type(model).forward):
         inputs["logits_to_keep"] = 1
-    logits: torch.Tensor = model(**inputs).logits[:, -1]
+    with sdpa_kernel(_BACKENDS):
+        logits: torch.Tensor = model(**inputs).logits[:, -1]
     return logits if logits.dtype == torch.float64 else logits.float()
 
 
