@@ -171,9 +171,9 @@ def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch)
     assert budget.rows(tiny_llama(8), 10) == 4096
     assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == 100
     assert "80" not in budget.rule  # a run goes on on another card
-    assert not Cascade.on(torch.device("cuda")).pays(100, 1024, 16)
-    assert Cascade.on(torch.device("cuda")).pays(100, 4096, 256)
-    assert arithmetic(torch.device("cuda")).endswith("once from 64 by 4, 131072")
+    assert not Cascade.on(torch.device("cuda")).pays(128, 4000, 16)
+    assert Cascade.on(torch.device("cuda")).pays(128, 4096, 256)
+    assert arithmetic(torch.device("cuda")).endswith("once from 64 by 4, 524288")
     assert Cascade.on(torch.device("cpu")).pays(100, 1024, 16)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers as tf
 
-from leakbound.engines import branching, cascade
+from leakbound.engines import branching, cascade, prefix_cache
 from leakbound.engines.branching import FedLayers, prefix_model
 from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
@@ -90,6 +90,15 @@ def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
 
+def require_same_draws(found: list[Tree], want: list[Tree]) -> None:
+    """Trees of the same draws, whose log-probabilities are apart by roundings."""
+    for a, b in zip(found, want, strict=True):
+        assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
+        assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
+        for x, y in zip(a.leaves, b.leaves, strict=True):
+            assert abs(x.logprob - y.logprob) < 2e-5
+
+
 @pytest.mark.parametrize(
     ("name", "joins"),
     slow_but(
@@ -111,14 +120,9 @@ def test_cached_branches_give_the_logits_of_plain_forwards(name: str, joins: boo
     seams = [CachedModel(model, frozenset([5]), ALWAYS, x) for x in (None, 1)] if joins else [seam]
     plain = grow(RecomputedModel(model, frozenset([5])), rows=9)
     for seam in seams:
-        cached = grow(seam, rows=50)
+        require_same_draws(grow(seam, rows=50), plain)
         assert seam.held == 0
         assert model.config._attn_implementation == before
-        for a, b in zip(cached, plain, strict=True):
-            assert [leaf.token_ids for leaf in a.leaves] == [leaf.token_ids for leaf in b.leaves]
-            assert [leaf.counts for leaf in a.leaves] == [leaf.counts for leaf in b.leaves]
-            for x, y in zip(a.leaves, b.leaves, strict=True):
-                assert abs(x.logprob - y.logprob) < 2e-5
 
 
 @BOTH_KINDS
@@ -138,6 +142,17 @@ def test_rows_that_attend_some_after_others_say_the_same_to_the_bit(
     whole = grow(CachedModel(model, frozenset([5])), rows=50)
     for block in (1, 5000):
         assert grow(CachedModel(model, frozenset([5]), None, block), rows=50) == whole
+
+
+@pytest.mark.parametrize("block", [None, 5000])
+def test_heads_gathered_one_by_one_are_those_of_whole_tokens(
+    block: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a GPU gathers them."""
+    model = build(BRANCHING["llama"])
+    by_head = grow(CachedModel(model, frozenset([5]), ALWAYS, block), rows=50)
+    monkeypatch.setattr(prefix_cache, "_BY_HEAD", {"cuda"})
+    require_same_draws(grow(CachedModel(model, frozenset([5]), ALWAYS, block), rows=50), by_head)
 
 
 def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:

@@ -31,13 +31,14 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache
 
-from leakbound.engines.cascade import KeysValues, NotJoinedError, Offered, Shared, Strips, attending
+from leakbound.engines.cascade import KeysValues, Offered, Shared, Strips, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
+_BY_HEAD = {"cpu"}  # where many small copies take less time than few large ones and laying out
 # cuDNN's is left out: it takes 50 ms to plan for each new number of rows or columns
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -58,7 +59,7 @@ class Cascade:
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
         """What pays on a device. A GPU waits for its host, which has more calls to make."""
-        return cls(keys=1 << 17) if device.type == "cuda" else cls()
+        return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
@@ -320,44 +321,43 @@ class _Gathered(Cache):  # type: ignore[misc]
 
         kinds, width = key_states.shape[1], key_states.shape[3]
 
-        def gather(slots: torch.Tensor) -> KeysValues:
-            room = self._room(0, (slots.numel(), pool.shape[1]), pool)
+        by_head = self._ahead and pool.device.type in _BY_HEAD and value_states.shape[3] == width
+
+        def gather(which: int, some: slice) -> KeysValues:
+            slots = (self._paths, self._prompts)[which][some]
+            if by_head:  # as products of matrices take them: nothing is laid out again
+                at = self._heads(which, slots, some.start, kinds)
+                room = self._room(which, (at.numel(), width), pool)
+                found = torch.index_select(pool.view(-1, width), 0, at.flatten(), out=room)
+                keys, values = found.view(*at.shape, width)
+                return keys, values
+            room = self._room(which, (slots.numel(), pool.shape[1]), pool)
             found = torch.index_select(pool, 0, slots.flatten(), out=room)
             return _unpacked(found, key_states, value_states, slots.shape)
 
-        def gather_heads(which: int, some: slice) -> KeysValues:
-            """As products of matrices take them: nothing is laid out again."""
-            at = self._heads((self._paths, self._prompts)[which], some, kinds)
-            room = self._room(which, (at.numel(), width), pool)
-            found = torch.index_select(pool.view(-1, width), 0, at.flatten(), out=room)
-            keys, values = found.view(*at.shape, width)
-            return keys, values
-
         if self._shared is None:
-            return gather(self._paths)
-        if self._ahead and value_states.shape[3] != width:
-            raise NotJoinedError("a layer has keys and values of other widths")
+            return gather(0, slice(None))
         self._shared.offer(
             Offered(
                 new=(key_states, value_states),
                 columns=self._paths.shape[1],
                 bytes=self._paths.shape[1] * pool.shape[1] * pool.itemsize,
-                rows=partial(gather_heads, 0) if self._ahead else lambda x: gather(self._paths[x]),
+                rows=partial(gather, 0),
                 ahead=self._ahead,
-                prompts=partial(gather_heads, 1),
+                prompts=partial(gather, 1),
             )
         )
         return key_states, value_states
 
-    def _heads(self, slots: torch.Tensor, some: slice, kinds: int) -> torch.Tensor:
+    def _heads(self, which: int, slots: torch.Tensor, first: int, kinds: int) -> torch.Tensor:
         """Where the heads of some slots lie in a pool: keys, values × some × heads × columns.
 
         Made once for all layers.
         """
-        key = slots.data_ptr(), some.start, kinds
+        key = which, first, kinds
         if key not in self._at:
             each = torch.arange(2 * kinds, device=slots.device).view(2, 1, kinds, 1)
-            self._at[key] = slots[some, None] * (2 * kinds) + each
+            self._at[key] = slots[:, None] * (2 * kinds) + each
         return self._at[key]
 
     def is_finite(self, slots: Slots) -> bool:
