@@ -1,12 +1,12 @@
 """What a GPU makes of the forest: a step taken apart, and draws a second beside other engines.
 
-    python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 8] [--device cuda]
+    python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 25] [--device cuda]
         [--dtype bfloat16] [--rows 64 256 1024] [--prompt 100] [--prompts 16] [--draws 1024]
         [--new 40] [--rounds 3] [--fewer 1024] [--vllm PYTHON] [--json FILE]
 
 Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` multiplies its
-logits: by 1 draws share next to nothing, by 8 much, as answers do that are known by heart. With
-the defaults ten minutes should do: with two rounds an H200 took four for all but the last race.
+logits: by 1 draws share next to nothing, by 25 half of their prefixes. With the defaults ten minutes
+should do: with two rounds an H200 took four for all but the last race.
 
 A step: ROWS rows, each half of NEW tokens after a prompt of PROMPT, are forwarded; of one prompt
 and of PROMPTS, keys gathered for each row and read once a prompt. Medians of milliseconds, the
@@ -78,7 +78,7 @@ def write_model(shape: str, sharp: float, folder: Path, device: str, dtype: str)
 class Free:
     """A model that costs nothing: the same logits after every prefix."""
 
-    vocab_size, eos_token_ids = 64, frozenset[int]()
+    vocab_size, eos_token_ids, full = 64, frozenset[int](), False
 
     def __init__(self, rows: int) -> None:
         self.logits = torch.randn(rows, self.vocab_size, generator=torch.Generator().manual_seed(0))
@@ -218,7 +218,7 @@ def main() -> None:
         __doc__,
         shape="1B",
         model=(Path, "a model's folder, in place of a random one"),
-        sharp=[1.0, 8.0],
+        sharp=[1.0, 25.0],
         device="cuda" if torch.cuda.is_available() else "cpu",
         dtype="bfloat16",
         rows=[64, 256, 1024],
