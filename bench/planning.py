@@ -28,8 +28,8 @@ ENGINES = ("forest", "vLLM", "llama.cpp")
 GPU, PEAK, GPU_GB = "H100", 989e12, 80  # NVIDIA's figures: dense bfloat16, memory
 BANDWIDTH = 3.35e12  # the same: bytes a second
 CALL = 20e-6  # seconds in which an H200's host gives it something to do, by bench/gpu.py
-CALLS, ONCE, EACH = 41, 69, 10  # of a layer, in half precision: tests/engines/test_cascade.py
-LAW_BYTES = 74  # of a logit on its way to a draw: passes over it in float64, and in half before
+CALLS, ONCE = 41, 54  # of a layer, in half precision: tests/engines/test_cascade.py
+LAW_BYTES = 46  # of a logit on its way to a draw: passes over it in float64, and in half before
 HOST = 2e-6  # seconds of the forest for a row, measured on one core
 ROWS = 1024  # that advance together
 GB = 1e9
@@ -89,7 +89,7 @@ class Step:
 
     @property
     def once(self) -> float:
-        """The same of each prompt once, and of what rows generated, twice more."""
+        """The same of each prompt once, and of what rows generated, laid out twice."""
         tokens = 3 * self.prompts * self.prompt + 5 * self.rows * self.depth
         return tokens * self.model.keys_values / BANDWIDTH
 
@@ -100,7 +100,7 @@ class Step:
 
     @property
     def calls_once(self) -> float:
-        return self.model.layers * (ONCE + EACH * (self.prompts - 1)) * CALL
+        return self.model.layers * ONCE * CALL
 
     @property
     def forward(self) -> float:
@@ -122,15 +122,14 @@ def roofline() -> None:
     print(f"\nA step of {ROWS:,} rows, 20 tokens behind prompts of 100, on an {GPU}: estimates.\n")
     print(
         "| model | arithmetic | weights | keys, gathered | calls | law | forest | rows a second "
-        "| read once: keys, calls of 1 prompt | of 64 |"
+        "| read once: calls | keys of 1 prompt | of 64 |"
     )
-    print("|---" * 10 + "|")
+    print("|---" * 11 + "|")
     for size in SIZES[:3]:
         step, many = Step(size, ROWS, 100, 20), Step(size, ROWS, 100, 20, 64)
         told = (step.arithmetic, step.weights, step.gathered, step.calls, step.law, HOST * ROWS)
-        pairs = [(x.once, x.calls_once) for x in (step, many)]
         cells = [*map(_ms, told), f"{_short(ROWS / step.seconds)}"]
-        cells += [f"{_ms(keys)}, {_ms(calls)}" for keys, calls in pairs]
+        cells += map(_ms, (step.calls_once, step.once, many.once))
         print(f"| {size.name} | {' | '.join(cells)} |")
 
 
