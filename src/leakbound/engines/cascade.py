@@ -1,7 +1,7 @@
 """Attention over branching prefixes: a few rows at a time, and to what many share once for all.
 
 Rows are independent, so whoever gathers the keys of a few, attends, and goes on to the next few
-has the same result to the bit, from a processor's cache instead of its memory (`_attend_gathered`).
+has the same result to the bit, from a processor's cache instead of its memory (`Shared.blocks`).
 
 Where prompts are long and rows many, the rows after one prompt meet its keys in one product of
 matrices, which reads them once for all of these rows; each row's scores of its prompt and of what
@@ -225,34 +225,19 @@ def cascade_attention(
     offered = shared.take()
     if key is not offered.new[0] or value is not offered.new[1]:
         raise NotJoinedError("a layer changes the keys and values that its cache returns")
-    attention = _attend_joined if offered.ahead else _attend_gathered
     mask = _require_known(attention_mask, offered, others, query)
-    return attention(module, query, mask, shared, offered, others), None
-
-
-def _attend_gathered(
-    module: Any,
-    query: torch.Tensor,
-    mask: torch.Tensor,
-    shared: Shared,
-    offered: Offered,
-    others: dict[str, Any],
-) -> torch.Tensor:
-    """Torch's own attention, some rows after others."""
+    if offered.ahead:
+        return _attend_joined(query, mask, shared, offered, others), None
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
-    return torch.cat(
-        [
-            sdpa_attention_forward(module, query[some], *offered.rows(some), mask[some], **others)[
-                0
-            ]
-            for some in shared.blocks(len(query), offered)
-        ]
-    )
+    found = [
+        sdpa_attention_forward(module, query[some], *offered.rows(some), mask[some], **others)[0]
+        for some in shared.blocks(len(query), offered)
+    ]
+    return torch.cat(found), None
 
 
 def _attend_joined(
-    _: Any,
     query: torch.Tensor,
     mask: torch.Tensor,
     shared: Shared,
