@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from leakbound import stats
-from leakbound.evaluation.statements.fixed import Stopped
+from leakbound.evaluation.statements.drawn import Stopped
 from leakbound.store import ArmScores
 from runner import markdown, options
 

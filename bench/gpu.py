@@ -5,8 +5,8 @@
         [--new 40] [--rounds 3] [--fewer 1024] [--vllm PYTHON] [--json FILE]
 
 Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` multiplies its
-logits: by 1 draws share next to nothing, by 25 half of their prefixes. With the defaults ten minutes
-should do: with two rounds an H200 took four for all but the last race.
+logits: by 1 draws share next to nothing, by 25 half of their prefixes. With the defaults ten
+minutes should do: with two rounds an H200 took four for all but the last race.
 
 A step: ROWS rows, each half of NEW tokens after a prompt of PROMPT, are forwarded; of one prompt
 and of PROMPTS, keys gathered for each row and read once a prompt. Medians of milliseconds, the

@@ -20,7 +20,7 @@ from common import Lab, Stored
 from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
 
 from leakbound.stats import Estimate
-from leakbound.text.figures import above, below, number
+from leakbound.text.shown import above, below, number
 
 Verdict = Literal["agrees", "contradicts", "undecided", "not tested"]
 Side = Literal["above", "below"]

@@ -20,8 +20,8 @@ from sizes import PLAIN, RECALL
 
 from leakbound import compare, stats
 from leakbound.evaluation import stored_metrics
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.views.read import read_view
 from leakbound.scorers import make_scorer

@@ -33,9 +33,9 @@ from leakbound.scorers import make_scorer, score_pairs
 from leakbound.stats import proportion_bound
 from leakbound.store import Run, write_text
 from leakbound.study import ModelSettings
-from leakbound.text.figures import above, below, number
 from leakbound.text.keywords import answer_keywords, content_words
 from leakbound.text.rows import read_rows
+from leakbound.text.shown import above, below, number
 from leakbound.types import Prompt
 
 FOLDER = Path(__file__).parent / "labelled"

@@ -37,7 +37,7 @@ from leakbound.store import ArmKey, Run, write_json
 from leakbound.store.files import write_text
 from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
-from leakbound.text.figures import below, number
+from leakbound.text.shown import below, number
 from leakbound.unlearning import Inventing
 
 

@@ -18,8 +18,8 @@ import leakbound
 from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.stats.about import Quantity
 from leakbound.store import Run
-from leakbound.text.figures import above, number
 from leakbound.text.rows import read_rows
+from leakbound.text.shown import above, number
 from unlearning import as_markdown, columns
 
 TITLES = {"small": "", "middle": " on a real model", "full": " on a large model"}

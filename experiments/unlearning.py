@@ -29,7 +29,7 @@ from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
 from leakbound.store import Estimates, Run
-from leakbound.text.figures import above
+from leakbound.text.shown import above
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:

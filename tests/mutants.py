@@ -47,7 +47,6 @@ GUARDED = (
     "leakbound.losses.likelihood.x_*",
     "leakbound.losses.preference.x_*",
     "leakbound.losses.targets.x_*",
-    "leakbound.losses.weighted.x_*",
     "leakbound.sampling.prove.x*_Hunt*_goes_on*",
     "leakbound.stats.comparing.x_difference_over_questions*",
     "leakbound.stats.comparing.x_excess_of_mean_and_worst*",

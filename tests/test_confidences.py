@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 PAGES = sorted(PACKAGE.rglob("*.html"))
 WRITERS = {  # where a number may stand before a percent sign
     "stats/estimate.py": "percent",
-    "text/figures.py": "share",
+    "text/shown.py": "share",
     "stats/joint.py": "joint",  # rounds up what to bound each estimate at
 }
 

@@ -22,7 +22,7 @@ from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run

@@ -29,7 +29,7 @@ from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
-from leakbound.text.figures import DASH, number
+from leakbound.text.shown import DASH, number
 from report_runs import bound
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
-from leakbound.text.figures import share, tied
+from leakbound.text.shown import share, tied
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Array, error_rate, percent
 from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper

@@ -24,7 +24,7 @@ from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
 from leakbound.store.files import as_read
 from leakbound.store.identity import probes_differ
 from leakbound.store.tables import completions_of
-from leakbound.text.figures import below
+from leakbound.text.shown import below
 from leakbound.types import (
     Completion,
     Fingerprint,

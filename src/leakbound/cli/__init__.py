@@ -16,7 +16,7 @@ import click
 
 from leakbound import __version__
 from leakbound.cli.help import write_examples
-from leakbound.cli.saying import say
+from leakbound.cli.saying import foreseen, say
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 # name: (module, one line for --help); the module has a click command of that name
@@ -140,7 +140,6 @@ def run(command: Callable[[], Any]) -> int:
         say("leakbound: stopped. Run the same command again to go on from here.", err=True)
         return 3
     except (Exception, SystemExit) as error:
-        from leakbound.cli.faults import foreseen
         from leakbound.registry import blamed
 
         message = foreseen(error) or blamed(error)

@@ -12,9 +12,8 @@ import click
 
 from leakbound.cli import options as opt
 from leakbound.cli.console import print_json, print_table, progress_bar, prose
-from leakbound.cli.faults import VERIFICATION_FAILED
 from leakbound.cli.help import Command
-from leakbound.cli.saying import bold, say, write
+from leakbound.cli.saying import VERIFICATION_FAILED, bold, say, write
 from leakbound.text.shown import visible
 
 if TYPE_CHECKING:

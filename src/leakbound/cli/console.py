@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
-from leakbound.text.figures import share as percentage
-from leakbound.text.figures import tied
-from leakbound.text.shown import visible
+from leakbound.text.shown import share as percentage
+from leakbound.text.shown import tied, visible
 from leakbound.types import Headway, Progress, silent
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
 from leakbound.cli.verbs import report_on
 from leakbound.errors import InputError, UnansweredError
-from leakbound.text.figures import many
+from leakbound.text.shown import many
 
 if TYPE_CHECKING:
     from leakbound.study import Study

@@ -32,7 +32,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import percent, proportion_bound
 from leakbound.store import Run, locked, read_sealed, write_sealed
 from leakbound.store.clock import Clock
-from leakbound.text.figures import above, below, number, share
+from leakbound.text.shown import above, below, number, share
 from leakbound.types import Headway, Progress, Prompt, renamed, silent
 from leakbound.unlearning import TrainingSettings, finetune, unlearn
 

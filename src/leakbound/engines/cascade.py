@@ -37,6 +37,7 @@ NAME = "leakbound_cascade"
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
 _HEIGHTS = 1 << np.arange(2, 8)  # of strips
 _STRIP = 8  # rows that could attend while a strip's keys are read
+_NOWHERE = torch.empty(0, 0, dtype=torch.long)
 _REFUSED = ("position_bias", "head_mask")  # they change scores, and nothing here knows how
 
 KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
@@ -74,12 +75,8 @@ class Strips:
         ends = np.append(starts[1:], sizes.sum())
         rows = starts[:, None] + np.arange(height)
         inside = rows < ends[:, None]
-        return cls(
-            starts=np.append(starts, ends[-1]),
-            prompts=prompts,
-            rows=np.where(inside, rows, starts[:, None]),
-            places=np.flatnonzero(inside),
-        )
+        filled = np.where(inside, rows, starts[:, None])
+        return cls(np.append(starts, ends[-1]), prompts, filled, np.flatnonzero(inside))
 
 
 class Offered(NamedTuple):
@@ -132,8 +129,8 @@ class Shared:
         self,
         block: int | None,
         starts: Sequence[int] = (),
-        rows: torch.Tensor | None = None,
-        places: torch.Tensor | None = None,
+        rows: torch.Tensor = _NOWHERE,
+        places: torch.Tensor = _NOWHERE,
     ) -> None:
         self.block, self._starts, self._rows, self._places = block, starts, rows, places
         self._offered: Offered | None = None
@@ -164,8 +161,6 @@ class Shared:
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
         """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
-        if self._rows is None or self._places is None:
-            raise NotJoinedError("a layer attends to prompts that nobody laid out")
         kinds, height = offered.new[0].shape[1], self._rows.shape[1]
         most = _SCORES["cpu" if self._rows.device.type == "cpu" else "other"]
         count = most // (heads * height * offered.ahead)
@@ -173,19 +168,17 @@ class Shared:
             count = min(count, self.block // (height * offered.bytes))
         key = kinds, max(count, 1)
         if key not in self._together:
-            self._together[key] = [*self._each(*key, self._rows, self._places)]
+            self._together[key] = [*self._each(*key)]
         return self._together[key]
 
-    def _each(
-        self, kinds: int, count: int, rows: torch.Tensor, places: torch.Tensor
-    ) -> Iterator[Together]:
-        strips, height = rows.shape
-        kind = torch.arange(kinds, device=rows.device)
+    def _each(self, kinds: int, count: int) -> Iterator[Together]:
+        strips, height = self._rows.shape
+        kind = torch.arange(kinds, device=self._rows.device)
         for low in range(0, strips, count):
             some = slice(low, min(low + count, strips))
             mine = slice(self._starts[low], self._starts[some.stop])
-            into = (rows[some, None] - mine.start) * kinds + kind[:, None]
-            at = places[mine] - low * height
+            into = (self._rows[some, None] - mine.start) * kinds + kind[:, None]
+            at = self._places[mine] - low * height
             back = (at + at // height * (kinds - 1) * height)[:, None] + kind * height
             yield Together(mine, some, into.flatten(), back.flatten())
 

@@ -179,15 +179,10 @@ class CachedModel:
         tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
         prompts, sizes = self._tree.whole(by_prompt.prompts), self._tree.length[by_prompt.prompts]
         strips = Strips.of(by_prompt.sizes)
-        inputs, (filled, paths, whole, rows, places, ends) = self._inputs(
-            tokens,
-            slots,
-            self._tree.generated(slots[:, 0]),
-            prompts[strips.prompts],
-            strips.rows,
-            strips.places,
-            np.repeat(sizes, by_prompt.sizes),
-        )
+        own, ends_at = self._tree.generated(slots[:, 0]), np.repeat(sizes, by_prompt.sizes)
+        laid = own, prompts[strips.prompts], strips.rows, strips.places, ends_at
+        inputs, on_device = self._inputs(tokens, slots, *laid)
+        filled, paths, whole, rows, places, ends = on_device
         self._cache.point(filled, paths, self._tree.size, whole)
 
         def unseen(window: int | None) -> torch.Tensor:

@@ -18,7 +18,7 @@ from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
-from leakbound.evaluation.statements.fixed import Stopped
+from leakbound.evaluation.statements.drawn import Stopped
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import (
     MOST_NAME,

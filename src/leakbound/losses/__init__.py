@@ -32,8 +32,10 @@ from leakbound.losses.likelihood import idk as idk
 from leakbound.losses.likelihood import kl as kl
 from leakbound.losses.likelihood import kl_all as kl_all
 from leakbound.losses.likelihood import nll as nll
+from leakbound.losses.likelihood import satimp as satimp
 from leakbound.losses.likelihood import sequence_nll as sequence_nll
 from leakbound.losses.likelihood import token_nll as token_nll
+from leakbound.losses.likelihood import wga as wga
 from leakbound.losses.preference import altpo as altpo
 from leakbound.losses.preference import dpo as dpo
 from leakbound.losses.preference import npo as npo
@@ -47,8 +49,6 @@ from leakbound.losses.targets import margin as margin
 from leakbound.losses.targets import margin_read as margin_read
 from leakbound.losses.targets import undial as undial
 from leakbound.losses.targets import undial_all as undial_all
-from leakbound.losses.weighted import satimp as satimp
-from leakbound.losses.weighted import wga as wga
 from leakbound.registry import find, require_parts
 
 LOSSES: dict[str, Loss] = {

@@ -21,7 +21,7 @@ from leakbound.reporting.charts import (
 )
 from leakbound.reporting.figures import ENDS, Data, Figure, ends, highest, rising, round_height
 from leakbound.stats import percent
-from leakbound.text.figures import many, number
+from leakbound.text.shown import many, number
 
 _HALVES = tuple(((r + 1) / 2, f"{r:g}".replace("-", "−")) for r in (-1, -0.5, 0, 0.5, 1))
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from leakbound.evaluation.views.table import Bound, interval, nearest
-from leakbound.text.figures import above, below, number
-from leakbound.text.shown import tag
+from leakbound.text.shown import above, below, number, tag
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 66, 12, 10, 40

@@ -32,8 +32,7 @@ from leakbound.reporting.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 from leakbound.reporting.figures import ENDS, Data, Figure
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
-from leakbound.text.figures import number, tied
-from leakbound.text.shown import visible
+from leakbound.text.shown import number, tied, visible
 from leakbound.types import Json, JsonObject
 
 _DIGITS = 4  # of a chart's data

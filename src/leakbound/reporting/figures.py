@@ -27,7 +27,7 @@ from leakbound.reporting.charts import (
     style_of,
 )
 from leakbound.stats import percent
-from leakbound.text.figures import many, number
+from leakbound.text.shown import many, number
 
 _DECADES = tuple(10**i for i in range(7))
 STANDARD, WIDE = Frame(), Frame(760, 330)

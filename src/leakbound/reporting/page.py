@@ -30,8 +30,7 @@ from leakbound.reporting.details import packed as details_of
 from leakbound.reporting.figures import WIDE, first_figures
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
-from leakbound.text.figures import many, tied
-from leakbound.text.shown import tag, visible
+from leakbound.text.shown import many, tag, tied, visible
 
 TERMS = {
     r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "

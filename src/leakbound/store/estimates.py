@@ -15,8 +15,7 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.store.tables import row_of, table_of, to_pandas, values_of
-from leakbound.text.figures import above, below, many, number
-from leakbound.text.shown import as_html, as_lines
+from leakbound.text.shown import above, as_html, as_lines, below, many, number
 
 ALL = None  # in place of a query id: a statement about all questions
 _SHOWN = 8  # rows, in a shell or a notebook

@@ -38,8 +38,7 @@ from leakbound.store.record import (
 )
 from leakbound.store.tables import table_of, values_of
 from leakbound.study import Study
-from leakbound.text.figures import many
-from leakbound.text.shown import as_html, as_lines
+from leakbound.text.shown import as_html, as_lines, many
 from leakbound.types import JsonObject, Prompt, Query, object_of
 
 CERTIFICATE = "certificate.json"

@@ -25,7 +25,7 @@ from leakbound.reporting import PAGE, REDACTED_PAGE
 from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, Run, holder_of
 from leakbound.store.files import DIGEST, digest_of
 from leakbound.store.record import FILE
-from leakbound.text.figures import share
+from leakbound.text.shown import share
 from leakbound.types import JsonObject
 
 State = Literal["complete", "growing", "unfinished", "unbounded", "damaged", "other version"]

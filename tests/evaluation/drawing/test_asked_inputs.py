@@ -25,7 +25,7 @@ from leakbound.reporting import write_report
 from leakbound.store import Arm, QueryShares, Run, read_accepted, read_values, write_sealed
 from leakbound.store.plan import Cut
 from leakbound.study import Rewritings
-from leakbound.text.figures import below
+from leakbound.text.shown import below
 from leakbound.types import Decoding, Draws, Query
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 

@@ -19,8 +19,8 @@ from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
 from leakbound.evaluation.scoring.score import score_arm
+from leakbound.evaluation.statements.drawn import ExploredArm
 from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.evaluation.statements.explored import ExploredArm
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.store import ExploredDraws, Run

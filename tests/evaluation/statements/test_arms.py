@@ -27,7 +27,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from leakbound.store import ImportedDraws, Run, tables
 from leakbound.study import Until
-from leakbound.text.figures import many
+from leakbound.text.shown import many
 from leakbound.types import Decoding, Prompt
 from suites import slow_but
 

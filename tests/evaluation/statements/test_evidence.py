@@ -13,8 +13,7 @@ from canned import queries_of
 from leakbound import stats
 from leakbound.evaluation.drawing.queries import share
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
-from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.drawn import ExploredArm, Fixed
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.rows import StatedBound
 from leakbound.stats import betting, expectation_deviation_bound, mean_bound

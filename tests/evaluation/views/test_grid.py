@@ -19,9 +19,8 @@ from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
+from leakbound.evaluation.statements.drawn import ExploredArm, Stopped
 from leakbound.evaluation.statements.evidence import RunEvidence
-from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.fixed import Stopped
 from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.views.grids import decodings_grid
 from leakbound.evaluation.views.read import read_view

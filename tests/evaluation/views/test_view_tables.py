@@ -31,7 +31,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import About
 from leakbound.store import Estimates, Run
 from leakbound.study import Rewritings
-from leakbound.text.figures import above, below
+from leakbound.text.shown import above, below
 from leakbound.types import Decoding
 from report_runs import bound, saying, who
 

@@ -18,8 +18,8 @@ from statistics import fmean
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.store import ALL, EstimateRow, Run
 from leakbound.store.record import FILE

@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
+from leakbound.evaluation.statements.drawn import AS_FOUND, Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed
 from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of, stacked
 from leakbound.stats.about import Beyond
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run

@@ -17,8 +17,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.explored import ExploredArm
-from leakbound.evaluation.statements.fixed import AS_FOUND, Fixed, Greedy, Stopped
+from leakbound.evaluation.statements.drawn import AS_FOUND, ExploredArm, Fixed, Greedy, Stopped
 from leakbound.evaluation.statements.pooled import Pooled
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import LEAKAGE, Evidence

@@ -24,7 +24,7 @@ from functools import cached_property
 
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
-from leakbound.evaluation.statements.fixed import Fixed
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.rows import (
     MEAN,
     UNLIKE,

@@ -67,7 +67,7 @@ from leakbound.store import (
 from leakbound.store.estimates import Fields
 from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.store.tables import completions_of
-from leakbound.text.figures import DASH, many
+from leakbound.text.shown import DASH, many
 from leakbound.types import Completion, Query
 
 LESS_SURE = "less sure than the question"

@@ -22,8 +22,7 @@ from leakbound.evaluation.views.table import (
 )
 from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped, quantity
 from leakbound.stats import Estimate, percent
-from leakbound.text.figures import DASH, above, below
-from leakbound.text.shown import as_html, as_lines
+from leakbound.text.shown import DASH, above, as_html, as_lines, below
 from leakbound.types import Json, to_json
 
 Change = Literal["less", "more", "mixed", "not shown"]

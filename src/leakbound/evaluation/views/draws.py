@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.evaluation.statements.fixed import Fixed
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import FirstDraws, Measured, Model, ScorerView

@@ -42,7 +42,7 @@ from leakbound.evaluation.views.words import (
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
-from leakbound.text.figures import DASH
+from leakbound.text.shown import DASH
 
 Asked = Model | RewrittenModel | AskedModel
 T = TypeVar("T", bound=Asked)

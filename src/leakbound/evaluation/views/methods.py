@@ -17,7 +17,7 @@ from leakbound.evaluation.views.table import (
 )
 from leakbound.evaluation.views.words import floor
 from leakbound.stats import Estimate, percent
-from leakbound.text.figures import DASH, number
+from leakbound.text.shown import DASH, number
 from leakbound.types import Json, to_json
 
 

@@ -41,7 +41,7 @@ from leakbound.store import (
 )
 from leakbound.store.identity import some
 from leakbound.store.record import claim_of
-from leakbound.text.figures import many
+from leakbound.text.shown import many
 from leakbound.types import Fingerprint, object_of
 
 

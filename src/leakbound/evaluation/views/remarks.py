@@ -13,7 +13,7 @@ from leakbound.evaluation.views.words import decision, described, greedy_rows, k
 from leakbound.stats import percent
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
-from leakbound.text.figures import DASH, many, number
+from leakbound.text.shown import DASH, many, number
 
 
 def covered(view: View) -> list[str]:

@@ -17,7 +17,7 @@ from leakbound.evaluation.views.words import at_least
 from leakbound.stats import percent
 from leakbound.store import ArmKey, Run
 from leakbound.stress.dialogue import Dialogue
-from leakbound.text.figures import DASH, many
+from leakbound.text.shown import DASH, many
 
 
 def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:

@@ -15,7 +15,7 @@ from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.store import Run
 from leakbound.store.arm_key import Model
-from leakbound.text.figures import DASH, number
+from leakbound.text.shown import DASH, number
 from leakbound.types import Scorer
 
 

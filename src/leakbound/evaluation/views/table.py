@@ -14,8 +14,7 @@ import numpy as np
 
 from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
-from leakbound.text.figures import DASH, above, below, number
-from leakbound.text.shown import as_cell, visible
+from leakbound.text.shown import DASH, above, as_cell, below, number, visible
 from leakbound.types import Json
 
 T = TypeVar("T")

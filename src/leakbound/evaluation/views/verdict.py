@@ -23,8 +23,7 @@ from leakbound.stats.about import Beyond
 from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
-from leakbound.text.figures import many, number
-from leakbound.text.shown import as_html, as_lines
+from leakbound.text.shown import as_html, as_lines, many, number
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"

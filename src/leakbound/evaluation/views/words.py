@@ -20,7 +20,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Estimates
-from leakbound.text.figures import DASH, above, below, many, number, share
+from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Decoding
 from leakbound.types.decoding import CUTS
 
