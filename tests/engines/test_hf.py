@@ -181,6 +181,7 @@ def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> No
     made = open_engine(str(tiny_model_folder(tmp_path / "m")), PROMPTING)
     fingerprint = made.fingerprint
     assert fingerprint["engine"] == "transformers"
+    assert made.machine["prompts_read_once"] == {"tokens": 64, "rows": 4, "keys": 1}
     assert fingerprint["prompting"]["template"] == PROMPTING.template
     assert fingerprint["prompting"]["chat"] is False
     assert fingerprint["dtype"] == "float32"

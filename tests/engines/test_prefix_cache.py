@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers as tf
 
-from leakbound.engines import branching, cascade, prefix_cache
+from leakbound.engines import branching, cascade
 from leakbound.engines.branching import FedLayers, prefix_model
 from leakbound.engines.prefix_cache import ALWAYS, BLOCK, CachedModel, Cascade, RecomputedModel
 from leakbound.sampling import Forest, PrefixModel, Root, Tree
@@ -142,17 +142,6 @@ def test_rows_that_attend_some_after_others_say_the_same_to_the_bit(
     whole = grow(CachedModel(model, frozenset([5])), rows=50)
     for block in (1, 5000):
         assert grow(CachedModel(model, frozenset([5]), None, block), rows=50) == whole
-
-
-@pytest.mark.parametrize("block", [None, 5000])
-def test_heads_gathered_one_by_one_are_those_of_whole_tokens(
-    block: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a GPU gathers them."""
-    model = build(BRANCHING["llama"])
-    by_head = grow(CachedModel(model, frozenset([5]), ALWAYS, block), rows=50)
-    monkeypatch.setattr(prefix_cache, "_BY_HEAD", {"cuda"})
-    require_same_draws(grow(CachedModel(model, frozenset([5]), ALWAYS, block), rows=50), by_head)
 
 
 def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:

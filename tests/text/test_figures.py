@@ -1,14 +1,21 @@
-"""Numbers and texts for a person: never more than was shown, nothing that is computed."""
+"""Numbers and texts for a person: never more than was shown, nothing that is computed.
+
+YAML by hand: plain values alone, of a size that a person writes.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 
+from leakbound.errors import InputError
 from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
+from leakbound.study import Study
+from leakbound.text.rows import MOST, read_yaml
 from leakbound.text.shown import share, tied
 
 
@@ -74,3 +81,44 @@ def test_figures_stay_in_one_piece() -> None:
     assert tied("0.1 (≤ 0.2) at 99 % of 3, and [so on]") == (
         f"0.1 (≤{space}0.2) at 99{space}% of 3, and [so on]"
     )
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "study.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_what_is_plain_is_read(tmp_path: Path) -> None:
+    assert read_yaml(written(tmp_path, "a: [1, {b: x}]\nc: null\n")) == {
+        "a": [1, {"b": "x"}],
+        "c": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (BOMB, r"an alias \(\*a\) is not read: write out what it stands for.*line 2"),
+        ("a: &a [*a]", r"an alias \(\*a\) is not read"),
+        ("[" * 3_000, "is nested too deep"),
+        ("a: " + "x" * MOST, "bytes, more than 1,048,576"),
+        ("a: [", "is not YAML"),
+    ],
+    ids=["bomb", "of itself", "deep", "large", "torn"],
+)
+def test_what_could_hang_or_fill_memory_is_refused(text: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"(?s){says}"):
+        read_yaml(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["benchmark: [" + "x, " * 9_000 + "x]", "[" + "x, " * 9_000 + "]"])
+def test_a_message_shows_the_beginning_of_what_is_long(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="got ") as told:
+        Study.read(written(tmp_path, text))
+    assert len(str(told.value)) < 600

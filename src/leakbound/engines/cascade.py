@@ -35,8 +35,9 @@ NAME = "leakbound_cascade"
 
 # scores worked on at once: few enough to stay in a processor's cache, many for a GPU
 _SCORES = {"cpu": 1 << 19, "other": 1 << 26}
-_HEIGHTS = 1 << np.arange(2, 8)  # of strips
+_HEIGHTS = (4, 8, 16, 32, 64, 128)  # of strips
 _STRIP = 8  # rows that could attend while a strip's keys are read
+_ALL = 1 << 62  # bytes
 _NOWHERE = torch.empty(0, 0, dtype=torch.long)
 _REFUSED = ("position_bias", "head_mask")  # they change scores, and nothing here knows how
 
@@ -66,17 +67,16 @@ class Strips:
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Strips:
         """For so many rows of each prompt, one after the other; of the height that costs least."""
-        counts = -(-sizes // _HEIGHTS[:, None])
-        best = int((counts.sum(axis=1) * (_HEIGHTS + _STRIP)).argmin())
-        height, counts = int(_HEIGHTS[best]), counts[best]
+        ways = ((height, -(-sizes // height)) for height in _HEIGHTS)
+        height, counts = min(ways, key=lambda way: way[1].sum() * (way[0] + _STRIP))
         prompts = np.repeat(np.arange(len(sizes)), counts)
         nth = np.arange(len(prompts)) - (np.cumsum(counts) - counts)[prompts]
         starts = (np.cumsum(sizes) - sizes)[prompts] + nth * height
         ends = np.append(starts[1:], sizes.sum())
         rows = starts[:, None] + np.arange(height)
         inside = rows < ends[:, None]
-        filled = np.where(inside, rows, starts[:, None])
-        return cls(np.append(starts, ends[-1]), prompts, filled, np.flatnonzero(inside))
+        rows = np.where(inside, rows, starts[:, None])
+        return cls(np.append(starts, ends[-1]), prompts, rows, np.flatnonzero(inside))
 
 
 class Offered(NamedTuple):
@@ -109,13 +109,19 @@ class Together(NamedTuple):
 
     def by_strip(self, x: torch.Tensor) -> torch.Tensor:
         """Strips × heads × queries × width, of what is rows × heads × queries of a row × width."""
-        found = x.flatten(0, 1).index_select(0, self.into)
-        return found.view(self.strips.stop - self.strips.start, x.shape[1], -1, x.shape[3])
+        return (
+            x.flatten(0, 1)
+            .index_select(0, self.into)
+            .view(self.strips.stop - self.strips.start, x.shape[1], -1, x.shape[3])
+        )
 
     def by_row(self, x: torch.Tensor, queries: int) -> torch.Tensor:
         """What strips hold for rows that have so many queries each; the inverse."""
-        found = x.view(-1, queries, x.shape[3]).index_select(0, self.back)
-        return found.view(-1, x.shape[1], queries, x.shape[3])
+        return (
+            x.view(-1, queries, x.shape[3])
+            .index_select(0, self.back)
+            .view(-1, x.shape[1], queries, x.shape[3])
+        )
 
 
 class Shared:
@@ -132,7 +138,7 @@ class Shared:
         rows: torch.Tensor = _NOWHERE,
         places: torch.Tensor = _NOWHERE,
     ) -> None:
-        self.block, self._starts, self._rows, self._places = block, starts, rows, places
+        self.block, self._starts, self._rows, self._places = block or _ALL, starts, rows, places
         self._offered: Offered | None = None
         self._together: dict[tuple[int, int], list[Together]] = {}
 
@@ -155,18 +161,16 @@ class Shared:
 
     def blocks(self, rows: int, offered: Offered) -> Iterator[slice]:
         """Some rows after others."""
-        height = rows if self.block is None else max(1, self.block // offered.bytes)
+        height = max(1, self.block // offered.bytes)
         for low in range(0, rows, height):
             yield slice(low, min(low + height, rows))
 
     def together(self, offered: Offered, heads: int) -> Sequence[Together]:
         """Some strips after others, as many as `block` and `_SCORES` let attend at once."""
         kinds, height = offered.new[0].shape[1], self._rows.shape[1]
-        most = _SCORES["cpu" if self._rows.device.type == "cpu" else "other"]
-        count = most // (heads * height * offered.ahead)
-        if self.block is not None:
-            count = min(count, self.block // (height * offered.bytes))
-        key = kinds, max(count, 1)
+        scores = _SCORES.get(self._rows.device.type, _SCORES["other"])
+        most = scores // (heads * (offered.ahead + offered.columns))
+        key = kinds, max(min(most, self.block // offered.bytes) // height, 1)
         if key not in self._together:
             self._together[key] = [*self._each(*key)]
         return self._together[key]
@@ -239,16 +243,15 @@ def _attend_joined(
 ) -> torch.Tensor:
     """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
     rows, heads, _, width = query.shape
-    kinds, ahead, found = offered.new[0].shape[1], offered.ahead, []
-    each = heads // kinds
-    grouped = query.reshape(rows, kinds, each, width)
+    ahead, found = offered.ahead, []
+    grouped = query.reshape(rows, offered.new[0].shape[1], -1, width)
     for some in shared.together(offered, heads):
         mine, (keys, values) = grouped[some.rows], offered.prompts(some.strips)
         own_keys, own_values = offered.rows(some.rows)
-        of_prompt = some.by_row(some.by_strip(mine) @ keys.mT, each)
-        scores = torch.cat([of_prompt, mine @ own_keys.mT], dim=-1)
+        ahead_scores = some.by_row(some.by_strip(mine) @ keys.mT, mine.shape[2])
+        scores = torch.cat([ahead_scores, mine @ own_keys.mT], dim=-1)
         weights = _softmax(scores, mask[some.rows], width, others).to(values.dtype)
-        attended = some.by_row(some.by_strip(weights)[..., :ahead] @ values, each)
+        attended = some.by_row(some.by_strip(weights)[..., :ahead] @ values, mine.shape[2])
         found.append(attended.add_(weights[..., ahead:] @ own_values))
     return (torch.cat(found) if len(found) > 1 else found[0]).view(rows, 1, heads, -1)
 

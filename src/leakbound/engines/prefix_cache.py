@@ -38,7 +38,6 @@ from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
-_BY_HEAD = {"cpu"}  # where many small copies take less time than few large ones and laying out
 # cuDNN's is left out: it takes 50 ms to plan for each new number of rows or columns
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -63,8 +62,9 @@ class Cascade:
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
         """True where so many rows, of so many prompts, are to read each of them once."""
-        enough = rows >= self.rows * prompts and longest * rows >= self.keys
-        return longest >= self.tokens and enough
+        return (
+            longest >= self.tokens and rows >= self.rows * prompts and longest * rows >= self.keys
+        )
 
 
 ALWAYS = Cascade(tokens=1, rows=1)
@@ -165,8 +165,7 @@ class CachedModel:
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
     ) -> torch.Tensor:
         """Logits after the new tokens, rows × new, whose keys and values go into `slots`."""
-        paths = self._tree.paths(slots[:, -1])
-        inputs, (filled, seen) = self._inputs(tokens, slots, paths)
+        inputs, (filled, seen) = self._inputs(tokens, slots, self._tree.paths(slots[:, -1]))
         self._cache.point(filled, seen, self._tree.size)
         shared = None if block is None else self._cache.share(Shared(block))
         with attending(self._config, shared) if shared else nullcontext():
@@ -177,23 +176,22 @@ class CachedModel:
     ) -> torch.Tensor:
         """Logits after one new token a row, each prompt's keys read once for its rows."""
         tokens, slots = tokens[by_prompt.order, None], slots[by_prompt.order, None]
-        prompts, sizes = self._tree.whole(by_prompt.prompts), self._tree.length[by_prompt.prompts]
-        strips = Strips.of(by_prompt.sizes)
-        own, ends_at = self._tree.generated(slots[:, 0]), np.repeat(sizes, by_prompt.sizes)
-        laid = own, prompts[strips.prompts], strips.rows, strips.places, ends_at
-        inputs, on_device = self._inputs(tokens, slots, *laid)
-        filled, paths, whole, rows, places, ends = on_device
-        self._cache.point(filled, paths, self._tree.size, whole)
+        strips, whole = Strips.of(by_prompt.sizes), self._tree.whole(by_prompt.prompts)
+        sizes = np.repeat(self._tree.length[by_prompt.prompts], by_prompt.sizes)
+        own = self._tree.generated(slots[:, 0])
+        laid = own, whole[strips.prompts], strips.rows, strips.places, sizes
+        inputs, (filled, paths, prompts, rows, places, ends) = self._inputs(tokens, slots, *laid)
+        self._cache.point(filled, paths, self._tree.size, prompts)
 
         def unseen(window: int | None) -> torch.Tensor:
-            column = torch.arange(whole.shape[1], device=whole.device)
+            column = torch.arange(prompts.shape[1], device=prompts.device)
             hidden = column >= ends[:, None, None]
             if window is not None:
                 hidden = hidden | (column <= inputs["position_ids"][:, :, None] - window)
             return torch.cat([hidden, self._cache.unseen(window)], dim=-1)
 
-        shared = self._cache.share(Shared(self.block, strips.starts.tolist(), rows, places))
-        with attending(self._config, shared):
+        shared = Shared(self.block, strips.starts.tolist(), rows, places)
+        with attending(self._config, self._cache.share(shared)):
             logits = self._logits(inputs, unseen, torch.promote_types(self.dtype, torch.float32))
         back = by_prompt.back
         return logits if back is None else logits[torch.as_tensor(back, device=logits.device)]
@@ -204,8 +202,12 @@ class CachedModel:
         """What the model is given; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
         ids, places, *found = _on_device(self._model.device, tokens, positions, slots, *others)
-        given = {"input_ids": ids, "position_ids": places, "past_key_values": self._cache}
-        return given | {"use_cache": True}, found
+        return {
+            "input_ids": ids,
+            "position_ids": places,
+            "past_key_values": self._cache,
+            "use_cache": True,
+        }, found
 
     def _logits(
         self,
@@ -284,7 +286,6 @@ class _Gathered(Cache):  # type: ignore[misc]
         self._prompts = slots[:0] if prompts is None else prompts
         self._ahead = 0 if prompts is None else prompts.shape[1]
         self._shared: Shared | None = None
-        self._at: dict[tuple[int, int, int], torch.Tensor] = {}
 
     def share(self, shared: Shared) -> Shared:
         """Let this forward's layers offer what there is to attend to."""
@@ -314,18 +315,8 @@ class _Gathered(Cache):  # type: ignore[misc]
         pool = self._pool(layer_idx, new)
         pool[self._slots.flatten()] = new
 
-        kinds, width = key_states.shape[1], key_states.shape[3]
-
-        by_head = self._ahead and pool.device.type in _BY_HEAD and value_states.shape[3] == width
-
         def gather(which: int, some: slice) -> KeysValues:
             slots = (self._paths, self._prompts)[which][some]
-            if by_head:  # as products of matrices take them: nothing is laid out again
-                at = self._heads(which, slots, some.start, kinds)
-                room = self._room(which, (at.numel(), width), pool)
-                found = torch.index_select(pool.view(-1, width), 0, at.flatten(), out=room)
-                keys, values = found.view(*at.shape, width)
-                return keys, values
             room = self._room(which, (slots.numel(), pool.shape[1]), pool)
             found = torch.index_select(pool, 0, slots.flatten(), out=room)
             return _unpacked(found, key_states, value_states, slots.shape)
@@ -343,17 +334,6 @@ class _Gathered(Cache):  # type: ignore[misc]
             )
         )
         return key_states, value_states
-
-    def _heads(self, which: int, slots: torch.Tensor, first: int, kinds: int) -> torch.Tensor:
-        """Where the heads of some slots lie in a pool: keys, values × some × heads × columns.
-
-        Made once for all layers.
-        """
-        key = which, first, kinds
-        if key not in self._at:
-            each = torch.arange(2 * kinds, device=slots.device).view(2, 1, kinds, 1)
-            self._at[key] = slots[:, None] * (2 * kinds) + each
-        return self._at[key]
 
     def is_finite(self, slots: Slots) -> bool:
         """True if no key and no value in these slots is NaN or infinite."""

@@ -36,7 +36,7 @@ _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
 _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
 
 
-class Weights(NamedTuple):
+class Tempered(NamedTuple):
     """exp((logits − top) / temperature), in float64, for a search in two levels.
 
     `blocks`: rows × blocks × tokens, about as many of either, zeros behind the vocabulary; `sums`
@@ -48,7 +48,7 @@ class Weights(NamedTuple):
     flat: torch.Tensor
 
     @classmethod
-    def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Weights:
+    def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Tempered:
         """Made in one place, so that a pass over memory is spared wherever one can be."""
         height, size = logits.shape
         width = 1 << size.bit_length() // 2
@@ -68,7 +68,7 @@ class LogitsReading:
     """
 
     logits: torch.Tensor
-    weights: Weights
+    weights: Tempered
     top: torch.Tensor
     log_total: torch.Tensor
     p_max: Floats
@@ -79,9 +79,9 @@ class LogitsReading:
         """The lowest id of the largest logit: `max` tells the first."""
         return self.logits.max(dim=-1).indices
 
-    def tempered(self, temperature: float) -> Weights:
+    def tempered(self, temperature: float) -> Tempered:
         """The weights at another temperature."""
-        return self.weights if temperature == 1 else Weights.of(self.logits, self.top, temperature)
+        return self.weights if temperature == 1 else Tempered.of(self.logits, self.top, temperature)
 
 
 class Step(NamedTuple):
@@ -157,7 +157,7 @@ def rows_at_once(logits: torch.Tensor) -> int:
 def read(logits: torch.Tensor) -> LogitsReading:
     """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
     top = logits.amax(dim=-1).double()  # NaN where one of them is
-    weights = Weights.of(logits, top)
+    weights = Tempered.of(logits, top)
     log_total = torch.log(weights.sums.sum(dim=-1))
     unusable = ~torch.isfinite(top)
     p_max, broken = torch.stack([torch.exp(-log_total), unusable.double()]).cpu().numpy()
@@ -416,8 +416,10 @@ def pick(
     else:
         tokens, logprob = at_one.best[row], torch.zeros_like(u)
         if len(drawn):
-            mine, weights = torch.from_numpy(drawn), at_one.tempered(decoding.temperature)
-            mine = mine.to(logits.device)
+            mine, weights = (
+                torch.as_tensor(drawn, device=row.device),
+                at_one.tempered(decoding.temperature),
+            )
             tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
@@ -433,7 +435,7 @@ def pick(
 
 
 def _search_all(
-    weights: Weights, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse CDF over the whole vocabulary: tokens, and their log-probabilities."""
     _, count, width = weights.blocks.shape
@@ -449,17 +451,16 @@ def _search_all(
 
 
 def _search_nucleus(
-    weights: Weights, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
+    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Inverse CDF over the tokens that top-k and then top-p keep."""
     tokens = torch.empty_like(row)
     logprob = torch.empty_like(u)
-    height = len(weights.flat)
     for done, part in truncations(weights.flat, decoding):
         mine: torch.Tensor | slice = slice(None)
         slot = row
-        if len(done) < height:
-            where = torch.full((height,), -1, dtype=torch.long, device=row.device)
+        if len(done) < len(weights.flat):
+            where = torch.full(weights.flat.shape[:1], -1, dtype=torch.long, device=row.device)
             where[done] = torch.arange(len(done), device=row.device)
             mine = torch.nonzero(where[row] >= 0)[:, 0]
             slot = where[row[mine]]
