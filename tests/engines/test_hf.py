@@ -158,18 +158,18 @@ def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
 def test_the_row_budget_follows_from_the_cache_it_needs() -> None:
     made = engine()
     token = 2 * 2 * 1 * 8 * 4  # keys and values, layers, heads, width, bytes
-    assert made.rows(10) == 1024
-    assert made.rows((2 << 30) // (token * 100)) == 100
-    assert [engine(rows=n).rows(10) for n in (7, 0)] == [7, 0]  # of 0 a forest says it is none
-    assert made.fingerprint["row_budget"] == f"at most 1024 within {2 << 30} bytes"
+    assert made.rows(10) == (1024, 4096)
+    assert made.rows((2 << 30) // (token * 2000)) == (1024, 2000)
+    assert [engine(rows=n).rows(10) for n in (7, 0)] == [(7, 28), (0, 0)]  # 0: a forest refuses it
+    assert made.fingerprint["row_budget"] == f"at most 1024, 4096 held within {2 << 30} bytes"
 
 
 def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     card, token = SimpleNamespace(total_memory=80 << 30), 2 * 2 * 1 * 8 * 4
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
     budget = RowBudget.of(torch.device("cuda"))
-    assert budget.rows(tiny_llama(8), 10) == 4096
-    assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == 100
+    assert budget.rows(tiny_llama(8), 10) == (4096, 16384)
+    assert budget.rows(tiny_llama(8), (10 << 30) // (token * 100)) == (100, 100)
     assert "80" not in budget.rule  # a run goes on on another card
     assert not Cascade.on(torch.device("cuda")).pays(128, 4000, 16)
     assert Cascade.on(torch.device("cuda")).pays(128, 4096, 256)

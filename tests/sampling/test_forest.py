@@ -145,7 +145,8 @@ def test_one_forward_per_distinct_prefix() -> None:
     assert forest.usage.prompt_tokens == len(ROOTS)
 
 
-def test_prefixes_held_stay_within_the_budget_and_the_widest_query() -> None:
+@pytest.mark.parametrize("held", [0, 60])
+def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) -> None:
     class Watched(TableModel):
         most = 0
 
@@ -158,9 +159,9 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query() -> None:
         return [1 / VOCAB] * VOCAB
 
     model = Watched(flat, vocab_size=VOCAB)
-    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10)
+    forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(40,)), rows=10, held=held)
     assert len(list(forest.sample(ROOTS))) == len(ROOTS)
-    assert model.most <= 10 + 2 * 40
+    assert model.most <= max(10, held) + 2 * 40
 
 
 def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:

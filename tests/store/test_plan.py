@@ -125,7 +125,7 @@ def test_the_size_of_a_part_depends_on_those_before_it_alone() -> None:
         before = [how.size(i) for i in range(number + 1)]
         how = how.after(number, how.size(number), float(rng.lognormal(3, 2)))
         assert [how.size(i) for i in range(number + 1)] == before
-        assert 1 <= how.size(number + 1) <= 8192
+        assert 1 <= how.size(number + 1) <= 1 << 16
 
 
 RULE = StoppedDraws(claim="p<=0.02", scorer=ScorerRecord("s", "0"), confidence=0.99, first=4)

@@ -53,7 +53,8 @@ class RowBudget:
     """How many prefixes are forwarded at a time where nobody says so.
 
     most: rows, at most.
-    cache: bytes of keys and values that they may generate; 16 rows go together whatever these are.
+    cache: bytes of keys and values that those held may generate; 16 rows go together whatever these
+        are.
     rule: what fingerprints have: of a GPU no number that is its own, so that a run begun on one
         goes on on another.
     """
@@ -67,25 +68,27 @@ class RowBudget:
         """That of a device: on a GPU a step of 1,024 rows took as long as one of 64."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
-            return cls(4096, cache, "at most 4096 within an eighth of the GPU's memory")
-        return cls(1024, cache, f"at most 1024 within {cache} bytes")
+            return cls(4096, cache, "at most 4096, 16384 held in an eighth of the GPU's memory")
+        return cls(1024, cache, f"at most 1024, 4096 held within {cache} bytes")
 
-    def rows(self, model: Any, max_new_tokens: int) -> int:
-        """For completions of this length."""
+    def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
+        """Of completions of this length, forwarded at a time, these `rows` if given; and held."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
         heads = getattr(config, "num_key_value_heads", None) or attention
         width = getattr(config, "head_dim", None) or config.hidden_size // attention
-        held = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
-        return int(max(16, min(self.most, self.cache // held)))
+        each = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
+        fit = int(self.cache // each)
+        rows = max(16, min(self.most, fit)) if rows is None else rows
+        return rows, max(rows, min(4 * rows, fit))
 
 
 class TransformersEngine:
     """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
     `rows` bounds the prefixes forwarded at a time; by default 1,024, or as many as keep their
-    keys and values within 2 GiB, on a GPU 4,096 within an eighth of its memory. It is part of the
-    fingerprint: other shapes, other roundings.
+    keys and values within 2 GiB, on a GPU 4,096 within an eighth of its memory; four times as many
+    are held where they fit. It is part of the fingerprint: other shapes, other roundings.
     """
 
     def __init__(
@@ -156,13 +159,9 @@ class TransformersEngine:
         """
         self._margin.measure(map(self.prompt_ids, queries))
 
-    def rows(self, max_new_tokens: int) -> int:
-        """The row budget for completions of this length."""
-        return (
-            self._budget.rows(self.loaded.model, max_new_tokens)
-            if self._rows is None
-            else self._rows
-        )
+    def rows(self, max_new_tokens: int) -> tuple[int, int]:
+        """How many completions of this length are forwarded at a time, and how many held."""
+        return self._budget.rows(self.loaded.model, max_new_tokens, self._rows)
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
         """The tokens that completions of the query are drawn after."""
@@ -306,13 +305,15 @@ class TransformersEngine:
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
         """What makes completions of at most so many tokens."""
+        rows, held = self.rows(longest)
         return Sampler(
             model=self._seam,
             spells=self._text,
             prompt=self.prompt_ids,
             usage=self.usage,
             margin=self.margin,
-            rows=self.rows(longest),
+            rows=rows,
+            held=held,
             tell=tell or self.tell,
             lightest=_LIGHT,
         )

@@ -12,8 +12,8 @@ each with draws of its own; where the model breaks, they fail together.
 
 Scheduling: queries advance in the order of admission, all rows of a query together. A query
 waits while its children would not fit beside the prefixes already held; the oldest never waits.
-So at most `rows` prefixes are held, plus the widest single query. No prompt is begun beside others
-while the model says that what it holds is full.
+So at most `held` prefixes are held, plus the widest single query. Prompts are begun while fewer
+than `rows` prefixes go on, and beside others only until the model says that what it holds is full.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class Lengths:
 class Forest:
     """Samples many prompts under one decoding; the module's text says how and why it is exact.
 
-    `rows` bounds the prefixes forwarded at a time and, but for the widest query, those held.
+    `rows` bounds the prefixes forwarded at a time; `held` those held, but for the widest query (by
+    default as many). Where they are more, few wait for the last draws of others.
     `ended` tells, where the decoding has stop strings, whether generated ids contain one.
     `margin` is how far a log-probability may move with the batch shape (see `law`). `tell` hears
     what is done after every step.
@@ -89,6 +90,7 @@ class Forest:
         draws: Draws,
         *,
         rows: int = 1024,
+        held: int = 0,
         ended: Ended | None = None,
         margin: float = 0.0,
         tell: Tell = untold,
@@ -99,7 +101,7 @@ class Forest:
             raise InputError(f"every chunk must hold at least 1 draw, got sizes {draws.sizes}.")
         self.usage = Usage()
         self._model, self._decoding, self._draws = model, decoding, draws
-        self._rows, self._margin, self._tell = rows, margin, tell
+        self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
         self._ended = 0  # draws, so far
         self._lengths = Lengths(decoding.max_new_tokens)
         self._ending = Ending.of(model, decoding, ended)
@@ -130,8 +132,11 @@ class Forest:
             live = [rows for rows in live if len(rows)]
             ended, forwards = self._ended - ended, self.usage.forwards - forwards
             self._tell(ended, forwards, self._lengths.forwards())
-            grow = {query for rows in live for query in rows.query.tolist()}
-            yield from self._finish(sorted(self._keys.keys() - grow))
+            yield from self._finish(
+                sorted(
+                    self._keys.keys() - {query for rows in live for query in rows.query.tolist()}
+                )
+            )
 
     def _finish(self, numbers: Sequence[int]) -> Iterator[Tree]:
         """Tell of these trees, and forget them."""
@@ -154,8 +159,10 @@ class Forest:
         shares = np.split(counts, self._chunks // len(self._draws.sizes), axis=1)
         for query, own in zip(self._sharing[number], shares, strict=False):
             each = zip(stems, map(tuple, own.tolist()), reasons, strict=True)
-            leaves = [stem.leaf(drawn, reason) for stem, drawn, reason in each if any(drawn)]
-            leaves.sort(key=lambda leaf: leaf.token_ids)
+            leaves = sorted(
+                (stem.leaf(drawn, reason) for stem, drawn, reason in each if any(drawn)),
+                key=lambda leaf: leaf.token_ids,
+            )
             yield Tree(query, () if broken_at is not None else tuple(leaves), broken_at)
 
     def _admit(self, number: int, roots: Sequence[Root]) -> Frontier:
@@ -167,8 +174,7 @@ class Forest:
         keys[: len(roots) * len(chunks)] = [name(r.query_id, c) for r in roots for c in chunks]
         self._keys[number], self._begun[number] = keys, self._paths.end
         sizes = tuple(size for each in roots for size in draws.of(each.query_id))
-        stems = root.starts or ((Stem.prompt(), sizes),)
-        rows = Frontier.plant(number, stems, self._paths)
+        rows = Frontier.plant(number, root.starts or ((Stem.prompt(), sizes),), self._paths)
         self.usage.draws += int(rows.count.sum())
         if root.starts:
             return rows.where(~self._file(rows))
@@ -185,7 +191,7 @@ class Forest:
         chosen = np.zeros(len(sizes), dtype=bool)
         for i, size in enumerate(sizes.tolist()):
             after = total - held[i] + size
-            if i == 0 or after <= self._rows:
+            if i == 0 or after <= self._held:
                 chosen[i], total = True, after
         return np.repeat(chosen, sizes)
 

@@ -72,6 +72,7 @@ class Sampler:
     usage: Usage
     margin: float = 0.0
     rows: int = 1024
+    held: int = 0
     tell: Tell = untold
     lightest: float = -math.inf
 
@@ -113,6 +114,7 @@ class Sampler:
             replace(decoding, max_new_tokens=most),
             draws,
             rows=self.rows,
+            held=self.held,
             ended=self.spells.stopped(decoding.stop),
             margin=self.margin,
             tell=self.tell,

@@ -165,7 +165,7 @@ class QueryShares:
 SECONDS = 60.0  # what a part should take
 _SHORT, _LONG = 20.0, 90.0  # between them, the next part is as large
 _GROWTH = 4  # at most, from one part to the next: questions differ in what they cost
-_FIRST, _MOST = 64, 8192  # draws; more advance together, and fewer are lost
+_FIRST, _MOST = 64, 1 << 16  # draws; more advance together, and fewer are lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Cut:
 
     @classmethod
     def draws(cls) -> Cut:
-        """For draws: parts of 64 at first, at last of 8,192."""
+        """For draws: parts of 64 at first, at last of 65,536."""
         return cls({0: _FIRST}, _MOST)
 
     @classmethod
