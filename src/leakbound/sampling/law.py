@@ -49,7 +49,7 @@ class Tempered(NamedTuple):
 
     @classmethod
     def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Tempered:
-        """Made in one place, so that a pass over memory is spared wherever one can be."""
+        """Of logits, rows × vocabulary in any float, and the largest of each row in float64."""
         height, size = logits.shape
         width = 1 << size.bit_length() // 2
         room = top.new_empty(height, -(-size // width) * width)
@@ -416,11 +416,10 @@ def pick(
     else:
         tokens, logprob = at_one.best[row], torch.zeros_like(u)
         if len(drawn):
-            mine, weights = (
-                torch.as_tensor(drawn, device=row.device),
-                at_one.tempered(decoding.temperature),
+            mine = torch.as_tensor(drawn, device=row.device)
+            tokens[mine], logprob[mine] = search(
+                at_one.tempered(decoding.temperature), row[mine], u[mine], decoding
             )
-            tokens[mine], logprob[mine] = search(weights, row[mine], u[mine], decoding)
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
     if not margin:
         floor = logprob
