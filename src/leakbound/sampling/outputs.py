@@ -61,9 +61,9 @@ class Spells(Protocol):
 class Sampler:
     """Draws, explores and forces completions of queries; see `Forest`, `Explorer` and `force`.
 
-    `prompt` gives the tokens that a query's completions are drawn after. What all of it cost is
-    added to `usage`. Open prefixes of an exploration whose log-probability is below `lightest` are
-    not told of: they say no more than not knowing.
+    `prompt` gives the tokens that a query's completions are drawn after; `rows` and `held` are
+    those of a `Forest`. What all of it cost is added to `usage`. Open prefixes of an exploration
+    whose log-probability is below `lightest` are not told of: they say no more than not knowing.
     """
 
     model: PrefixModel
