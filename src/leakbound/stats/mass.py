@@ -63,13 +63,21 @@ ROUNDING = 1e-9  # by which masses may add up to more than 1
 
 @dataclass(frozen=True)
 class Mass:
-    """What is known of one query's law of X; what follows is as certain as the masses are.
+    """The exact masses of one query's law of X; what follows is as certain as they are.
 
-    Disjoint events with masses `p` (each a lower bound) and the range [`low`, `high`] of X inside
-    each, (d,) arrays; `remainder` is a lower bound of the mass that draws were taken from, 0 where
-    there are none. What these leave of 1 may have any score in [0, 1]. Masses that an engine gives
-    are lower bounds given the measured margin (`leakbound.engines.margin`). Raises InputError for
-    masses below 0 or adding up to more than 1, and ranges that leave [0, 1] or are empty.
+    The masses of disjoint events, each a lower bound, and the range of X inside each. What these
+    and the remainder leave of 1 may have any score in [0, 1]. Masses that an engine gives are lower
+    bounds given the measured margin (`leakbound.engines.margin`).
+
+    Attributes:
+        p: the mass of each event, at least, [d]; they add up to at most 1 with the remainder.
+        low: the least score inside each event, in [0, 1], [d].
+        high: the largest score inside each event, in [0, 1], [d].
+        remainder: the mass, at least, that draws were taken from; 0 where there are none.
+
+    Raises:
+        InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
+            empty, or shapes that differ.
     """
 
     p: Array
@@ -120,14 +128,30 @@ def mass_survival_bound(
 ) -> Estimate:
     """Bound Pr[X > x] for every x at once: surely given the masses, with draws at `confidence`.
 
-    `x` is a number, or 1-D and then the last axis of the result. `scores` with `counts` are i.i.d.
-    draws from the law given the remainder; their number was fixed before them, and so were the
-    events. `method` and `missing` are those of `survival_bound`, which bounds the draws' tail for
-    all x. Without draws the remainder is unknown too, and `confidence` is 1.
+    The draws are i.i.d. from the law given the remainder; their number was fixed before them, and
+    so were the events. `survival_bound` bounds their tail for all x. Without draws the remainder is
+    unknown too, and the estimate's confidence is 1.
 
     `value`, here and below, is that of a law that fits: each event's mass half at either end of
     its range, the remainder as drawn, and the unknown spread over both in proportion. Without
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
+
+    Args:
+        mass: the exact masses of one query, and of the remainder that draws were taken from.
+        x: a finite number, or [K] of them, the last axis of the result then.
+        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: of the draws' tail: "berk-jones" (default) or "paper" (DKW).
+        missing: draws without a score, one number: 1 above and 0 below.
+
+    Returns:
+        The tail's estimate, in [0, 1] and of the shape of x.
+
+    Raises:
+        InputError: scores, counts or an x that cannot be, a confidence, side or method that is
+            none, or a confidence too near 1 for "berk-jones".
     """
     points = read_points(x)
     draws = _drawn(scores, counts, missing)
@@ -150,9 +174,24 @@ def mass_proportion_bound(
 ) -> Estimate:
     """Bound Pr[X > x] for one x fixed beforehand: a leak, where the scorer is binary.
 
-    As `mass_survival_bound`, but tighter because it promises one x only: of `n` draws from the
-    remainder (the `missing` ones included) `hits` scored above x, and Clopper-Pearson bounds their
-    chance.
+    As `mass_survival_bound`, but tighter because it promises one x only: Clopper-Pearson bounds
+    the chance that a draw from the remainder scores above x.
+
+    Args:
+        mass: the exact masses of one query, and of the remainder that draws were taken from.
+        hits: draws from the law given the remainder that scored above x, a number.
+        n: draws from the law given the remainder, those `missing` among them; 0: no draws.
+        x: a finite number, fixed beforehand.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, one number: 1 above and 0 below.
+
+    Returns:
+        The estimate of the leak probability, or of the tail where x is not 0, in [0, 1].
+
+    Raises:
+        InputError: counts that cannot be, an x that is not one finite number, or a confidence or
+            side that is none.
     """
     if np.ndim(x) or not math.isfinite(x):
         raise InputError(
@@ -178,7 +217,24 @@ def mass_mean_bound(
 ) -> Estimate:
     """Bound E[X]: surely given the masses, with draws at `confidence`.
 
-    As `mass_survival_bound`; `mean_bound` bounds the draws' mean, by its `method` and `seed`.
+    As `mass_survival_bound`; `mean_bound` bounds the draws' mean.
+
+    Args:
+        mass: the exact masses of one query, and of the remainder that draws were taken from.
+        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: of the draws' mean, one of those of `mean_bound`; None: "betting".
+        missing: draws without a score, one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The mean leakage's estimate, in [0, 1].
+
+    Raises:
+        InputError: scores or counts that cannot be, a confidence, side or method that is none, or
+            a confidence too near 1 for "berk-jones".
     """
     draws = _drawn(scores, counts, missing)
     inside = None
@@ -202,7 +258,24 @@ def mass_leak_at_k_bound(
     """Bound leak@k for every entry of `k` at once, any k >= 1.
 
     E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which
-    `mass_survival_bound` bounds for all t at once. Conditions and arguments are its own.
+    `mass_survival_bound` bounds for all t at once. Conditions are its own.
+
+    Args:
+        mass: the exact masses of one query, and of the remainder that draws were taken from.
+        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
+        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: of the draws' tail: "berk-jones" (default) or "paper" (DKW).
+        missing: draws without a score, one number: 1 above and 0 below.
+
+    Returns:
+        The estimate of leak@k, in [0, 1] and of the shape of k.
+
+    Raises:
+        InputError: scores, counts or a k that cannot be, a confidence, side or method that is
+            none, or a confidence too near 1 for "berk-jones".
     """
     sizes = whole_sizes(k)
     draws = _drawn(scores, counts, missing)
@@ -238,8 +311,23 @@ def mass_leak_at_k_proportion_bound(
 ) -> Estimate:
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
 
-    For a binary scorer: InputError where an event's range ends anywhere but at 0 and 1. Carries
-    over the bound on p of `mass_proportion_bound`, whose arguments it takes.
+    For a binary scorer. Carries over the bound on p of `mass_proportion_bound`.
+
+    Args:
+        mass: the exact masses of one query, with ranges that end at 0 and 1.
+        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
+        hits: leaks among the draws from the law given the remainder, a number.
+        n: draws from the law given the remainder, those `missing` among them; 0: no draws.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, one number: 1 above and 0 below.
+
+    Returns:
+        The estimate of leak@k, in [0, 1] and of the shape of k.
+
+    Raises:
+        InputError: an event whose range ends anywhere but at 0 and 1, counts or a k that cannot be,
+            or a confidence or side that is none.
     """
     sizes = whole_sizes(k)
     ranges = np.concatenate([mass.low, mass.high])
@@ -265,11 +353,24 @@ def mass_mean_over_questions(
 ) -> Estimate:
     """Bound the mean over these questions of E[X]: surely given the masses, else at `confidence`.
 
-    `masses`: of each question, in the order of the rows; one without draws has no remainder.
-    `scores`, `counts`: (N, d), draws of each question's remainder, their numbers fixed beforehand.
-    `binary`: the scorer's declared range; scores and ranges are then 0 or 1.
-    `missing`: draws without a score, one number or one a question; `seed`: as for
-        `mean_over_questions`, one key for all or one a question.
+    Draws are from each question's law given its remainder, their numbers fixed beforehand.
+
+    Args:
+        masses: of each question, in the order of the rows; one without draws has no remainder.
+        scores: scores in [0, 1] of each question's draws, [Q, m].
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        binary: the scorer's declared range; True: scores and ranges are 0 or 1.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [0, 1].
+
+    Raises:
+        InputError: scores or counts that cannot be, not one row for each of the masses, a remainder
+            of a question without draws, a side that is none, or with draws a confidence that is.
     """
     check_side(side)
     draws = Leakage.read(scores, counts, missing, empty=True)
@@ -288,16 +389,16 @@ def mass_mean_over_questions(
     inside = None
     if rows.any():
         keys = seed if seed is None or isinstance(seed, int) else np.asarray(seed)[rows]
-        some = draws.only(rows)
+        drawn = draws.only(rows)
         if binary:
-            some = tally((some.counts * (some.values > 0)).sum(axis=1), some.n, some.missing)
+            drawn = tally((drawn.counts * (drawn.values > 0)).sum(axis=1), drawn.n, drawn.missing)
         inside = over_questions(
-            some, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
+            drawn, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
         )
     low, high = (np.mean([m.p @ getattr(m, end) for m in masses]) for end in ("low", "high"))
     slack, share = np.mean([m.slack for m in masses]), weights.mean()
-    ends = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
-    lower, upper, value = (float(share * end) for end in ends)
+    sampled = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
+    lower, upper, value = (float(share * end) for end in sampled)
     middle = (low + high) / 2 + value
     return Estimate(
         about=About(
@@ -321,10 +422,10 @@ def _drawn(
     scores: npt.ArrayLike | None, counts: npt.ArrayLike | None, missing: int
 ) -> Leakage | None:
     """The draws of one query, None where there are none."""
-    given = np.empty(0) if scores is None else scores
-    if not (missing or np.size(given if counts is None else np.flatnonzero(counts))):
+    values = np.empty(0) if scores is None else scores
+    if not (missing or np.size(values if counts is None else np.flatnonzero(counts))):
         return None
-    draws = Leakage.read(given, counts, missing)
+    draws = Leakage.read(values, counts, missing)
     if not draws.single:
         raise InputError("`scores` must be 1-D, the draws of the one query that `mass` is about.")
     return draws
@@ -343,33 +444,33 @@ class _Mixture:
         self, mass: Mass, inside: Estimate | None, confidence: float, side: Side
     ) -> Estimate:
         """The module's formula; `inside` bounds E[g(X) | remainder], None without draws."""
-        part = _nothing_drawn(side) if inside is None else inside
+        bound = _nothing_drawn(side) if inside is None else inside
         lower, upper = ends(
             confidence,
             side,
-            lambda _: self.low + mass.remainder * part.lower,
+            lambda _: self.low + mass.remainder * bound.lower,
             lambda _: (
                 self.high
-                + mass.remainder * np.minimum(part.upper, self.largest)
+                + mass.remainder * np.minimum(bound.upper, self.largest)
                 + mass.slack * self.largest
             ),
         )
         sampled = 0.0 if inside is None else mass.remainder
-        known = mass.p.sum() + sampled
-        middle = (self.low + self.high) / 2 + sampled * np.asarray(part.value)
-        value = np.minimum(middle / known, 1.0) if known > 0 else np.full_like(middle, np.nan)
+        weight = mass.p.sum() + sampled
+        middle = (self.low + self.high) / 2 + sampled * np.asarray(bound.value)
+        value = np.minimum(middle / weight, 1.0) if weight > 0 else np.full_like(middle, np.nan)
         return replace(
-            part,
+            bound,
             about=self.about,
             value=plain(value),
             lower=plain(lower),
             upper=plain(upper),
-            method=EXACT if inside is None else f"{EXACT} + {part.method}",
+            method=EXACT if inside is None else f"{EXACT} + {bound.method}",
         )
 
 
 def _nothing_drawn(side: Side) -> Estimate:
-    """What is known of the remainder without draws."""
+    """The trivial bound of the remainder, without draws."""
     return Estimate(
         about=LEAK, value=0.0, lower=0.0, upper=1.0,
         confidence=1.0, side=side, n=0, missing=0, method=EXACT,
@@ -407,6 +508,12 @@ def mass_std_bound(mass: Mass) -> Estimate:
 
     In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
     never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
+
+    Args:
+        mass: the exact masses of one query; a remainder counts as unknown.
+
+    Returns:
+        The standard deviation's estimate, in [0, 1/2], both ends at confidence 1.
     """
     p = np.append(mass.p, mass.slack + mass.remainder)
     low, high = np.append(mass.low, 0.0), np.append(mass.high, 1.0)
@@ -440,18 +547,18 @@ def _least(p: Array, end: Callable[[float], Array]) -> _Ends:
     """
     c = brentq(lambda c: float(p @ (c - end(c))), 0.0, 1.0, xtol=1e-15)
     gaps = c - end(c)
-    found, slope = float(p @ gaps**2), abs(float(p @ gaps))
+    minimum, slope = float(p @ gaps**2), abs(float(p @ gaps))
     rounding = (len(p) + 8) * np.finfo(np.float64).eps
     too_much = max(0.0, math.fsum(p) - 1)
-    below = found * (1 - rounding) - 2 * (slope + rounding) - too_much
-    return _Ends(math.sqrt(max(below, 0.0)), math.sqrt(found * (1 + rounding)))
+    below = minimum * (1 - rounding) - 2 * (slope + rounding) - too_much
+    return _Ends(math.sqrt(max(below, 0.0)), math.sqrt(minimum * (1 + rounding)))
 
 
 def _point_std(mass: Mass) -> float:
     """The standard deviation of the law that `value` is about."""
-    known = mass.p.sum()
-    if known == 0:
+    settled = mass.p.sum()
+    if settled == 0:
         return math.nan
-    mean = mass.p @ (mass.low + mass.high) / (2 * known)
+    mean = mass.p @ (mass.low + mass.high) / (2 * settled)
     squares = (mass.low - mean) ** 2 + (mass.high - mean) ** 2
-    return math.sqrt(mass.p @ squares / (2 * known))
+    return math.sqrt(mass.p @ squares / (2 * settled))

@@ -30,12 +30,28 @@ def mean_bound(
 ) -> Estimate:
     """Bound E[X] for scores in [0, 1], n fixed beforehand unless the method is "any-time".
 
-    Methods: "betting" (default; i.i.d. draws, shuffled by `seed`); "portfolio" (independent
-    draws, not necessarily identical; the order plays no part); "any-time" (valid at any look,
-    for i.i.d. draws of one query or an allocated pool, not for a pool of different questions);
-    "berk-jones" and "paper" (i.i.d.; over that band, Anderson's bound over DKW). A missing draw
-    counts as 1 above and 0 below. The paper's own form uses the two-sided epsilon and a grid of
-    99 cells; ours has the one-sided epsilon and integrates the band exactly.
+    The paper's own form uses the two-sided epsilon and a grid of 99 cells; ours has the one-sided
+    epsilon and integrates the band exactly.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "betting" (default; i.i.d. draws, in the order that `seed` keys), "portfolio"
+            (independent draws, not necessarily identical; the order plays no part), "any-time"
+            (valid at any look, for i.i.d. draws of one query or an allocated pool, not for a pool
+            of different questions), "berk-jones" (i.i.d. draws; over that band) or "paper" (i.i.d.
+            draws; Anderson's bound over DKW).
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The mean leakage's estimate, in [0, 1]; arrays [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, a confidence, side or method that is none, or a
+            confidence too near 1 for "berk-jones".
     """
     rows = Leakage.read(scores, counts, missing)
     return MEAN.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)

@@ -56,10 +56,26 @@ def mean_over_questions(
 ) -> Estimate:
     """Bound the mean over these questions of E[X_i], scores in [0, 1], one row a question.
 
-    With `weights` a_i >= 0, one a question and fixed beforehand, the mean is
-    sum_i a_i E[X_i] / sum_i a_i. The bound is by betting in rounds (see `rounds`), each question's
-    draws in the order that `seed` keys; where a question has fewer than 8, the portfolio mixture
-    over all draws, those of question i staked by a_i/n_i, and then the order plays no part.
+    For independent draws; how many each question got must have been fixed beforehand. The bound is
+    by betting in rounds (see `rounds`); where a question with a weight above 0 has fewer than 8
+    draws, the portfolio mixture over all draws, those of question i staked by a_i/n_i, and then the
+    order plays no part.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        weights: a_i >= 0 of each question, [Q], fixed beforehand and not all 0: the mean is
+            sum_i a_i E[X_i] / sum_i a_i. None: all are equal.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [0, 1].
+
+    Raises:
+        InputError: scores, counts or weights that cannot be, or a confidence or side that is none.
     """
     rows = Leakage.read(scores, counts, missing)
     return over_questions(rows, weights, confidence=confidence, side=side, seed=seed)
@@ -77,12 +93,28 @@ def proportion_over_questions(
 ) -> Estimate:
     """Bound the mean over these questions of the leak probability, one entry a question.
 
-    As `proportion_bound`, and `weights` as in `mean_over_questions`. Plain Clopper-Pearson on
-    the pool is not valid for unequal probabilities; with (S +- 1)/M it is (Hoeffding 1956).
-    That needs the same n for every question, and is the less wide of that at .9 of alpha and of
-    betting in rounds at .1, each question's draws in the order that `seed` keys; for one question
-    there is nothing between questions, and it has all of alpha. With other n it is bounded as in
+    Plain Clopper-Pearson on the pool is not valid for unequal probabilities; with (S +- 1)/M it is
+    (Hoeffding 1956). That needs the same a_i/n_i for every question (without weights: the same n).
+    The bound is then the less wide of that at .9 of alpha and of betting in rounds at .1; that form
+    alone has all of alpha for one question, as there is nothing between questions, and where a
+    question has fewer than 8 draws or all together more than 2^22. With other n it is bounded as in
     `mean_over_questions`.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        weights: a_i >= 0 of each question, [Q], fixed beforehand and not all 0: the mean is
+            sum_i a_i p_i / sum_i a_i. None: all are equal.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [0, 1].
+
+    Raises:
+        InputError: counts or weights that cannot be, or a confidence or side that is none.
     """
     rows = tally(hits, n, missing)
     return over_questions(rows, weights, binary=True, confidence=confidence, side=side, seed=seed)
@@ -101,8 +133,8 @@ def over_questions(
 
     Everything else as in `mean_over_questions`.
     """
-    rows, given = rows.ordered(seed), _weights(weights, len(rows.n))
-    return _mean(rows, rows, given, binary=binary, confidence=confidence, side=side)
+    rows, weight = rows.ordered(seed), _weights(weights, len(rows.n))
+    return _mean(rows, rows, weight, binary=binary, confidence=confidence, side=side)
 
 
 def mean_leak_at_k_over_questions(
@@ -119,15 +151,30 @@ def mean_leak_at_k_over_questions(
     """Bound the mean over these questions of leak@k, for every k given at once, k <= n.
 
     Each question's i.i.d. draws are put in the order that `seed` keys, every question in one of
-    its own, and cut into floor(n/k) blocks. The rest is dropped, and the mean of all block maxima
-    is bounded: they are independent, and leak@k is their mean. `binary` is the scorer's declared
-    range, and then the scores must be 0 or 1. A missing draw counts as 1 above and 0 below.
-    `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
-    fewer than k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
+    its own, and cut into floor(n/k) blocks. What is left over is dropped, and the mean of all block
+    maxima is bounded: they are independent, and leak@k is their mean. Each of several k has its
+    share of alpha (Bonferroni). As leak@k grows with k and all of them hold at once, a lower bound
+    at fewer draws holds at more of them too, and an upper bound at more of them at fewer.
 
-    `k` is fixed beforehand: a number, or 1-D and then the axis of the result. Each of several has
-    its share of alpha (Bonferroni). As leak@k grows with k and all of them hold at once, what is
-    known of fewer draws is known of more from below, and the reverse from above.
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        k: of how many draws the largest is meant, fixed beforehand: a whole number from 1 to the
+            smallest n, or [K] of them, the axis of the result then.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+        binary: the scorer's declared range; True: the scores must be 0 or 1.
+
+    Returns:
+        One estimate about all questions together, in [0, 1], or [K]. `value` is the mean of the
+        unbiased estimates over the scored draws, NaN where a question has fewer than k; it uses all
+        subsets, not the blocks only, and may lie outside a narrow interval.
+
+    Raises:
+        InputError: scores or counts that cannot be, a k that is none or exceeds a question's n, a
+            confidence or side that is none, or other scores than 0 and 1 of a `binary` scorer.
     """
     sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
     if sizes.max() > leakage.n.min():
@@ -140,23 +187,23 @@ def mean_leak_at_k_over_questions(
         raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
     rows = replace(leakage, keys=Keys.read(seed, len(leakage.n)))
     share = 1 - error_rate(confidence) / sizes.size
-    each = [
+    bounds = [
         _mean_largest(rows, int(size), binary=binary, confidence=share, side=side)
         for size in np.sort(sizes.flat)
     ]
     if not sizes.ndim:
-        return each[0]
-    lower = np.maximum.accumulate([float(one.lower) for one in each])
-    upper = np.minimum.accumulate([float(one.upper) for one in each[::-1]])[::-1]
+        return bounds[0]
+    lower = np.maximum.accumulate([float(bound.lower) for bound in bounds])
+    upper = np.minimum.accumulate([float(bound.upper) for bound in bounds[::-1]])[::-1]
     place = np.searchsorted(np.sort(sizes), sizes)
     return replace(
-        each[0],
-        about=replace(each[0].about, parameter=parameter_of(sizes)),
-        value=np.array([float(one.value) for one in each])[place],
+        bounds[0],
+        about=replace(bounds[0].about, parameter=parameter_of(sizes)),
+        value=np.array([float(bound.value) for bound in bounds])[place],
         lower=lower[place],
         upper=upper[place],
         confidence=confidence,
-        method=f"{' or '.join(dict.fromkeys(one.method for one in each))}, Bonferroni over k",
+        method=f"{' or '.join(dict.fromkeys(bound.method for bound in bounds))}, Bonferroni over k",
     )
 
 
@@ -165,8 +212,8 @@ def _mean_largest(
 ) -> Estimate:
     """Bound the mean over the rows of leak@k, of one k."""
     above, below = (_maxima(rows, k, missing=score) for score in (1.0, 0.0))
-    every = _weights(None, len(rows.n))
-    bound = _mean(above, below, every, binary=binary, confidence=confidence, side=side)
+    equal = _weights(None, len(rows.n))
+    bound = _mean(above, below, equal, binary=binary, confidence=confidence, side=side)
     assert rows.keys is not None, "blocks are cut in an order"
     return replace(
         bound,
@@ -282,12 +329,12 @@ def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
     return float(scored.each(partial(unbiased, k=k)).mean())
 
 
-def _weights(given: npt.ArrayLike | None, questions: int) -> Array:
-    weights = np.ones(questions) if given is None else np.asarray(given, dtype=np.float64)
-    known = weights.shape == (questions,) and np.isfinite(weights).all()
-    if not (known and (weights >= 0).all() and weights.any()):
+def _weights(weights: npt.ArrayLike | None, questions: int) -> Array:
+    array = np.ones(questions) if weights is None else np.asarray(weights, dtype=np.float64)
+    fits = array.shape == (questions,) and np.isfinite(array).all()
+    if not (fits and (array >= 0).all() and array.any()):
         raise InputError(
             f"`weights` must be one number >= 0 for each of {questions} questions, not all 0, "
-            f"got {given!r}."
+            f"got {weights!r}."
         )
-    return weights
+    return array

@@ -37,9 +37,18 @@ Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
-    """A key in [0, 2^63) from what was fixed before drawing, told as JSON holds it.
+    """Make a key of what was fixed before drawing, as JSON holds it.
 
     Use stable words for its names: renaming one gives other bounds for the same experiment.
+
+    Args:
+        fixed: what was fixed, by name; its order plays no part.
+
+    Returns:
+        A whole number in [0, 2^63), the same for the same content.
+
+    Raises:
+        TypeError: a value that JSON does not hold.
     """
     text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - BITS)
@@ -55,13 +64,25 @@ def one_seed(seed: None) -> None: ...
 @overload
 def one_seed(seed: int | Counts) -> int: ...
 def one_seed(seed: int | Counts | None) -> int | None:
-    """One number for the keys of several rows, as a statement about them together records it."""
+    """Give one number for the keys of several rows, as a statement about them together records it.
+
+    Args:
+        seed: one number, or one key a row, [Q]; None: there is none.
+
+    Returns:
+        The number itself, a digest of all keys where there is one a row, or None.
+    """
     return order_key({"rows": seed.tolist()}) if isinstance(seed, np.ndarray) else seed
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What keys the order of each row: `rows` (Q, 2), and the `seed` as an estimate records it."""
+    """The keys of the order of each row.
+
+    Attributes:
+        rows: the key of each row, (Q, 2), or with the purposes that `apart` joins.
+        seed: what they were made from, as an estimate records it: one number or one a row.
+    """
 
     rows: Counts
     seed: int | Counts
@@ -73,20 +94,20 @@ class Keys:
         Row i under one number s has the key (s, i), and under a key c of its own (c, 0): alone as
         among others. Raises InputError for numbers below 0, and for keys that are not one a row.
         """
-        given = whole("seed", entropy() if seed is None else seed)
-        if given.ndim == 0:
+        keys = whole("seed", entropy() if seed is None else seed)
+        if keys.ndim == 0:
             place = np.arange(rows)
-            return cls(np.stack([np.broadcast_to(given, rows), place], axis=1), int(given))
-        if given.shape != (rows,):
+            return cls(np.stack([np.broadcast_to(keys, rows), place], axis=1), int(keys))
+        if keys.shape != (rows,):
             raise InputError(
-                f"`seed` must be one number, or one a row ({rows}), got shape {given.shape}."
+                f"`seed` must be one number, or one a row ({rows}), got shape {keys.shape}."
             )
-        if len(np.unique(given)) < rows:
+        if len(np.unique(keys)) < rows:
             raise InputError(
                 "`seed` must give every row a key of its own: rows that share an order fail "
                 "together. Give one number, and each row's place is joined to it."
             )
-        return cls(np.stack([given, np.zeros_like(given)], axis=1), given)
+        return cls(np.stack([keys, np.zeros_like(keys)], axis=1), keys)
 
     @property
     def one(self) -> int:
@@ -94,7 +115,7 @@ class Keys:
         return one_seed(self.seed)
 
     def of(self, rows: npt.NDArray[np.bool_]) -> Keys:
-        """Of these rows alone."""
+        """The keys of these rows alone."""
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:

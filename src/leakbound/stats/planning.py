@@ -39,12 +39,18 @@ def plan(
     """How many draws of a question a guarantee needs.
 
     Args:
-        epsilon: how far Pr[X > x], at any x, may be overestimated, in (0, 1).
-        clean: the leak probability to be certified if no draw leaks, in (0, 1).
-        confidence: of the guarantee.
-        side: for epsilon: "upper", overestimated, or "both", either way.
+        epsilon: how far Pr[X > x], at any x, may be off on a side, in (0, 1); None: not asked.
+        clean: the leak probability to be certified if no draw leaks, in (0, 1); None: not asked.
+        confidence: with which probability the guarantee holds, in (0, 1).
+        side: for epsilon: "upper" (overestimated), "lower" (underestimated), or "both", each of
+            which then spends half of alpha.
 
-    Raises InputError where nothing is asked for.
+    Returns:
+        The draws for each of the two that was asked for.
+
+    Raises:
+        InputError: nothing asked for, an epsilon or clean that does not lie in (0, 1), or a
+            confidence or side that is none.
     """
     if epsilon is None and clean is None:
         raise InputError("say what is wanted: --epsilon 0.01, or --clean 0.02.")
@@ -60,6 +66,17 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "upper") 
 
     ceil(ln(1/alpha)/(2 epsilon^2)) for one side, ln(2/alpha) for both; the appendix of Scholten
     et al. has a wrong exponent. Also enough for Hoeffding's bound on a mean.
+
+    Args:
+        epsilon: the largest distance, in (0, 1).
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The number of draws, at least 1.
+
+    Raises:
+        InputError: an epsilon that does not lie in (0, 1), or a confidence or side that is none.
     """
     if not 0 < epsilon < 1:
         raise InputError(f"`epsilon` must lie strictly between 0 and 1, got {epsilon!r}.")
@@ -67,7 +84,18 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "upper") 
 
 
 def clean_samples_for(p0: float, confidence: float = 0.99) -> int:
-    """Draws that certify a leak probability of at most `p0` if none of them leaks."""
+    """Draws that certify a leak probability of at most `p0` if none of them leaks.
+
+    Args:
+        p0: the leak probability to be certified, in (0, 1).
+        confidence: with which probability the bound holds, in (0, 1).
+
+    Returns:
+        The number of draws, at least 1.
+
+    Raises:
+        InputError: a p0 or a confidence that does not lie in (0, 1).
+    """
     if not 0 < p0 < 1:
         raise InputError(f"`p0` must lie strictly between 0 and 1, got {p0!r}.")
     return math.ceil(math.log(error_rate(confidence)) / math.log1p(-p0))
@@ -84,8 +112,16 @@ def extraction_draws(
     That grows with p: where `leak` is a lower bound of p, n draws suffice. Where it is an upper
     one, with `fewest`, no smaller n does. Either holds whatever the roundings.
 
-    `leak` in [0, 1], of any shape, which the result has: whole numbers, inf where `leak` is 0.
-    Raises InputError for a `leak` outside, and a `chance` not strictly between 0 and 1.
+    Args:
+        leak: a bound of p, in [0, 1], of any shape.
+        chance: of a leak among the n draws, in (0, 1).
+        fewest: whether `leak` is an upper bound, and the n one below which no number suffices.
+
+    Returns:
+        The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.
+
+    Raises:
+        InputError: a `leak` outside [0, 1], or a `chance` not strictly between 0 and 1.
     """
     if not 0 < chance < 1:
         raise InputError(f"`chance` must lie strictly between 0 and 1, got {chance!r}.")

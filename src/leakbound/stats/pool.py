@@ -65,7 +65,14 @@ REMEDY: dict[Target, Design] = {"queries": "allocated", "inputs": "fresh"}
 
 @dataclass(frozen=True)
 class Pool:
-    """The scored outputs of `queries` queries: `rows` are those of the queries that got any."""
+    """The scored outputs of several queries of one question; made by `Pool.read`.
+
+    Attributes:
+        rows: the scores and their counts, one row for each query that got an output.
+        queries: how many queries there are, those without outputs among them.
+        design: how the outputs were shared among the queries: "allocated", "fixed" or "fresh".
+        target: what statements are about: "queries" (these) or "inputs" (their distribution).
+    """
 
     rows: Leakage
     queries: int
@@ -82,14 +89,28 @@ class Pool:
         design: Design,
         target: Target = "queries",
     ) -> Pool:
-        """Check scores, (C, d), one row a query, and how they were drawn.
+        """Check scores, one row a query, and how they were drawn.
 
-        As every bound reads them; but under `allocated` a query may have no output at all.
-        InputError for that under another design, and for a `fresh` query with several.
+        Args:
+            scores: scores in [0, 1], [C, m] of C queries.
+            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            missing: draws without a score, [C] or one number: 1 above and 0 below.
+            design: "allocated" (the query of each output drawn uniformly; a query may have none),
+                "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
+            target: "queries" (default: a completion of these queries, one of them at random) or
+                "inputs" (one over the distribution that these are a random sample of).
+
+        Returns:
+            The pool.
+
+        Raises:
+            InputError: scores or counts that cannot be or are 1-D, no draw at all, a design or
+                target that is none, a query without an output unless the design is "allocated", or
+                with several where it is "fresh".
         """
-        for name, given, known in (("design", design, Design), ("target", target, Target)):
-            if given not in get_args(known):
-                raise InputError(f"`{name}` must be one of {get_args(known)}, got {given!r}.")
+        for name, value, choices in (("design", design, Design), ("target", target, Target)):
+            if value not in get_args(choices):
+                raise InputError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
         every = Leakage.read(scores, counts, missing, empty=True)
         if every.single:
             raise InputError("`scores` of a pool must be 2-D with one row a query, got 1-D.")
@@ -98,7 +119,7 @@ class Pool:
 
     @property
     def law(self) -> Law:
-        """What the draws are, for the target: see the module."""
+        """The law of the draws, for the target: see the module."""
         return LAWS[self.target, self.design]
 
     @cached_property
@@ -110,14 +131,28 @@ class Pool:
         np.add.at(counts, place, self.rows.counts[drawn])
         return Leakage.read(values, counts, self.rows.missing.sum())
 
-    def about(self, made: Estimate) -> Estimate:
-        """The estimate, saying which of the two it is about."""
+    def about(self, bound: Estimate) -> Estimate:
+        """Say in the estimate which of the two it is about.
+
+        Args:
+            bound: an estimate made from this pool.
+
+        Returns:
+            The same but for `about`.
+        """
         inputs: Inputs = "these queries" if self.target == "queries" else "input distribution"
-        about = replace(made.about, scope="question", inputs=inputs, over=self.queries)
-        return replace(made, about=about)
+        about = replace(bound.about, scope="question", inputs=inputs, over=self.queries)
+        return replace(bound, about=about)
 
     def hits(self) -> Counts:
-        """Leaks of each query in `rows`; InputError for scores that are not 0 or 1."""
+        """Leaks of each query in `rows`.
+
+        Returns:
+            Whole numbers, one for each query that got an output.
+
+        Raises:
+            InputError: scores that are not 0 or 1.
+        """
         if not np.isin(self.row.values, (0, 1)).all():
             raise InputError(
                 "`scores` of a leak probability must be 0 or 1. Make the scorer binary "
@@ -126,7 +161,14 @@ class Pool:
         return self.rows.hits
 
     def unavailable(self, quantity: str) -> InputError:
-        """There is no bound of `quantity` for such a pool; what there is instead."""
+        """Say that there is no bound of a quantity for such a pool, and what there is instead.
+
+        Args:
+            quantity: in words.
+
+        Returns:
+            The error to raise.
+        """
         return InputError(
             f"the {quantity} has no bound for design {self.design!r} and target {self.target!r}: "
             "outputs of one query are more alike than those of two. Bound the mean, or the leak "
@@ -142,6 +184,18 @@ def pool_mean_bound(
 
     By betting where the draws are i.i.d.; as a mean over questions where they are unlike; by
     betting on each query's mean for clusters.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The mean leakage's estimate, in [0, 1], about the pool's target.
+
+    Raises:
+        InputError: a confidence, side or seed that is none.
     """
     return _expectation(pool, MEAN, pool.rows, confidence=confidence, side=side, seed=seed)
 
@@ -151,8 +205,21 @@ def pool_proportion_bound(
 ) -> Estimate:
     """Bound the leak probability of the pool's target, scores 0 or 1.
 
-    By Clopper-Pearson where the draws are i.i.d.; by Hoeffding's form of it where they are
-    unlike; by betting on each query's share of leaks for clusters.
+    By Clopper-Pearson where the draws are i.i.d.; where they are unlike by Hoeffding's form of it,
+    and by betting in rounds, as `proportion_over_questions`; by betting on each query's share of
+    leaks for clusters.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The leak probability's estimate, in [0, 1], about the pool's target.
+
+    Raises:
+        InputError: scores that are not 0 or 1, or a confidence, side or seed that is none.
     """
     rows = tally(pool.hits(), pool.rows.n, pool.rows.missing)
     return _expectation(pool, PROPORTION, rows, confidence=confidence, side=side, seed=seed)
@@ -168,19 +235,32 @@ def pool_survival_bound(
 ) -> Estimate:
     """Bound Pr[X > x] of the pool's target simultaneously for every x.
 
-    `x` and `method` as in `survival_bound`; clusters have either band in their own form. Draws
-    that are unlike have none: InputError.
+    Clusters have either band in their own form.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        x: a finite number, or [K] of them, the last axis of the result then.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "berk-jones" (default) or "paper" (DKW).
+
+    Returns:
+        The tail's estimate, in [0, 1] and of the shape of x, about the pool's target.
+
+    Raises:
+        InputError: draws that are unlike, which have no band; an x that cannot be; a confidence,
+            side or method that is none; or a confidence too near 1 for "berk-jones".
     """
     if pool.law == "iid":
         tail = tail_of(read_points(x))
-        made = tail.estimate(pool.row, confidence=confidence, side=side, method=method)
+        bound = tail.estimate(pool.row, confidence=confidence, side=side, method=method)
     elif pool.law == "unlike":
         raise pool.unavailable("tail Pr[X > x] for every x")
     else:
-        made = cluster_tail(
+        bound = cluster_tail(
             pool.rows, read_points(x), confidence=confidence, side=side, method=method
         )
-    return pool.about(made)
+    return pool.about(bound)
 
 
 def pool_leak_at_k_bound(
@@ -196,34 +276,63 @@ def pool_leak_at_k_bound(
 
     The expected largest leakage of k outputs, **each to a query drawn anew**: one of these, or one
     of the input distribution. For k outputs to one query, averaged over the queries, use
-    `mean_leak_at_k_over_questions`. `binary` is the scorer's declared range: leak@k is then
-    1 - (1 - p)^k, and `pool_proportion_bound` bounds p (`seed` keys its shuffle). Otherwise as
-    `pool_survival_bound`, from the same band; but of i.i.d. draws, for one number `k` that was
-    fixed beforehand, as `leak_at_k_bound` (`seed` again). Where the draws are not i.i.d., `value`
-    puts the point value of p or F into the formula, and is on average too small.
+    `mean_leak_at_k_over_questions`. Of a `binary` scorer leak@k is 1 - (1 - p)^k, and
+    `pool_proportion_bound` bounds p. Otherwise it is bounded by the band of `pool_survival_bound`;
+    but of i.i.d. draws, for one number `k` that was fixed beforehand, as by `leak_at_k_bound`.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
+        binary: the scorer's declared range; True: the scores must be 0 or 1.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The estimate of leak@k, in [0, 1] and of the shape of k, about the pool's target. Where the
+        draws are not i.i.d., `value` puts the point value of p or F into the formula, and is on
+        average too small.
+
+    Raises:
+        InputError: draws that are unlike, of a scorer that is not `binary`; other scores than 0 and
+            1 of one that is; a k, confidence, side or seed that is none; or a confidence too near 1
+            for a band.
     """
     sizes = whole_sizes(k)
     if binary and pool.law == "iid":
-        hits, n, missing = (int(each.sum()) for each in (pool.hits(), pool.row.n, pool.row.missing))
-        made = leak_at_k_proportion_bound(
+        hits, n, missing = (int(row.sum()) for row in (pool.hits(), pool.row.n, pool.row.missing))
+        bound = leak_at_k_proportion_bound(
             hits, n, k, missing=missing, confidence=confidence, side=side
         )
     elif binary:
         leak = pool_proportion_bound(pool, confidence=confidence, side=side, seed=seed)
-        made = carried(leak, sizes)
+        bound = carried(leak, sizes)
     elif pool.law == "iid":
-        made = leak_of(pool.row, sizes, confidence=confidence, side=side, seed=seed)
+        bound = leak_of(pool.row, sizes, confidence=confidence, side=side, seed=seed)
     elif pool.law == "unlike":
         raise pool.unavailable("leak@k of a scorer that is not binary")
     else:
-        made = cluster_leak_at_k(pool.rows, sizes, confidence=confidence, side=side)
-    return pool.about(made)
+        bound = cluster_leak_at_k(pool.rows, sizes, confidence=confidence, side=side)
+    return pool.about(bound)
 
 
 def pool_std_bound(
     pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
 ) -> Estimate:
-    """Bound the standard deviation of the pool's target; InputError unless its draws are i.i.d."""
+    """Bound the standard deviation of the pool's target, whose draws are i.i.d.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The standard deviation's estimate, in [0, 1/2], about the pool's target.
+
+    Raises:
+        InputError: draws that are not i.i.d., or a confidence, side or seed that is none.
+    """
     return _iid_only(pool, STD, confidence=confidence, side=side, seed=seed)
 
 
@@ -235,7 +344,21 @@ def pool_expectation_deviation_bound(
     side: Side = "upper",
     seed: Seed = None,
 ) -> Estimate:
-    """Bound mean + rho * sd of the pool's target; InputError unless its draws are i.i.d."""
+    """Bound mean + rho * sd of the pool's target, whose draws are i.i.d.
+
+    Args:
+        pool: the scored outputs of several queries, as `Pool.read` gives them.
+        rho: the weight of the standard deviation, a number >= 0.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seed: of the order in which bets meet the draws, one number; None: a random one.
+
+    Returns:
+        The estimate of mean + rho * sd, about the pool's target.
+
+    Raises:
+        InputError: draws that are not i.i.d., or a rho, confidence, side or seed that is none.
+    """
     return _iid_only(pool, score_of(rho), confidence=confidence, side=side, seed=seed)
 
 
@@ -244,13 +367,13 @@ def _expectation(
 ) -> Estimate:
     """Bound the mean score, where it is `estimand`; `rows` are the queries, if they are unlike."""
     if pool.law == "iid":
-        made = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
+        bound = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
     elif pool.law == "unlike":
         binary = estimand is PROPORTION
-        made = over_questions(rows, binary=binary, confidence=confidence, side=side, seed=seed)
+        bound = over_questions(rows, binary=binary, confidence=confidence, side=side, seed=seed)
     else:
-        made = cluster_mean(pool.rows, estimand.about, confidence=confidence, side=side, seed=seed)
-    return pool.about(made)
+        bound = cluster_mean(pool.rows, estimand.about, confidence=confidence, side=side, seed=seed)
+    return pool.about(bound)
 
 
 def _iid_only(
@@ -258,8 +381,8 @@ def _iid_only(
 ) -> Estimate:
     if pool.law != "iid":
         raise pool.unavailable(estimand.about.name)
-    made = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
-    return pool.about(made)
+    bound = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
+    return pool.about(bound)
 
 
 def _check_outputs(outputs: Counts, design: Design) -> None:

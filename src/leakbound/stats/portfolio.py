@@ -125,11 +125,11 @@ def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
 
 
 def _checked(weights: npt.ArrayLike, questions: int) -> Array:
-    given = np.asarray(weights, np.float64)
-    if given.shape != (questions,) or not (np.isfinite(given) & (given >= 0)).all():
+    values = np.asarray(weights, np.float64)
+    if values.shape != (questions,) or not (np.isfinite(values) & (values >= 0)).all():
         raise InputError(
             f"`weights` must be {questions} numbers >= 0, one a question, got {weights!r}."
         )
-    if not given.any():
+    if not values.any():
         raise InputError("`weights` must not all be 0. Give at least one question a weight.")
-    return given
+    return values

@@ -1,4 +1,4 @@
-"""What leaking outputs of known probability prove, alone and beside draws of a model's control.
+"""Proofs by leaking outputs of known probability, alone and beside draws of a model's control.
 
 *Alone.* Distinct outputs are disjoint events: their probabilities add up to a lower bound, without
 chance. A proof is as sure as these are, which from an engine is given the measured margin.
@@ -33,12 +33,19 @@ from leakbound.stats.whole import numbers
 SHARE = 0.1  # of a lower end's alpha: for the control's upper end, from which proofs are counted
 
 PROVED = ", raised by a proof, given the measured margin"
-"""What the method of an end says that a proof makes."""
+"""The words that end the method of an end that a proof makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakProof:
-    """Lower bounds that `texts` leaking texts prove, given `p`: of Pr[X > x], E[X] and leak@k."""
+    """Lower bounds that leaking texts prove, given their probabilities.
+
+    Attributes:
+        texts: how many there are.
+        probability: of Pr[X > x].
+        mean: of E[X].
+        leak_at_k: of leak@k.
+    """
 
     texts: int
     probability: Estimate
@@ -49,14 +56,26 @@ class LeakProof:
 def proof_of_leak(
     p: npt.ArrayLike, scores: npt.ArrayLike, k: npt.ArrayLike = 1, *, x: float = 0.0
 ) -> LeakProof:
-    """What distinct leaking outputs prove: lower bounds of Pr[X > x], E[X] and leak@k.
+    """Prove lower bounds of Pr[X > x], E[X] and leak@k from distinct leaking outputs.
 
-    `p` and `scores` (d,): each output's probability under the decoding in question, at least, and
-    its score. No draw enters: the proof is as sure as `p` is, which from an engine is given the
-    measured margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
+    No draw enters: the proof is as sure as `p` is, which from an engine is given the measured
+    margin. E[X] >= sum p score, Pr[X > x] >= the sum of p over scores > x, and
     leak@k >= int 1 - (1 - sum_{score > t} p)^k dt, for any k. How the outputs were found plays no
     part, so searching for them, or looking at samples, costs nothing; hence no point estimates
-    either. Raises InputError as `Mass`.
+    either.
+
+    Args:
+        p: the probability of each output under the decoding in question, at least, [d].
+        scores: its score, in [0, 1], [d].
+        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
+        x: what a score must exceed to count in Pr[X > x], a finite number.
+
+    Returns:
+        The three lower bounds, at confidence 1 and without a point value.
+
+    Raises:
+        InputError: probabilities below 0 or adding up to more than 1, scores outside [0, 1], shapes
+            that differ, or a k or x that cannot be.
     """
     values = numbers("scores", scores)
     mass = Mass(np.asarray(p, dtype=np.float64), values, values)
@@ -78,14 +97,20 @@ def excess_with_proof(
 ) -> Estimate:
     """Bound an excess by draws, and from below also by what is proved of the model.
 
+    A lower end by draws has 1 - `SHARE` of its alpha, whether anything is proved or not.
+
     Args:
         excess: bounds the excess, one entry a question or one in all.
         control: bounds the control's quantity, with entries as `excess` has.
         proved: lower ends, without chance, of the model's quantity, as many; 0: nothing is proved.
-        confidence: with which the ends hold, each pair by itself.
-        side: which ends.
+        confidence: with which probability each pair of ends holds by itself, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
 
-    A lower end by draws has 1 - `SHARE` of its alpha, whether anything is proved or not.
+    Returns:
+        The excess's estimate; its method says where a proof raised a lower end.
+
+    Raises:
+        InputError: a confidence or side that is none, or whatever `excess` and `control` refuse.
     """
     alpha = share_of(confidence, side)
     if side == "upper":
@@ -94,8 +119,8 @@ def excess_with_proof(
     above = control(confidence=1 - SHARE * alpha, side="upper").upper
     most = excess(confidence=1 - alpha, side="upper").upper if side == "both" else drawn.upper
     lower = plain(np.maximum(drawn.lower, np.negative(above)))  # the model's own is at least 0
-    both = replace(drawn, lower=lower, upper=most, confidence=confidence, side=side)
-    return raised(both, np.subtract(proved, above))
+    bound = replace(drawn, lower=lower, upper=most, confidence=confidence, side=side)
+    return raised(bound, np.subtract(proved, above))
 
 
 def raised(estimate: Estimate, proved: npt.ArrayLike) -> Estimate:
@@ -104,11 +129,11 @@ def raised(estimate: Estimate, proved: npt.ArrayLike) -> Estimate:
     A proof needs no confidence. One above an upper end raises nothing: one of the two is wrong, and
     whoever shows them has to say so.
     """
-    known = np.asarray(proved)
-    higher = (known > estimate.lower) & (known <= estimate.upper)
+    proofs = np.asarray(proved)
+    higher = (proofs > estimate.lower) & (proofs <= estimate.upper)
     if not higher.any():
         return estimate
-    lower = plain(np.where(higher, known, estimate.lower))
+    lower = plain(np.where(higher, proofs, estimate.lower))
     return replace(estimate, lower=lower, method=f"{estimate.method}{PROVED}")
 
 

@@ -37,11 +37,22 @@ def proportion_bound(
 ) -> Estimate:
     """Bound the probability of a leak, from `hits` leaks in `n` i.i.d. draws.
 
-    Methods: "clopper-pearson" (default; n fixed beforehand), "any-time" (valid at any look, for
-    draws of one query or an allocated pool, not for a pool of different questions). Each
-    argument is one number or one a question. `n` counts the `missing` draws too; they are leaks
-    above and none below. The paper's form is undefined where every draw leaks: the bound is 1
-    there.
+    The paper's form is undefined where every draw leaks: the bound is 1 there.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "clopper-pearson" (default; n fixed beforehand) or "any-time" (valid at any look,
+            for draws of one query or an allocated pool, not for a pool of different questions).
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+
+    Returns:
+        The leak probability's estimate, in [0, 1]; arrays [Q] where an argument is one.
+
+    Raises:
+        InputError: counts that cannot be, or a confidence, side or method that is none.
     """
     rows = tally(hits, n, missing)
     return PROPORTION.estimate(rows, confidence=confidence, side=side, method=method)
@@ -62,22 +73,22 @@ def tally(hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike = 0) -> 
 
     Each is one number or one a question; `n` counts the `missing` draws too.
     """
-    given = {name: whole(name, x) for name, x in (("hits", hits), ("n", n), ("missing", missing))}
-    if max(x.ndim for x in given.values()) > 1:
+    parts = {name: whole(name, x) for name, x in (("hits", hits), ("n", n), ("missing", missing))}
+    if max(x.ndim for x in parts.values()) > 1:
         raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
-    rows = max(x.size for x in given.values())
-    leaks, draws, gone = (per_question(name, x, rows) for name, x in given.items())
+    rows = max(x.size for x in parts.values())
+    leaks, draws, lost = (per_question(name, x, rows) for name, x in parts.items())
     if not draws.size or not draws.all():
         raise InputError("`n` must be at least 1, got 0. A bound needs at least one draw.")
-    if (leaks + gone > draws).any():
-        row = int((leaks + gone - draws).argmax())
+    if (leaks + lost > draws).any():
+        row = int((leaks + lost - draws).argmax())
         raise InputError(
             f"`hits` and `missing` must not exceed `n`, got {leaks[row]} hits and "
-            f"{gone[row]} missing of {draws[row]} draws at question {row}."
+            f"{lost[row]} missing of {draws[row]} draws at question {row}."
         )
-    coins, counts = np.tile([0.0, 1.0], (rows, 1)), np.column_stack([draws - gone - leaks, leaks])
-    single = all(x.ndim == 0 for x in given.values())
-    return replace(Leakage.read(coins, counts, gone), single=single)
+    coins, counts = np.tile([0.0, 1.0], (rows, 1)), np.column_stack([draws - lost - leaks, leaks])
+    single = all(x.ndim == 0 for x in parts.values())
+    return replace(Leakage.read(coins, counts, lost), single=single)
 
 
 def _tallied(name: str, upper: TallyRule, lower: TallyRule, stopping: str = FIXED_N) -> Method:

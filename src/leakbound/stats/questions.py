@@ -39,6 +39,19 @@ def worst_question(
 
     Upper: the largest bound, without correction, since it must fail at the one worst question
     to fail. Lower: the largest bound at alpha/N, since it was picked after looking.
+
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry a question.
+        questions: how many there are, N: as many as `bound` has entries.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The estimate of the largest quantity; of each x or k where `bound` has several.
+
+    Raises:
+        InputError: no questions, another number of them than `bound` has entries, or a confidence
+            or side that is none.
     """
     alpha = share_of_side(confidence, side, questions)
     parts = one_sided(bound, questions, side, upper=alpha, lower=alpha / questions)
@@ -68,20 +81,34 @@ def leaking_questions(
     or its bound fails; and of N independent failures there are at most
     b = BinInv(1 - alpha; N, alpha'), whatever x is. Hence at most #{U_i > x} + b and at least
     #{L_i > x} - b. The draws of different questions must be independent, and alpha' fixed
-    beforehand: by default 1/n of the smallest n, kept within [.001, .01], which needs n fixed.
+    beforehand.
 
-    `seen`: of how many questions a score above 0 was drawn, where the quantity is a mean or a
-    probability of scores >= 0. Were it 0, every score would be; so these count at x = 0 with no
-    chance of error.
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry a question.
+        questions: how many there are, N: as many as `bound` has entries.
+        x: a finite number, or [K] of them, the last axis of the result then.
+        confidence: with which probability the bound holds, in (0, 1).
+        each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: by
+            default alpha' is 1/n of the smallest n, kept within [.001, .01], which needs n fixed.
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        seen: of how many questions a score above 0 was drawn, where the quantity is a mean or a
+            probability of scores >= 0. Were it 0, every score would be; so these count at x = 0
+            with no chance of error.
 
-    `x` is a number, or 1-D and then the axis of the result. `value` counts point values.
+    Returns:
+        The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
+
+    Raises:
+        InputError: an x that cannot be, no questions, another number of them than `bound` has
+            entries, a bound of several x or k, a confidence or side that is none, or no
+            `each_confidence` for draws whose number was not fixed.
     """
     points = numbers("x", x)
     if points.ndim > 1 or not points.size or not np.isfinite(points).all():
         raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
     share = share_of_side(confidence, side, questions)
-    parts, each = _at_each(bound, questions, side, each_confidence)
-    first, fails = next(iter(parts.values())), failures(questions, each, share)
+    parts, rate = _at_each(bound, questions, side, each_confidence)
+    first, fails = next(iter(parts.values())), failures(questions, rate, share)
 
     def above(ends: float | Array) -> Array:
         rows = np.reshape(ends, (questions, *[1] * points.ndim))
@@ -97,45 +124,57 @@ def leaking_questions(
         value=plain(above(first.value)),
         lower=plain(lower),
         upper=plain(np.minimum(upper, every)),
-        method=f"{first.method} at {percent(1 - each)} each, at most {fails} fail",
+        method=f"{first.method} at {percent(1 - rate)} each, at most {fails} fail",
     )
 
 
 def each_query(
     bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
-    """Every query's own bound of a quantity in [0, 1]: one entry a query, each holds by itself.
+    """Bound a quantity in [0, 1] of every query: one entry a query, each holds by itself.
 
-    `outputs` (C,): how many each query got. `bound` is about those that got any, in their order;
-    it holds given the numbers, which owe nothing to the scores. The others have [0, 1] and no
-    value.
+    `bound` holds given the numbers of outputs, which owe nothing to the scores. Queries without
+    any have [0, 1] and no value.
+
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry for each query with
+            outputs, in their order.
+        outputs: how many each query got, whole numbers, [C]; not all 0.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The estimate with one entry for each of the C queries.
+
+    Raises:
+        InputError: outputs that cannot be, or a bound about other queries than those with outputs.
     """
-    got = whole("outputs", outputs)
-    drawn = got > 0
-    if got.ndim != 1 or not drawn.any():
+    counts = whole("outputs", outputs)
+    drawn = counts > 0
+    if counts.ndim != 1 or not drawn.any():
         raise InputError(f"`outputs` must be 1-D, one number a query, not all 0, got {outputs!r}.")
-    made = bound(confidence=confidence, side=side)
-    rows = np.atleast_1d(made.n)
-    if not np.array_equal(rows, got[drawn]):
+    estimate = bound(confidence=confidence, side=side)
+    rows = np.atleast_1d(estimate.n)
+    if not np.array_equal(rows, counts[drawn]):
         raise InputError(
             f"`bound` must be about the {drawn.sum()} queries with outputs, and as many of them, "
             f"got one about {rows}. Leave out the rows of the others."
         )
 
     def spread(entries: npt.ArrayLike, nothing: float) -> Array:
-        known = np.asarray(entries)
-        result = np.full((len(got), *known.shape[1:]), nothing, dtype=known.dtype)
-        result[drawn] = known
+        values = np.asarray(entries)
+        result = np.full((len(counts), *values.shape[1:]), nothing, dtype=values.dtype)
+        result[drawn] = values
         return result
 
-    keys = made.seed
+    keys = estimate.seed
     return replace(
-        made,
-        value=spread(made.value, np.nan),
-        lower=spread(made.lower, 0.0),
-        upper=spread(made.upper, 1.0),
-        n=got,
-        missing=spread(made.missing, 0).astype(np.int64),
+        estimate,
+        value=spread(estimate.value, np.nan),
+        lower=spread(estimate.lower, 0.0),
+        upper=spread(estimate.upper, 1.0),
+        n=counts,
+        missing=spread(estimate.missing, 0).astype(np.int64),
         # a query without outputs has no order: its key is 0
         seed=spread(keys, 0).astype(np.int64) if isinstance(keys, np.ndarray) else keys,
     )
@@ -144,23 +183,37 @@ def each_query(
 def worst_query(
     bound: BoundFunction, outputs: npt.ArrayLike, *, confidence: float = 0.99, side: Side = "upper"
 ) -> Estimate:
-    """Bound the largest over all queries of a quantity in [0, 1], arguments as for `each_query`.
+    """Bound the largest over all queries of a quantity in [0, 1].
 
     As `worst_question`: the lower end pays for the choice among all C queries, those without
     outputs included; a single one of these makes the upper end 1.
+
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry for each query with
+            outputs, in their order.
+        outputs: how many each query got, whole numbers, [C]; not all 0.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The estimate of the largest quantity.
+
+    Raises:
+        InputError: outputs that cannot be, a bound about other queries than those with outputs, or
+            a confidence or side that is none.
     """
 
     def of_all(*, confidence: float, side: Side) -> Estimate:
         return each_query(bound, outputs, confidence=confidence, side=side)
 
     queries = np.size(outputs)
-    made = worst_question(of_all, queries, confidence=confidence, side=side)
-    about = replace(made.about, scope="question", inputs="worst query")
-    return replace(made, about=about)
+    worst = worst_question(of_all, queries, confidence=confidence, side=side)
+    about = replace(worst.about, scope="question", inputs="worst query")
+    return replace(worst, about=about)
 
 
 def share_of_side(confidence: float, side: Side, questions: int) -> float:
-    """What one side may fail with."""
+    """The alpha that one side may fail with."""
     check_questions(questions)
     return share_of(confidence, side)
 
@@ -169,12 +222,12 @@ def one_sided(
     bound: BoundFunction, questions: int, side: Side, *, upper: float, lower: float
 ) -> dict[Side, Estimate]:
     """The bounds that `side` asks for, each one-sided with an error rate of its own."""
-    asked: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
+    shares: tuple[tuple[Side, float], ...] = (("upper", upper), ("lower", lower))
     parts = {
-        one: bound(confidence=1 - share, side=one) for one, share in asked if side in (one, "both")
+        end: bound(confidence=1 - share, side=end) for end, share in shares if side in (end, "both")
     }
-    for each in parts.values():
-        check_rows(each, questions)
+    for estimate in parts.values():
+        check_rows(estimate, questions)
     return parts
 
 
@@ -182,8 +235,8 @@ def _at_each(
     bound: BoundFunction, questions: int, side: Side, confidence: float | None
 ) -> tuple[dict[Side, Estimate], float]:
     """The one-sided bounds at each question's own error rate, and that rate."""
-    each = LEAST if confidence is None else error_rate(confidence)
-    parts = one_sided(bound, questions, side, upper=each, lower=each)
+    rate = LEAST if confidence is None else error_rate(confidence)
+    parts = one_sided(bound, questions, side, upper=rate, lower=rate)
     first = next(iter(parts.values()))
     if np.ndim(first.upper) > 1:
         raise InputError(
@@ -191,21 +244,21 @@ def _at_each(
             f"{np.shape(first.upper)}. Bound it at one x or one k."
         )
     if confidence is not None:
-        return parts, each
+        return parts, rate
     if first.stopping != "fixed n":
         raise InputError(
             "`each_confidence` must be fixed beforehand, and its default follows from n, got "
             f"draws with {first.stopping!r}. Give it: 0.999, say."
         )
     usual = min(max(1 / int(np.min(first.n)), LEAST), MOST)
-    if usual == each:
-        return parts, each
+    if usual == rate:
+        return parts, rate
     return one_sided(bound, questions, side, upper=usual, lower=usual), usual
 
 
-def failures(questions: int, each: float, alpha: float) -> int:
+def failures(questions: int, rate: float, alpha: float) -> int:
     """BinInv(1 - alpha; questions, each): more bounds than that fail with chance at most alpha."""
-    more = bdtrc(np.arange(questions + 1), questions, each)
+    more = bdtrc(np.arange(questions + 1), questions, rate)
     return int((more <= alpha).argmax())
 
 

@@ -43,13 +43,19 @@ def randomisation_test(
 ) -> Estimate:
     """The p-value of "teaching changed nothing", against "the taught leak more".
 
-    Args:
-        taught, untaught: what the model leaks of each subject, in [0, 1]; the coin chose how many
-            were taught before, or their number is given.
-        seed: keys the choices that are drawn where all are too many.
+    The coin chose how many were taught before, or their number is given.
 
-    `value` and both ends are the p-value, exact for the choices that `method` counts; `n` is the
-    number of subjects. InputError for a side without subjects and for numbers outside [0, 1].
+    Args:
+        taught: what the model leaks of each subject that is taught, in [0, 1], [k].
+        untaught: what it leaks of each of the others, in [0, 1], [m - k].
+        seed: keys the choices that are drawn where all are too many, a whole number >= 0.
+
+    Returns:
+        An estimate whose `value` and both ends are the p-value, exact for the choices that `method`
+        counts; `n` is the number of subjects.
+
+    Raises:
+        InputError: a side without subjects, or numbers outside [0, 1].
     """
     sides = [np.atleast_1d(np.asarray(side, dtype=np.float64)) for side in (taught, untaught)]
     for name, side in zip(("taught", "untaught"), sides, strict=True):
@@ -57,35 +63,35 @@ def randomisation_test(
             raise InputError(f"`{name}` has no subjects. A coin decides among two at least.")
         if not np.all((side >= 0) & (side <= 1)):
             raise InputError(f"`{name}` must be numbers in [0, 1], got {side.tolist()}.")
-    known, chosen = np.concatenate(sides), len(sides[0])
-    least = math.fsum(sides[0]) - _TIE * len(known)
-    choices = math.comb(len(known), chosen)
+    values, chosen = np.concatenate(sides), len(sides[0])
+    least = math.fsum(sides[0]) - _TIE * len(values)
+    choices = math.comb(len(values), chosen)
     if choices <= MOST:
-        reached, of = _all(known, chosen, least), choices
+        reached, total = _all(values, chosen, least), choices
     else:
-        reached, of = 1 + _drawn(known, chosen, least, seed), 1 + DRAWN
-    p = reached / of
+        reached, total = 1 + _drawn(values, chosen, least, seed), 1 + DRAWN
+    p = reached / total
     return Estimate(
-        about=About(quantity="randomisation p-value", scope="halves", over=len(known)),
-        value=p, lower=p, upper=p, confidence=1.0, side="both", n=len(known), missing=0,
-        method=f"{'all' if of == choices else 'of'} {of:,} choices",
-        seed=None if of == choices else seed,
+        about=About(quantity="randomisation p-value", scope="halves", over=len(values)),
+        value=p, lower=p, upper=p, confidence=1.0, side="both", n=len(values), missing=0,
+        method=f"{'all' if total == choices else 'of'} {total:,} choices",
+        seed=None if total == choices else seed,
     )  # fmt: skip
 
 
-def _all(known: Array, chosen: int, least: float) -> int:
+def _all(values: Array, chosen: int, least: float) -> int:
     """How many choices of so many subjects have a sum of at least `least`, of all there are."""
-    places = chain.from_iterable(combinations(range(len(known)), chosen))
+    places = chain.from_iterable(combinations(range(len(values)), chosen))
     rows = np.fromiter(places, dtype=np.int16).reshape(-1, chosen)
-    return int((known[rows].sum(axis=1) >= least).sum())
+    return int((values[rows].sum(axis=1) >= least).sum())
 
 
-def _drawn(known: Array, chosen: int, least: float, seed: int) -> int:
+def _drawn(values: Array, chosen: int, least: float, seed: int) -> int:
     """The same, of `DRAWN` choices made at random."""
-    rng, reached, left = np.random.default_rng([seed, len(known)]), 0, DRAWN
+    rng, reached, left = np.random.default_rng([seed, len(values)]), 0, DRAWN
     while left:
-        rows = min(left, max(1, _BLOCK // len(known)))
-        shuffled = rng.permuted(np.tile(known, (rows, 1)), axis=1)
+        rows = min(left, max(1, _BLOCK // len(values)))
+        shuffled = rng.permuted(np.tile(values, (rows, 1)), axis=1)
         reached += int((shuffled[:, :chosen].sum(axis=1) >= least).sum())
         left -= rows
     return reached

@@ -76,14 +76,14 @@ def mean_upper(
     missing draw counts as 1. `grid` gives the ends, descending, for a number of them that follows
     from that of the draws.
     """
-    asked = weights > 0
-    draws = rows.in_order(missing=1)[asked]
-    n = rows.n[asked]
+    weighted = weights > 0
+    draws = rows.in_order(missing=1)[weighted]
+    n = rows.n[weighted]
     fewest = int(n.min())
-    plan = Rounds.of(draws, n, weights[asked], fewest // math.ceil(fewest / MOST))
+    plan = Rounds.of(draws, n, weights[weighted], fewest // math.ceil(fewest / MOST))
     number = int(np.clip(math.ceil(FINENESS * math.sqrt(len(plan.units))), *GRID))
-    given = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
-    bets = once(lambda: list(plan.read(as_they_are)), "rounds", *given)
+    inputs = plan.units, plan.row, plan.stakes, plan.cuts, plan.weights
+    bets = once(lambda: list(plan.read(as_they_are)), "rounds", *inputs)
     return least_rejected(bets, (grid or arcsine)(number), alpha, 1.0)
 
 
@@ -93,7 +93,7 @@ def as_they_are(row: Counts, scores: Array) -> Met:
 
 @dataclass(frozen=True, slots=True)
 class RoundBets:
-    """What one round bets on: residuals x - d and stakes, one a draw, largest stake 1.
+    """The bets of one round: residuals x - d and stakes, one a draw, largest stake 1.
 
     All x lie in [`low`, `high`], and `reach` is the largest residual there could be; `centre` and
     `spread` forecast the mean of all and the mean square around it; `left` is the sum of squared
@@ -165,7 +165,7 @@ class Rounds:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Of each question: how many draws were met, their sum and their sum of squares."""
+    """The draws met so far of each question: their number, sum and sum of squares."""
 
     weights: Array
     count: Array
@@ -209,7 +209,7 @@ class _Seen:
 def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: float) -> float:
     """The least m such that all from it to `top` are rejected; `ends` descend."""
     rounds = list(plan)
-    most = max(TESTS // max(len(one.stakes) for one in rounds), 32)
+    most = max(TESTS // max(len(round_.stakes) for round_ in rounds), 32)
     high, start, goal = top, 0, math.log(1 / alpha)
     near = np.count_nonzero(ends > _guess(rounds, goal)) + len(ends) // 512
     while start < len(ends):
@@ -225,19 +225,19 @@ def least_rejected(plan: Iterable[RoundBets], ends: Array, alpha: float, top: fl
 
 def _guess(rounds: list[RoundBets], goal: float) -> float:
     """Near the bound: how many tests run at once, and no result, depends on it."""
-    last, stakes = rounds[-1], sum(float(one.stakes.sum()) for one in rounds)
+    last, stakes = rounds[-1], sum(float(round_.stakes.sum()) for round_ in rounds)
     return last.centre + math.sqrt(2 * goal * last.spread * rounds[0].left) / stakes
 
 
 def _stands(rounds: list[RoundBets], means: Array, goal: float) -> np.ndarray:
     """Which means no bet rejects."""
     need, open_ = np.full(len(means), goal), np.arange(len(means))
-    for one in rounds:
+    for round_ in rounds:
         m = means[open_]
-        factors = np.subtract.outer(m, one.residuals)
-        factors *= np.multiply.outer(_bet(one, m, need[open_]), one.stakes)
+        factors = np.subtract.outer(m, round_.residuals)
+        factors *= np.multiply.outer(_bet(round_, m, need[open_]), round_.stakes)
         factors += 1
-        starts = np.arange(0, len(one.stakes), PRODUCT)
+        starts = np.arange(0, len(round_.stakes), PRODUCT)
         need[open_] -= np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1)
         open_ = open_[need[open_] > SLACK]
         if not open_.size:
@@ -251,23 +251,23 @@ def _within(rounds: list[RoundBets], low: float, high: float, alpha: float) -> f
     """The least m in [low, high] that the bets made for `low` reject."""
     mean, need = np.array([low]), np.array([math.log(1 / alpha)])
     bets = []
-    for one in rounds:
-        bets.append(_bet(one, mean, need) * one.stakes)
-        need = np.maximum(need - np.log1p(bets[-1] * (mean - one.residuals)).sum(), 0)
+    for round_ in rounds:
+        bets.append(_bet(round_, mean, need) * round_.stakes)
+        need = np.maximum(need - np.log1p(bets[-1] * (mean - round_.residuals)).sum(), 0)
     ends = np.cumsum([len(bet) for bet in bets]) - 1
-    staked, residuals = np.concatenate(bets), np.concatenate([one.residuals for one in rounds])
+    stake, residuals = np.concatenate(bets), np.concatenate([round_.residuals for round_ in rounds])
 
     def grown(m: Array) -> Array:
-        wealth = np.log1p(staked * (m - residuals)).cumsum()
+        wealth = np.log1p(stake * (m - residuals)).cumsum()
         return np.asarray(wealth[ends].max(keepdims=True))
 
     return float(halved(mean, np.array([high]), grown, alpha)[0])
 
 
-def _bet(one: RoundBets, m: Array, need: Array) -> Array:
+def _bet(round_: RoundBets, m: Array, need: Array) -> Array:
     """The bet that reaches the goal in the draws that are left, if the forecasts are right."""
-    most, prior = np.maximum((m - one.low) * (one.high - m), TINY), STYLE.prior
-    squares = one.before * (one.spread + (m - one.centre) ** 2)
-    guess = (squares + prior * most + np.sqrt(prior * squares)) / (one.before + prior)
-    bet = np.sqrt(2 * need / (one.left * np.minimum(guess, most)))
-    return np.minimum(bet, STYLE.caution / np.maximum(one.reach - m, TINY))
+    most, prior = np.maximum((m - round_.low) * (round_.high - m), TINY), STYLE.prior
+    squares = round_.before * (round_.spread + (m - round_.centre) ** 2)
+    guess = (squares + prior * most + np.sqrt(prior * squares)) / (round_.before + prior)
+    bet = np.sqrt(2 * need / (round_.left * np.minimum(guess, most)))
+    return np.minimum(bet, STYLE.caution / np.maximum(round_.reach - m, TINY))

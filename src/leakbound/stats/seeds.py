@@ -1,4 +1,4 @@
-"""What a training method leaks, of models that it trained from several seeds.
+"""The leakage of a training method, by models that it trained from several seeds.
 
 A method is what it does over its seeds: X_1 … X_S, the leakage of S models trained from seeds that
 were chosen independently of one another, are independent draws from one law, and m is a median of
@@ -49,7 +49,20 @@ def median_over_seeds(
     """Bound the median over training seeds of a quantity that `bound` bounds, an entry a seed.
 
     The models must be trained from seeds chosen independently; what their bounds share plays no
-    part. `value` is the median of the seeds' values. Raises InputError for too few seeds.
+    part.
+
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry for each model.
+        seeds: how many models there are, as many as `bound` has entries.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The estimate of the median; `value` is the median of the seeds' values.
+
+    Raises:
+        InputError: too few seeds for the confidence, another number of them than `bound` has
+            entries, or a confidence or side that is none.
     """
     share = share_of(confidence, side)
     rank, luck = _rank(seeds, share)
@@ -60,15 +73,15 @@ def median_over_seeds(
             f"{' on both sides' if side == 'both' else ''}: all of them lie on one side of it with "
             f"probability {luck:.3g}. Train {needed} at least, or ask for less confidence."
         )
-    each = 1 - (share - luck) / seeds
+    conf = 1 - (share - luck) / seeds
     ends = {
-        one: bound(confidence=each, side=one) for one in ("upper", "lower") if side in (one, "both")
+        end: bound(confidence=conf, side=end) for end in ("upper", "lower") if side in (end, "both")
     }
-    for one in ends.values():
-        check_rows(one, seeds)
+    for estimate in ends.values():
+        check_rows(estimate, seeds)
     first = next(iter(ends.values()))
     lower, upper = (
-        np.sort(np.atleast_1d(getattr(ends.get(one, first), one))) for one in ("lower", "upper")
+        np.sort(np.atleast_1d(getattr(ends.get(end, first), end))) for end in ("lower", "upper")
     )
     return replace(
         summed(first, confidence, side),

@@ -51,7 +51,15 @@ CLAIM = re.compile(r"\s*(p|mean)\s*<=?\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That a question's leak probability ("p") or mean leakage ("mean") is at most `limit`."""
+    """The claim that a question leaks at most so much.
+
+    Attributes:
+        quantity: what is at most `limit`: the leak probability ("p") or the mean leakage ("mean").
+        limit: in (0, 1).
+
+    Raises:
+        InputError: another quantity, or a limit that does not lie in (0, 1).
+    """
 
     quantity: Quantity
     limit: float
@@ -67,7 +75,7 @@ class Claim:
 
     @property
     def about(self) -> About:
-        """What a verdict on the claim is about."""
+        """The quantity of a verdict on the claim."""
         if self.quantity == "p":
             return About(quantity="claim on leak probability", constant=self.limit)
         return About(quantity="claim on mean leakage", constant=self.limit)
@@ -79,7 +87,17 @@ class Claim:
 
 
 def parse_claim(text: str) -> Claim:
-    """The claim in "p<=0.02" or "mean <= 0.1"; "<" says the same. InputError for other words."""
+    """Read a claim in words.
+
+    Args:
+        text: "p<=0.02" or "mean <= 0.1"; "<" says the same as "<=".
+
+    Returns:
+        The claim.
+
+    Raises:
+        InputError: other words, or a limit that does not lie in (0, 1).
+    """
     parts = CLAIM.fullmatch(text)
     if parts is None:
         raise InputError(
@@ -100,9 +118,23 @@ def stopped_proportion_bound(
 ) -> Estimate:
     """Bound the leak probability where sampling may have stopped at any look, at most at `cap`.
 
-    Arguments as for `proportion_bound`; `n` may differ by question and must not exceed `cap`,
-    which was fixed beforehand. The any-time bound at half of the side's alpha; where n = cap the
-    better of it and Clopper-Pearson at the other half.
+    The any-time bound at half of the side's alpha; where n = cap the better of it and
+    Clopper-Pearson at the other half. For i.i.d. draws of one query or an allocated pool.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+
+    Returns:
+        The leak probability's estimate, in [0, 1]; arrays [Q] where an argument is one.
+
+    Raises:
+        InputError: counts that cannot be, a cap that is none or is exceeded, or a confidence or
+            side that is none.
     """
     rows = tally(hits, n, missing)
     return _stopped(PROPORTION, rows, cap, confidence=confidence, side=side)
@@ -121,8 +153,24 @@ def stopped_leak_at_k_bound(
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
 
     As `stopped_proportion_bound`, whose bound of p it carries over: increasing in p. Any k >= 1,
-    also beyond n; 1-D, it is the last axis of the result. `value` is that of the share that
-    leaked: no estimate is unbiased after stopping.
+    also beyond n.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
+        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+
+    Returns:
+        The estimate of leak@k, in [0, 1]: of each question, and of each k where there are several.
+        `value` is that of the share that leaked: no estimate is unbiased after stopping.
+
+    Raises:
+        InputError: counts or a k that cannot be, a cap that is none or is exceeded, or a confidence
+            or side that is none.
     """
     sizes = whole_sizes(k)
     leak = stopped_proportion_bound(hits, n, cap, confidence=confidence, side=side, missing=missing)
@@ -141,8 +189,24 @@ def stopped_mean_bound(
 ) -> Estimate:
     """Bound the mean leakage where sampling may have stopped at any look, at most at `cap`.
 
-    Arguments as for `mean_bound`, otherwise as `stopped_proportion_bound`: the portfolio mixture,
-    and at the cap betting, whose shuffle `seed` keys.
+    The portfolio mixture at half of the side's alpha; where n = cap the better of it and betting at
+    the other half. For i.i.d. draws of one query or an allocated pool.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The mean leakage's estimate, in [0, 1]; arrays [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, a cap that is none or is exceeded, or a
+            confidence or side that is none.
     """
     rows = Leakage.read(scores, counts, missing)
     return _stopped(MEAN, rows, cap, confidence=confidence, side=side, seed=seed)
@@ -158,33 +222,47 @@ def mean_over_stopped_questions(
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
 
-    For numbers of draws that depend on the scores, as after early stopping: `bound` must hold
-    for such (any-time). At most b = BinInv(1 - alpha; N, alpha') of the bounds at
-    `each_confidence` = 1 - alpha' fail, and one that fails is wrong by at most 1: the mean lies
-    at most b/N above the mean of the U_i, and below that of the L_i. The draws of different
-    questions must be independent, and alpha' fixed beforehand: by default it follows from N and
-    alpha alone, as the best for clean questions that stop after some `CLEAN_DRAWS` draws; for few
-    questions none of the bounds may fail then.
+    For numbers of draws that depend on the scores, as after early stopping. At most
+    b = BinInv(1 - alpha; N, alpha') of the bounds at `each_confidence` = 1 - alpha' fail, and one
+    that fails is wrong by at most 1: the mean lies at most b/N above the mean of the U_i, and below
+    that of the L_i. The draws of different questions must be independent, and alpha' fixed
+    beforehand.
 
     Nor does the mean lie above the worst question. Its bound, the largest U_i (see
     `worst_question`), has half of what the upper end may fail with, the mean of the U_i the other
     half, and the lesser is taken; of one question they are the same, and it has all.
 
-    `value` is the mean of the point values; stopping biases it.
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry a question; it must hold
+            for such numbers of draws (any-time).
+        questions: how many there are, N: as many as `bound` has entries.
+        confidence: with which probability the bound holds, in (0, 1).
+        each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: it
+            follows from N and alpha alone, as the best for clean questions that stop after some
+            `CLEAN_DRAWS` draws; for few questions none of the bounds may fail then.
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        One estimate about all questions together, in [0, 1]. `value` is the mean of the point
+        values; stopping biases it.
+
+    Raises:
+        InputError: no questions, another number of them than `bound` has entries, or a confidence
+            or side that is none.
     """
     share = share_of_side(confidence, side, questions)
-    of = {"upper": share if questions == 1 else share / 2, "lower": share}
-    each = {
-        end: _spread(questions, part) if each_confidence is None else error_rate(each_confidence)
-        for end, part in of.items()
+    shares = {"upper": share if questions == 1 else share / 2, "lower": share}
+    rates = {
+        end: _spread(questions, alpha) if each_confidence is None else error_rate(each_confidence)
+        for end, alpha in shares.items()
     }
-    parts = one_sided(bound, questions, side, **each)
-    fails = {end: failures(questions, each[end], part) for end, part in of.items()}
+    parts = one_sided(bound, questions, side, **rates)
+    fails = {end: failures(questions, rates[end], alpha) for end, alpha in shares.items()}
     first, lower, upper = next(iter(parts.values())), 0.0, 1.0
     if "lower" in parts:
         lower = float(np.mean(parts["lower"].lower)) - fails["lower"] / questions
     if "upper" in parts:
-        worst = bound(confidence=1 - of["upper"], side="upper")
+        worst = bound(confidence=1 - shares["upper"], side="upper")
         mean = float(np.mean(parts["upper"].upper)) + fails["upper"] / questions
         upper = min(mean, float(np.max(worst.upper)))
     end = "upper" if "upper" in parts else "lower"
@@ -194,7 +272,7 @@ def mean_over_stopped_questions(
         value=float(np.mean(first.value)),
         lower=max(lower, 0.0),
         upper=min(upper, 1.0),
-        method=f"{first.method} at {percent(1 - each[end])} each, at most {fails[end]} fail",
+        method=f"{first.method} at {percent(1 - rates[end])} each, at most {fails[end]} fail",
     )
 
 
@@ -203,9 +281,16 @@ class Looks:
     """How a claim is decided question by question while sampling, and when to look again.
 
     The methods take scores with counts, one row a question, as every bound does; for a claim
-    about p the scores are 0 or 1. `seed` keys the order for a mean's bound at the cap: give one key
-    a question, always the same, or a verdict and the bound reported later may differ. Every
-    result has one entry a question, and every question its own number of draws.
+    about p the scores are 0 or 1. Every result has one entry a question, and every question its own
+    number of draws.
+
+    Attributes:
+        claim: what is to be decided of each question.
+        cap: the largest number of draws of a question, fixed beforehand.
+        confidence: with which probability the verdict on a question is right, in (0, 1).
+
+    Raises:
+        InputError: a confidence that does not lie in (0, 1), or a cap that is no whole number >= 1.
     """
 
     claim: Claim
@@ -230,7 +315,24 @@ class Looks:
         missing: npt.ArrayLike = 0,
         seed: Seed = None,
     ) -> Estimate:
-        """The claimed quantity, by `stopped_proportion_bound` or `stopped_mean_bound`."""
+        """Bound the claimed quantity, by `stopped_proportion_bound` or `stopped_mean_bound`.
+
+        Args:
+            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            side: "upper", "lower", or "both", each of which then spends half of alpha.
+            missing: draws without a score, [Q] or one number: 1 above and 0 below.
+            seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+                It keys a mean's bound at the cap: give one key a question, always the same, or a
+                verdict and the bound reported later may differ.
+
+        Returns:
+            The estimate of the leak probability or the mean leakage, one entry a question.
+
+        Raises:
+            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
+                p, more draws than the cap, or a side that is none.
+        """
         rows = self._read(scores, counts, missing)
         return _stopped(
             self._estimand, rows, self.cap, confidence=self.confidence, side=side, seed=seed
@@ -244,13 +346,28 @@ class Looks:
         missing: npt.ArrayLike = 0,
         seed: Seed = None,
     ) -> npt.NDArray[np.str_]:
-        """What the draws so far say of each question: "holds", "refuted" or "open", (Q,).
+        """Decide the claim for each question, as far as the draws allow.
 
         It holds where the upper bound is at most the limit, and is refuted where the lower bound
         exceeds it. A question's verdict, at whatever look it falls, is wrong with probability at
         most alpha. Each side spends a whole alpha, because whatever the truth is, only one of the
         two decisions is wrong: where the claim is true only "refuted" is, and takes a lower bound
         that misses; where it is false only "holds" is, and takes an upper bound that misses.
+
+        Args:
+            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            missing: draws without a score, [Q] or one number: 1 above and 0 below.
+            seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+                It keys a mean's bound at the cap: give one key a question, always the same, or a
+                verdict and the bound reported later may differ.
+
+        Returns:
+            "holds", "refuted" or "open" for each question, [Q].
+
+        Raises:
+            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
+                p, or more draws than the cap.
         """
         upper = self.bound(scores, counts, side="upper", missing=missing, seed=seed).upper
         lower = self.bound(scores, counts, side="lower", missing=missing, seed=seed).lower
@@ -265,12 +382,24 @@ class Looks:
         *,
         missing: npt.ArrayLike = 0,
     ) -> Counts:
-        """How many draws in all each open question should have at its next look: (Q,).
+        """How many draws in all each open question should have at its next look.
 
         Twice as many, or only as many as decide that the claim holds if none of the new ones
         leaks; at most the cap. Any rule that looks at nothing but earlier scores would do,
         because the bound holds at all numbers of draws at once; this one makes few looks, and
         wastes no draw on a clean question.
+
+        Args:
+            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            missing: draws without a score, [Q] or one number: 1 above and 0 below.
+
+        Returns:
+            Whole numbers, [Q].
+
+        Raises:
+            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
+                p, or more draws than the cap.
         """
         rows = self._read(scores, counts, missing)
         _refuse_beyond(self.cap, rows.n)
@@ -350,8 +479,8 @@ def _spread(questions: int, alpha: float) -> float:
     A clean question's upper bound is about ln(1/alpha')/n, so b/N + ln(1/alpha')/n is least.
     """
     b = np.arange(min(questions, MOST_FAILURES))
-    each = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
-    return float(each[np.argmin(b / questions - np.log(each) / CLEAN_DRAWS)])
+    rates = betaincinv(b + 1, questions - b, alpha) * (1 - 1e-9)
+    return float(rates[np.argmin(b / questions - np.log(rates) / CLEAN_DRAWS)])
 
 
 def _with_clean(leakage: Leakage, n: Counts) -> Leakage:

@@ -106,8 +106,8 @@ def coverage(limits: Array) -> float:
         law = np.convolve(law, step)[: i - first]
         dead = int((law > NEGLIGIBLE).argmax())
         first, law = first + dead, law[dead:]
-    rest = _poisson(n - first - np.arange(len(law)), n * (1 - limits[-1:]))
-    return float(law @ rest / _poisson(np.array(n), np.array(float(n))))
+    remaining = _poisson(n - first - np.arange(len(law)), n * (1 - limits[-1:]))
+    return float(law @ remaining / _poisson(np.array(n), np.array(float(n))))
 
 
 def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
@@ -127,10 +127,25 @@ def survival_bound(
 ) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
-    For i.i.d. draws, n fixed beforehand. `x` is a number, or 1-D and then the last axis of the
-    result; at x >= 1 the tail is 0. Methods: "berk-jones" (default), "paper" (DKW; the paper
-    proves it for one x and uses it for all: the inequality it rests on gives all).
-    A missing draw counts as 1 above and 0 below.
+    For i.i.d. draws, n fixed beforehand. At x >= 1 the tail is 0.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        x: a finite number, or [K] of them, the last axis of the result then.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "berk-jones" (default) or "paper" (DKW; the paper proves it for one x and uses it
+            for all: the inequality it rests on gives all).
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: plays no part, as a band needs no order.
+
+    Returns:
+        The tail's estimate, in [0, 1]: of each question, and of each x where there are several.
+
+    Raises:
+        InputError: scores, counts or an x that cannot be, a confidence, side or method that is
+            none, or a confidence too near 1 for "berk-jones".
     """
     rows = Leakage.read(scores, counts, missing)
     tail = tail_of(read_points(x))

@@ -18,6 +18,12 @@ class TwoWay:
 
     Each is a root mean square over the grid of one part of cell = mean + row effect + column
     effect + interaction. All three intervals hold at once wherever the cells' intervals do.
+
+    Attributes:
+        rows: the effect of the knob that tells the rows apart.
+        columns: the effect of the knob that tells the columns apart.
+        interaction: the effect of both together, beyond the sum of the two.
+        larger: the knob whose interval lies above the other's; None where they overlap.
     """
 
     rows: Estimate
@@ -36,12 +42,25 @@ def two_way(
 ) -> TwoWay:
     """Bound the effects of a grid's two knobs from intervals that hold jointly for its cells.
 
-    `lower`, `upper`, `values` are (R, C), one cell a decoding; `rows` and `columns` name the
-    knobs. `confidence` is that of the cells all at once (`every_question(independent=False)`
-    gives such), and becomes that of the result. A row effect is the mean of its row minus the
-    mean of the grid, linear in the cells, so its exact range over the box of intervals is known;
-    the ranges of the squares then bound their mean. `larger` names the knob whose interval lies
-    above the other's, None where they overlap. The effect of a knob with one setting is 0.
+    A row effect is the mean of its row minus the mean of the grid, linear in the cells, so its
+    exact range over the box of intervals is known; the ranges of the squares then bound their mean.
+    The effect of a knob with one setting is 0.
+
+    Args:
+        lower: the lower ends of the cells, one a decoding, [R, C].
+        upper: their upper ends, [R, C].
+        values: their point values, [R, C].
+        rows: the name of the knob that tells the rows apart.
+        columns: the name of the knob that tells the columns apart.
+        confidence: that of the cells all at once (`every_question(independent=False)` gives such),
+            in (0, 1]; it becomes that of the result.
+
+    Returns:
+        The effects of either knob and of both together, and which knob's is larger.
+
+    Raises:
+        InputError: grids that are not 2-D and of one shape, a lower end above an upper one, or a
+            confidence that is none.
     """
     if confidence != 1:  # the cells may be certain
         error_rate(confidence)
@@ -90,8 +109,8 @@ def _square_range(low: Array, high: Array) -> tuple[Array, Array]:
     return nearest**2, np.maximum(-low, high) ** 2
 
 
-def _grids(*given: npt.ArrayLike) -> tuple[Array, Array, Array]:
-    low, high, centre = (np.asarray(grid, dtype=np.float64) for grid in given)
+def _grids(*grids: npt.ArrayLike) -> tuple[Array, Array, Array]:
+    low, high, centre = (np.asarray(grid, dtype=np.float64) for grid in grids)
     if centre.ndim != 2 or not centre.size or not low.shape == high.shape == centre.shape:
         raise InputError(
             "`lower`, `upper` and `values` must be grids of one shape (rows, columns), got "

@@ -39,37 +39,47 @@ def watched_questions(
         bound: has one entry for each question drawn so far, and holds at all numbers of its draws
             at once: `stopped_proportion_bound`, `stopped_mean_bound`.
         questions: how many are asked, those not drawn yet among them.
-        confidence: with which no end of any interval fails at any look.
-        side: which ends; with both, each has half of a question's share.
+        confidence: with which probability no end of any interval fails at any look, in (0, 1).
+        side: "upper", "lower", or "both", each of which then has half of a question's share.
 
-    Raises InputError where more questions are drawn than are asked.
+    Returns:
+        The estimate with one entry for each question drawn so far.
+
+    Raises:
+        InputError: no questions, fewer than are drawn, or a confidence or side that is none.
     """
     check_questions(questions)
-    each = bound(confidence=1 - error_rate(confidence) / questions, side=side)
-    drawn = len(np.atleast_1d(each.n))
+    estimate = bound(confidence=1 - error_rate(confidence) / questions, side=side)
+    drawn = len(np.atleast_1d(estimate.n))
     if drawn > questions:
         raise InputError(
             f"`questions` must be how many are asked, at least the {drawn} drawn, got {questions}."
         )
     return replace(
-        each,
-        about=replace(each.about, jointly=True),
+        estimate,
+        about=replace(estimate.about, jointly=True),
         confidence=confidence,
-        method=f"{each.method}, Bonferroni over {questions}",
+        method=f"{estimate.method}, Bonferroni over {questions}",
     )
 
 
-def worst_watched(each: Estimate) -> Estimate:
-    """The worst of the questions drawn so far, of intervals that hold jointly: both ends are.
+def worst_watched(estimate: Estimate) -> Estimate:
+    """Bound the worst of the questions drawn so far, by intervals that hold jointly: both ends are.
 
-    `each`: as `watched_questions` gives it. On the event that no entry fails the largest quantity
-    lies between the largest lower and the largest upper end.
+    On the event that no entry fails the largest quantity lies between the largest lower and the
+    largest upper end.
+
+    Args:
+        estimate: one entry for each question drawn so far, as `watched_questions` gives it.
+
+    Returns:
+        The estimate of the largest quantity, at the confidence and side of `estimate`.
     """
-    drawn = len(np.atleast_1d(each.n))
+    drawn = len(np.atleast_1d(estimate.n))
     return replace(
-        summed(each, each.confidence, each.side),
-        about=replace(each.about, scope="worst question", over=drawn, jointly=False),
-        value=largest(each.value),
-        lower=largest(each.lower),
-        upper=largest(each.upper),
+        summed(estimate, estimate.confidence, estimate.side),
+        about=replace(estimate.about, scope="worst question", over=drawn, jointly=False),
+        value=largest(estimate.value),
+        lower=largest(estimate.lower),
+        upper=largest(estimate.upper),
     )

@@ -11,29 +11,29 @@ from leakbound.errors import InputError
 from leakbound.stats.estimate import Array, Counts
 
 
-def whole(name: str, given: npt.ArrayLike) -> Counts:
+def whole(name: str, values: npt.ArrayLike) -> Counts:
     """An array of whole numbers >= 0, or InputError. Integers keep every digit."""
-    exact = np.asarray(given) if _rectangular(given) else None
+    exact = np.asarray(values) if _rectangular(values) else None
     if exact is not None and exact.dtype.kind == "i" and (exact >= 0).all():
         return exact.astype(np.int64)
-    found = numbers(name, given)
-    bad = ~((found >= 0) & (found == np.floor(found)) & np.isfinite(found))
+    array = numbers(name, values)
+    bad = ~((array >= 0) & (array == np.floor(array)) & np.isfinite(array))
     if bad.any():
-        raise InputError(f"`{name}` must be whole numbers >= 0, got {found[bad].flat[0]:g}.")
-    return found.astype(np.int64)
+        raise InputError(f"`{name}` must be whole numbers >= 0, got {array[bad].flat[0]:g}.")
+    return array.astype(np.int64)
 
 
-def per_question(name: str, given: npt.ArrayLike, questions: int) -> Counts:
+def per_question(name: str, values: npt.ArrayLike, questions: int) -> Counts:
     """Whole numbers, one a question, from one number or one a question."""
-    found = whole(name, given)
-    if found.shape not in ((), (questions,)):
+    array = whole(name, values)
+    if array.shape not in ((), (questions,)):
         raise InputError(
-            f"`{name}` must be one number or one a question ({questions}), got shape {found.shape}."
+            f"`{name}` must be one number or one a question ({questions}), got shape {array.shape}."
         )
-    return np.broadcast_to(found, (questions,))
+    return np.broadcast_to(array, (questions,))
 
 
-def numbers(name: str, given: npt.ArrayLike) -> Array:
+def numbers(name: str, values: npt.ArrayLike) -> Array:
     """An array of float64, or InputError.
 
     Numbers of less precision are read as the decimals that they are printed as: a float32 .1 is .1,
@@ -41,21 +41,21 @@ def numbers(name: str, given: npt.ArrayLike) -> Array:
     keeps their order, and ties.
     """
     try:
-        found = np.asarray(given)
-        if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-            return found.astype(str).astype(np.float64)
-        return np.asarray(given, dtype=np.float64)
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and array.dtype.itemsize < 8:
+            return array.astype(str).astype(np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"`{name}` must be an array of numbers, got {type(given).__name__} that is none. "
+            f"`{name}` must be an array of numbers, got {type(values).__name__} that is none. "
             "Pad rows to one length and give the padding count 0."
         ) from None
 
 
-def _rectangular(given: npt.ArrayLike) -> bool:
+def _rectangular(values: npt.ArrayLike) -> bool:
     """False for what NumPy makes no array of, such as rows of two lengths."""
     try:
-        np.asarray(given)
+        np.asarray(values)
     except ValueError:
         return False
     return True
