@@ -131,8 +131,8 @@ def packed(view: View, figures: Iterable[Figure]) -> str:
 
 def unpacked(page: str) -> JsonObject:
     """What the script of a page unpacks, from its HTML."""
-    found = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
-    held: JsonObject = json.loads(zlib.decompress(base64.b64decode(found[1]))) if found else {}
+    match = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
+    held: JsonObject = json.loads(zlib.decompress(base64.b64decode(match[1]))) if match else {}
     return held
 
 
@@ -166,17 +166,17 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
     if question.id not in model.texts:
         return None
     charts: list[Chart] = []
-    said, rewritten = [], [asked for asked in view.asked if asked.model == i]
+    sentences, rewritten = [], [m for m in view.asked if m.model == i]
     for place, scorer in enumerate(view.scorers):
         if cell := model.at(question.id, scorer):
-            said.append(tied(words.measured(cell, scorer)))
+            sentences.append(tied(words.measured(cell, scorer)))
             charts += _charts(cell, scorer, place)
-        charts += [_sureness(asked, scorer, question.id, place) for asked in rewritten]
+        charts += [_sureness(m, scorer, question.id, place) for m in rewritten]
     if question.id in model.explored:
-        said.append(tied(words.explored(model.explored[question.id])))
+        sentences.append(tied(words.explored(model.explored[question.id])))
     texts = model.texts[question.id]
     return {
-        "said": [visible(each) for each in said],
+        "said": [visible(sentence) for sentence in sentences],
         "charts": [chart.plain for chart in charts if chart.rows],
         "texts": list(_texts(texts, leaking_words(question))),
         "left": tied(words.left_out(texts)),
@@ -218,12 +218,12 @@ def _course(cell: Measured) -> Iterator[list[str | float | None]]:
         yield [cell.course[-1].n, *_ends(cell.leakage)]
 
 
-def _sureness(asked: RewrittenModel, scorer: ScorerView, question: str, place: int) -> Chart:
+def _sureness(model: RewrittenModel, scorer: ScorerView, question: str, place: int) -> Chart:
     """How sure the model is of its answers to each query, and what they leak at most."""
-    found = asked.questions.get((scorer.name, question))
-    if found is None or found.correlation is None:
+    rewritten = model.questions.get((scorer.name, question))
+    if rewritten is None or rewritten.correlation is None:
         return Chart("sureness", place, [])
-    queries = [query for query in found.queries if query.sureness is not None]
+    queries = [query for query in rewritten.queries if query.sureness is not None]
     own = [i for i, query in enumerate(queries) if query.source == "original"]
     rows: list[list[str | float | None]] = [
         [
@@ -234,7 +234,7 @@ def _sureness(asked: RewrittenModel, scorer: ScorerView, question: str, place: i
         ]
         for query in queries
     ]
-    caption = f"r = {number(found.correlation)}"
+    caption = f"r = {number(rewritten.correlation)}"
     return Chart("sureness", place, rows, own[0] if own else None, caption)
 
 
@@ -254,12 +254,12 @@ def _text(text: Text, kind: str, leaking: re.Pattern[str] | None) -> list[Json]:
 
 
 def _data(data: Data) -> JsonObject:
-    def told(value: str | float | None) -> Json:
+    def plain(value: str | float | None) -> Json:
         if isinstance(value, str):
             return _shown(value)
         return value if value is None or math.isfinite(value) else None
 
-    return {"columns": list(data.columns), "rows": [list(map(told, row)) for row in data.rows]}
+    return {"columns": list(data.columns), "rows": [list(map(plain, row)) for row in data.rows]}
 
 
 def _shown(text: str, most: int = words.MOST_CHARACTERS) -> str:

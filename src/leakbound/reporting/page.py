@@ -94,11 +94,11 @@ def older_page(run: Run) -> list[str]:
     """What to know of a page with all texts beside the one of a run that leaves them out."""
     if not (run.path / PAGE).exists():
         return []
-    said = (
+    note = (
         f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
         "gets the folder; its completions hold them too."
     )
-    return [said]
+    return [note]
 
 
 def write_report(
@@ -196,8 +196,8 @@ def _verdicts(view: View, certificates: Mapping[str, str]) -> Iterator[tuple[str
     styles: dict[str, str] = {}
     for model in view.targets:
         styles.setdefault(model.run, style_of(view.models.index(model)))
-    for (run, style), found in zip(styles.items(), verdicts(view), strict=True):
-        yield style, replace(found, certificate=certificates.get(run, ""))
+    for (run, style), verdict in zip(styles.items(), verdicts(view), strict=True):
+        yield style, replace(verdict, certificate=certificates.get(run, ""))
 
 
 @cache
@@ -303,13 +303,13 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     """
     named = {runs.path.name: runs} if isinstance(runs, Run) else runs
     view = read_view(named)
-    known = {each.name: each for each in view.scorers}
-    if scorer is not None and scorer not in known:
+    by_name = {s.name: s for s in view.scorers}
+    if scorer is not None and scorer not in by_name:
         raise InputError(
-            f"`scorer` must be one that the runs were bounded by, {', '.join(known)}, got "
+            f"`scorer` must be one that the runs were bounded by, {', '.join(by_name)}, got "
             f"{scorer!r}. Score and bound them by it first."
         )
-    chosen = view.scorers[0] if scorer is None else known[scorer]
+    chosen = view.scorers[0] if scorer is None else by_name[scorer]
     step, height = WIDE.height + _CAPTION + _GAP, 0
     charts = []
     for i, shown in enumerate(first_figures(view, chosen, WIDE)):

@@ -134,11 +134,11 @@ class _Handler(BaseHTTPRequestHandler):
         if first or not _equal(token, self.server.token):
             return self._once(token)
         try:
-            found = self.server.respond(tuple(map(unquote, parts)), query)
+            response = self.server.respond(tuple(map(unquote, parts)), query)
         except Exception as error:  # a fault of ours: told, and the others go on
-            said = f"{type(error).__name__}: {error}"
-            return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"This page failed ({said}).")
-        return found or _NO_SUCH
+            text = f"{type(error).__name__}: {error}"
+            return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"This page failed ({text}).")
+        return response or _NO_SUCH
 
     def _once(self, word: str) -> Response:
         """Lead whoever says the word that opens once to the address; then it opens nothing."""
@@ -164,9 +164,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-def _equal(one: str, other: str) -> bool:
+def _equal(word: str, other: str) -> bool:
     """Compared in a time that tells nothing."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(word.encode(), other.encode())
 
 
 @dataclass(frozen=True, slots=True)

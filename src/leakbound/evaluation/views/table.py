@@ -193,9 +193,9 @@ def _markdown(table: Table) -> str:
         return f"| {' | '.join(_plain(cell).translate(_MARKDOWN) for cell in cells)} |"
 
     rule = "|".join(["", "---", *["---:"] * (len(table.columns) - 1), ""])
-    said = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
-    said += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
-    return "\n".join([*said, *_said(table.note, _MARKDOWN)])
+    lines = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
+    lines += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
+    return "\n".join([*lines, *_said(table.note, _MARKDOWN)])
 
 
 def _latex(table: Table) -> str:

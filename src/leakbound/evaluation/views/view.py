@@ -63,8 +63,8 @@ class Measured:
 
     def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
         """Pr[X > x] by x, leak@k or its naive estimate by k."""
-        found = self.rows.plain(quantity=quantity)
-        return {row.parameter: row for row in found if row.parameter is not None}
+        rows = self.rows.plain(quantity=quantity)
+        return {row.parameter: row for row in rows if row.parameter is not None}
 
     @cached_property
     def claim(self) -> EstimateRow | None:
@@ -233,7 +233,7 @@ class RewrittenModel:
 
     def under(self, scorer: ScorerView) -> dict[str, Rewritten]:
         """Its questions under a scorer by id, in their order."""
-        return {q: found for (name, q), found in self.questions.items() if name == scorer.name}
+        return {q: rewritten for (by, q), rewritten in self.questions.items() if by == scorer.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
