@@ -127,7 +127,7 @@ def _histogram(model: RewrittenModel, correlations: Sequence[float], scorer: Sco
 
 
 def _scatter(model: RewrittenModel, scorer: ScorerView, question: str) -> Figure:
-    """Of the question of median r, a dot a query."""
+    """Draw the question of median r, a dot a query."""
     rewritten = model.questions[scorer.name, question]
     queries = [(query, query.sureness) for query in rewritten.queries if query.sureness is not None]
     least, most = (end([sure for _, sure in queries]) for end in (min, max))

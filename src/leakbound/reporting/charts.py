@@ -99,7 +99,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What an axis says; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
+    """The words of a chart; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
 
     title: str
     description: str

@@ -1,4 +1,4 @@
-"""What opens under a question, as data: charts as rows, texts with the words that leak marked.
+"""Data that open under a question: charts as rows, texts with the words that leak marked.
 
 A page of hundreds of questions holds all of it, so it is packed: JSON, compressed, in letters and
 digits that nothing in a page can mistake for markup. `page.js` unpacks and draws it.
@@ -40,12 +40,14 @@ _DIGITS = 4  # of a chart's data
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What all charts of one kind share.
+    """The features that all charts of one kind share.
 
-    columns: of its rows, the first along the horizontal axis.
-    x, y: what the axes say; y None: what the scorer measures.
-    log: whether that axis is logarithmic.
-    note: what is to be said under it, for whoever cannot see it too.
+    Attributes:
+        title: what stands above it.
+        columns: of its rows, the first along the horizontal axis.
+        x, y: what the axes say; y None: what the scorer measures.
+        log: whether that axis is logarithmic.
+        note: what is to be said under it, for whoever cannot see it too.
     """
 
     title: str
@@ -88,11 +90,15 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of one question: rows under the columns of its kind.
+    """A chart of one question.
 
-    scorer: its place among those of the page.
-    mark: what is marked: the score of the greedy answer, or the dot of the question's own words.
-    caption: what else stands above it.
+    Attributes:
+        kind: the key of its `Kind` in `KINDS`.
+        rows: under the columns of its kind.
+        scorer: its place among those of the page.
+        mark: what is marked: the score of the greedy answer, or the dot of the question's own
+            words.
+        caption: what else stands above it.
     """
 
     kind: str
@@ -130,7 +136,7 @@ def packed(view: View, figures: Iterable[Figure]) -> str:
 
 
 def unpacked(page: str) -> JsonObject:
-    """What the script of a page unpacks, from its HTML."""
+    """Unpack from the HTML of a page what its script unpacks; empty where it holds nothing."""
     match = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
     held: JsonObject = json.loads(zlib.decompress(base64.b64decode(match[1]))) if match else {}
     return held
@@ -158,7 +164,7 @@ def _question(view: View, question: Question) -> JsonObject:
 
 
 def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
-    """What one model says to a question; None where it was not asked."""
+    """Gather what one model says to a question; None where it was not asked."""
     model = view.models[i]
     if question.id in model.failures:
         reason = _shown(model.failures[question.id], words.MOST_ASKED)
@@ -184,7 +190,7 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
 
 
 def _charts(cell: Measured, scorer: ScorerView, place: int) -> Iterator[Chart]:
-    """What is known of a question under one scorer, from its draws to what repeating them finds."""
+    """Charts of a question under one scorer, from its draws to what repeating them finds."""
     drawn = sum(cell.histogram)
     if drawn and not scorer.binary:
         bars: list[list[str | float | None]] = [

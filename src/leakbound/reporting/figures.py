@@ -40,7 +40,7 @@ _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a chart is drawn from, as it is saved: rows in the units of the axes."""
+    """The data that a chart is drawn from, as they are saved: rows in the units of the axes."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str | float | None, ...]]
@@ -127,7 +127,7 @@ def _ticked(view: View, lanes: Sequence[Lane], frame: Frame) -> list[Lane]:
 
 
 def highest(lane: Lane) -> float:
-    """What the axis of a lane has to reach."""
+    """The height that the axis of a lane has to reach."""
     bounds = [b for mark in lane.marks for b in (mark.bound, mark.control) if b is not None]
     return max([b.upper for b in bounds] + [mark.greedy or 0.0 for mark in lane.marks], default=0.0)
 

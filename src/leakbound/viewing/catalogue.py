@@ -1,4 +1,4 @@
-"""What runs lie in a folder, and what each of them says of itself, whatever has become of it.
+"""The runs that lie in a folder, and what each says of itself, whatever has become of it.
 
 Nothing is written, and nothing outside the folder is read: a link that leads out of it is not
 followed. Whatever is wrong with one run is told in its own row, and keeps no other from its.
@@ -43,12 +43,13 @@ Stamp = str
 class Found:
     """A run in the folder.
 
-    id: by which it is asked for; made of its place, which it does not tell.
-    name: its place below the folder, or the folder's name where it is the folder itself.
-    path: where it lies.
-    stamp: changes whenever one of its files does; None where it cannot be looked at.
-    why_not: the reason for that.
-    at_work: the command that holds it; empty where none is known to.
+    Attributes:
+        id: by which it is asked for; made of its place, which it does not tell.
+        name: its place below the folder, or the folder's name where it is the folder itself.
+        path: where it lies.
+        stamp: changes whenever one of its files does; None where it cannot be looked at.
+        why_not: the reason for that.
+        at_work: the command that holds it; empty where none is known to.
     """
 
     id: str
@@ -61,19 +62,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """What is said of a run in one row.
+    """One row on a run.
 
-    state: whether it is complete; growing, while a command is at work; unfinished, while none is;
-        drawn and unbounded; damaged; or made by another version.
-    says: what is wrong, or at work on it; empty where nothing is.
-    model: its short name.
-    served: the whole name of a model behind a server, as it was given; empty of others.
-    share: how much of it is drawn, 1 where nothing is missing.
-    done: that in words.
-    verdict: what it shows of its model; None where nothing is known yet.
-    confidence: of its bounds.
-    others: of how many more decodings there is something to see.
-    certificates: (file, verdict, sentence) of every certificate in its folder.
+    Attributes:
+        state: whether it is complete; growing, while a command is at work; unfinished, while none
+            is; drawn and unbounded; damaged; or made by another version.
+        says: what is wrong, or at work on it; empty where nothing is.
+        model: its short name.
+        served: the whole name of a model behind a server, as it was given; empty of others.
+        benchmark: its name.
+        created: when it was begun.
+        drawn: how many outputs of a question are drawn, in words.
+        share: how much of it is drawn, in [0, 1], 1 where nothing is missing; None: not known.
+        done: that in words.
+        verdict: what it shows of its model; None where nothing is known yet.
+        confidence: of its bounds.
+        others: of how many more decodings there is something to see.
+        certificates: (file, verdict, sentence) of every certificate in its folder.
     """
 
     state: State
@@ -95,9 +100,10 @@ class Listed:
 class Catalogue:
     """The runs below a folder, as they are at one moment.
 
-    root: the folder.
-    runs: in the order of their names.
-    notes: on what could not be looked at.
+    Attributes:
+        root: the folder.
+        runs: in the order of their names.
+        notes: on what could not be looked at.
     """
 
     root: Path
@@ -106,7 +112,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, root: Path, only: Collection[str] | None = None) -> Catalogue:
-        """What lies there now; `only`: the ids of the runs that matter (None: all do)."""
+        """Look at what lies there now; `only`: the ids of the runs that matter (None: all do)."""
         walk = _Walk(root.resolve(), only)
         walk.entered.add(walk.root)
         runs = sorted(walk.runs(walk.root, DEPTH), key=lambda run: run.name)
@@ -225,7 +231,7 @@ def readable(name: str) -> str:
 
 
 def listed(entry: Found) -> Listed:
-    """What a run says of itself, or what is wrong with it: whatever that is, it is a row."""
+    """The row of a run: what it says of itself, or what is wrong with it, whatever that is."""
     if entry.stamp is None:
         return Listed(state="damaged", says=entry.why_not)
     try:

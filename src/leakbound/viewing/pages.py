@@ -1,4 +1,4 @@
-"""What the local page shows: the runs of a folder, one of them, several side by side."""
+"""The contents of the local page: the runs of a folder, one of them, several side by side."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATES = {
     "other version": "of another version",
     "read": "being read",
 }
-"""What a state is called; the last is that of a run that was not read yet."""
+"""The names of states; the last is that of a run that was not read yet."""
 KINDS: Mapping[Kind, str] = {
     "leaks": "leaks",
     "above": "scores above the control",
@@ -60,7 +60,7 @@ KINDS: Mapping[Kind, str] = {
     "not shown": "not shown to leak",
     "below": "below its limit",
 }
-"""What a kind of verdict is called, in the order in which rows are sorted."""
+"""The names of kinds of verdicts, in the order in which rows are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,9 @@ class ListedRun:
 class Pages:
     """The pages on the runs of a folder; what takes a while is made once and kept in memory.
 
-    root: the folder.
-    redact: leave answers, keywords and completions out of reports (None: as each run was told).
+    Attributes:
+        root: the folder.
+        redact: leave answers, keywords and completions out of reports (None: as each run was told).
     """
 
     root: Path
@@ -131,7 +132,7 @@ class Pages:
         )
 
     def _row(self, entry: Found, until: float) -> Listed | None:
-        """What a run says; while it is read anew, what it said before."""
+        """The row of a run; while it is read anew, the one before."""
         key = entry.id, entry.stamp, entry.why_not, entry.at_work
         return self._rows.latest(entry.id, key, partial(listed, entry), until - time.monotonic())
 
@@ -235,7 +236,7 @@ class Pages:
 
 
 def _same(rows: Sequence[ListedRun]) -> dict[str, str]:
-    """What all runs that could be read have alike, in words: it is said once, above them."""
+    """The facts that all runs that could be read have alike, in words: said once, above them."""
     runs = [row.says for row in rows if row.says and row.says.created]
     shown = [(run.verdict, run.confidence) for run in runs if run.verdict]
     facts = {

@@ -39,13 +39,14 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancest
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a request gets.
+    """The answer to a request.
 
-    body: as bytes.
-    kind: its content type.
-    policy: what a browser may load and run of it.
-    status: of the answer.
-    headers: others.
+    Attributes:
+        body: as bytes.
+        kind: its content type.
+        policy: what a browser may load and run of it.
+        status: of the answer.
+        headers: others.
     """
 
     body: bytes
@@ -61,7 +62,7 @@ class Response:
 
 
 Asked = Mapping[str, list[str]]
-"""What stands behind the question mark of an address."""
+"""The query of an address: what stands behind its question mark."""
 
 Respond = Callable[[tuple[str, ...], Asked], Response | None]
 """(the parts of the path behind the token, the query) -> the answer; None where there is none."""
@@ -173,9 +174,10 @@ def _equal(word: str, other: str) -> bool:
 class Served:
     """Where it is served.
 
-    address: with the token.
-    opening: an address that leads there once. A browser is told this one: other users of the
-        machine can read the arguments of its process.
+    Attributes:
+        address: with the token.
+        opening: an address that leads there once. A browser is told this one: other users of the
+            machine can read the arguments of its process.
     """
 
     address: str

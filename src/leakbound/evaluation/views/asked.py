@@ -1,4 +1,4 @@
-"""What models answer in other words, and what a search for the worst way of asking found.
+"""Models' answers in other words, and the findings of a search for the worst way of asking.
 
 For each question the Pearson correlation, over its queries, of cumulative log-probability and the
 upper bound on expected leakage is the premise of input selection, measured (Cheng et al. 2025,
@@ -75,7 +75,7 @@ LESS_SURE = "less sure than the question"
 
 
 def tried(run: Run) -> RewritingCounts | None:
-    """What became of them; None where the run asks none."""
+    """Count the rewritings that were tried, removed and asked; None where the run asks none."""
     if (inputs := run.record.inputs) is None:
         return None
     accepted = read_accepted(run.path, run.record) or ()
@@ -143,7 +143,10 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 def read_asked(
     model: int, label: str, run: Run, arm: Arm, redact: bool, texts: bool
 ) -> RewrittenModel:
-    """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
+    """Read the answers of an arm that asks rewritings, of the model at this place.
+
+    `texts` False: leave out its questions, and their queries.
+    """
     rows = ArmRows(arm.name, run.estimates)
     inputs = run.record.inputs
     rewritten = RewrittenModel(
@@ -252,7 +255,7 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
 
 
 def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
-    """What all questions as they were found come to, for a run's target and its control.
+    """The leakage of all questions as they were found, for a run's target and its control.
 
     `label` None: they are called as their arms.
     """
@@ -461,7 +464,7 @@ def _searched(view: View) -> str:
 
 
 def own_words(view: View, model: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:
-    """What the question that the query rewrites leaks in its own words."""
+    """The leakage, in its own words, of the question that the query rewrites."""
     cell = view.models[model.model].at(query.question, scorer)
     return interval(cell.leakage if cell else None)
 

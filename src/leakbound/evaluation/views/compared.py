@@ -32,11 +32,14 @@ Form = Literal["markdown", "latex", "csv"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceVerdict:
-    """What is shown of a model beside the baseline, under one scorer.
+    """The verdict on a model beside the baseline, under one scorer.
 
-    kind: less or more, where nothing that is shown speaks against it; mixed, where something does;
-        not shown, where nothing is.
-    sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
+    Attributes:
+        scorer: by its name.
+        model, baseline: their labels.
+        kind: less or more, where nothing that is shown speaks against it; mixed, where something
+            does; not shown, where nothing is.
+        sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
     """
 
     scorer: str
@@ -48,7 +51,13 @@ class DifferenceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A question, how much more it leaks than under the baseline, and what is shown of that."""
+    """A question, how much more it leaks than under the baseline, and what is shown of that.
+
+    Attributes:
+        question: as a page names it.
+        bound: on the difference.
+        moved: rose or fell, where that is shown.
+    """
 
     question: str
     bound: Interval
@@ -62,7 +71,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMoves:
-    """How far the questions of a model moved, and their mean; None where it is not known."""
+    """How far the questions of a model moved.
+
+    Attributes:
+        label: the model's.
+        mean: how far they moved on average; None where it is not known.
+        each: how far each of them moved.
+    """
 
     label: str
     mean: Interval | None
@@ -104,7 +119,7 @@ def difference_verdict(
 
 
 def moved(bounds: Estimate) -> tuple[Moved, ...]:
-    """Of every question whether it is shown to leak more, or less, than under the baseline."""
+    """Whether each question is shown to leak more, or less, than under the baseline."""
     ends = zip(np.asarray(bounds.lower), np.asarray(bounds.upper), strict=True)
     return tuple("rose" if low > 0 else "fell" if high < 0 else "not shown" for low, high in ends)
 
@@ -119,7 +134,7 @@ def _kind(difference: ArmDifference) -> Change:
 
 
 def _mean(difference: ArmDifference, kind: Change, more: str, less: str) -> str:
-    """What is known of the mean; its direction where the verdict has not said it."""
+    """The mean as far as it is known; its direction where the verdict has not said it."""
     if difference.mean is None:
         return "on average not known, as questions lack completions"
     lower, upper = float(difference.mean.lower), float(difference.mean.upper)
@@ -157,9 +172,11 @@ UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 class ModelStanding:
     """A model under one scorer.
 
-    n: the draws that its bounds rest on, of all questions.
-    bounds: what it leaks, at the comparison's confidence.
-    utility: what it is still good for; None where it was not measured.
+    Attributes:
+        label: the model's.
+        n: the draws that its bounds rest on, of all questions.
+        bounds: what it leaks, at the comparison's confidence.
+        utility: what it is still good for; None where it was not measured.
     """
 
     label: str
@@ -172,8 +189,11 @@ class ModelStanding:
 class ScorerComparison:
     """Models under one scorer: each beside the baseline, and each by itself.
 
-    differences: by label, of every model but the baseline; all hold at once.
-    standings: of every model.
+    Attributes:
+        scorer: by its name.
+        binary: whether it declares the range {0, 1}.
+        differences: by label, of every model but the baseline; all hold at once.
+        standings: of every model.
     """
 
     scorer: str
@@ -219,13 +239,14 @@ class ScorerComparison:
 class Comparison:
     """Models of runs that asked the same questions, beside the first of them.
 
-    baseline: the label of the first.
-    labels: of all, the baseline first.
-    confidence: at which all differences of a scorer hold at once.
-    questions: their words, by id; empty where they are withheld.
-    made: what was made otherwise: by what it is, what each label has.
-    scorers: what is said under each scorer.
-    utility: the metric that stands for it; None where none was measured in all runs.
+    Attributes:
+        baseline: the label of the first.
+        labels: of all, the baseline first.
+        confidence: at which all differences of a scorer hold at once.
+        questions: their words, by id; empty where they are withheld.
+        made: what was made otherwise: by what it is, what each label has.
+        scorers: what is said under each scorer.
+        utility: the metric that stands for it; None where none was measured in all runs.
     """
 
     baseline: str
@@ -263,7 +284,7 @@ class Comparison:
 
     @property
     def opening(self) -> str:
-        """What is said first: a line a verdict, of several scorers under the name of each."""
+        """The lines that come first: one a verdict, of several scorers under the name of each."""
         several = len(self.scorers) > 1
         return "\n".join(
             f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
@@ -290,7 +311,7 @@ class Comparison:
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
-        """What was made otherwise, then for each scorer what leaks, then a leaderboard.
+        """Tables of what was made otherwise, then for each scorer what leaks, then a leaderboard.
 
         `questions`: how many are shown one by one, those that differ most first (None: all).
         """
@@ -421,7 +442,7 @@ class Comparison:
 def differing(
     labels: Iterable[str], facts: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Of facts by label, those that are not the same for all: by fact, what each label has."""
+    """The facts that are not the same for all labels: by fact, what each label has."""
     names = list(labels)
     every = dict.fromkeys(fact for label in names for fact in facts[label])
     table = {fact: {label: facts[label].get(fact, DASH) for label in names} for fact in every}

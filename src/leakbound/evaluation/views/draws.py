@@ -1,4 +1,4 @@
-"""What single draws tell: of the first n of a question, of all of them, and far beyond them.
+"""Estimates from single draws: the first n of a question, all of them, and far beyond them.
 
 Of a scorer of 0 and 1 what is known of p is known of leak@k for every k at once: see
 `stats.carried` and `stats.mean_leak_at_k_of_counts`. What is proved of p, given the measured
@@ -40,7 +40,7 @@ Courses = dict[str, tuple[FirstDraws, ...]]
 
 
 def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float) -> Courses:
-    """Of each question its draws one by one: what the first n of them say.
+    """Take the draws of each question one by one: estimates by the first n of them.
 
     `order` keys them, so page and figures say the same whenever they are made. The ends of a
     `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
@@ -85,7 +85,7 @@ class DrawnScores:
 
     @property
     def mean(self) -> float:
-        """Of all draws."""
+        """The mean over all draws."""
         return float(self.scores @ self.counts / self.n)
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
@@ -104,8 +104,9 @@ class DrawnScores:
 class ScoredDraws:
     """The draws of an arm as one scorer scores them.
 
-    arm: whose draws they are, in the questions' own words.
-    scorer: by its name.
+    Attributes:
+        arm: whose draws they are, in the questions' own words.
+        scorer: by its name.
     """
 
     arm: Arm
@@ -235,7 +236,7 @@ def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
 
 
 def _proofs(model: Model, scorer: ScorerView) -> list[EstimateRow]:
-    """What is proved of each question of which anything is."""
+    """The proofs of the questions of which anything is proved."""
     return [cell.proved for cell in model.cells(scorer) if cell.proved]
 
 

@@ -91,12 +91,12 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
 
 
 def greedy_heading(scorer: ScorerView) -> str:
-    """What stands above the greedy answers."""
+    """The heading of the greedy answers."""
     return "Greedy leaks" if scorer.binary else "Greedy score, mean"
 
 
 def mean_heading(scorer: ScorerView) -> str:
-    """What stands above the mean leakage."""
+    """The heading of the mean leakage."""
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
 
 
@@ -125,7 +125,7 @@ def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
 
 
 def label_cell(model: Asked) -> Cell:
-    """What a model is called."""
+    """The name of a model."""
     return Cell(model.label)
 
 
@@ -262,7 +262,7 @@ def proved(view: View) -> bool:
 
 
 def _statement(row: EstimateRow) -> str:
-    """What stands above it; empty for what is no such statement."""
+    """The heading of a statement; empty for a row that is no such statement."""
     if row.scope == "count":
         return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
@@ -319,14 +319,17 @@ TRAITS: dict[Trait, str] = {
     "open": "claim not decided",
     "unsampled": "not sampled",
 }
-"""What a question may be chosen by, in the words of a page."""
+"""The traits that a question may be chosen by, in the words of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A question in the table of all: its cells, and what holds of one target at least.
+    """A question in the table of all.
 
-    number: its place in the benchmark, from 1.
+    Attributes:
+        number: its place in the benchmark, from 1.
+        cells: one a column.
+        traits: what holds of one target at least.
     """
 
     number: int

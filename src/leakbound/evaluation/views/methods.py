@@ -23,10 +23,13 @@ from leakbound.types import Json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodStanding:
-    """What is said of a method under one scorer.
+    """A method under one scorer.
 
-    median: over its training seeds, of the mean over the questions; an upper end of 1 says nothing.
-    seeds: what each of its models leaks, by the label of its run.
+    Attributes:
+        method: by its name.
+        median: over its training seeds, of the mean over the questions; an upper end of 1 says
+            nothing.
+        seeds: what each of its models leaks, by the label of its run.
     """
 
     method: str
@@ -41,10 +44,13 @@ class MethodStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodComparison:
-    """Methods over their seeds, by scorer; each statement by itself at `confidence`.
+    """Methods over their seeds.
 
-    excess: whether it is what lies beyond the control, else what leaks.
-    under: the stress that all were put through; empty for none.
+    Attributes:
+        standings: of the methods, by scorer.
+        excess: whether it is what lies beyond the control, else what leaks.
+        under: the stress that all were put through; empty for none.
+        confidence: of each statement by itself.
     """
 
     standings: Mapping[str, tuple[MethodStanding, ...]]

@@ -46,7 +46,7 @@ from leakbound.types import Fingerprint, object_of
 
 
 def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
-    """What is to be shown of `runs`, by the labels they are given; or of one run, without texts.
+    """Read all that is shown of `runs`, by the labels they are given; or of one run, without texts.
 
     Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
     questions and figures. Of a run alone its figures are read, and models are called as its arms.
@@ -191,7 +191,7 @@ class _Reader:
         ]
 
     def _in_other_words(self, places: Sequence[_Place]) -> Iterator[RewrittenModel]:
-        """What each model answers to rewritings, where it was asked any."""
+        """Read each model's answers to rewritings, where it was asked any."""
         for i, place in enumerate(places):
             run = self.runs[place.run]
             arm = run.arm(place.arm.key.with_rewritings)
@@ -229,7 +229,7 @@ class _Reader:
 
 
 def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
-    """What one scorer's estimates say of a run's decodings; None unless they form a whole grid."""
+    """Read one scorer's estimates of a run's decodings; None unless they form a whole grid."""
     arms = run.arms
     cells = rows.where(scope="mean", jointly=True)
     axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
@@ -262,7 +262,7 @@ def drawn_as(arm: Arm) -> str:
 def _measured(
     arm: Arm, rows: ArmRows, greedy: ArmRows, texts: bool
 ) -> dict[tuple[str, str], Measured]:
-    """What is known of its questions, where there is a bound, by scorer and question.
+    """Gather what is known of its questions, where there is a bound, by scorer and question.
 
     `texts`: whether its draws are read too, for histograms and courses.
     """
@@ -295,7 +295,7 @@ def _measured(
 
 
 def _explored(arm: Arm, rows: ArmRows) -> dict[str, ExploredQuestion]:
-    """What exploring found of each question."""
+    """The outcome of exploring each question."""
     masses, questions = arm.masses.found(), {}
     for query_id, remainder in masses.remainder.items():
         once = rows.of(rows.estimates.scorers[0], query_id).first(quantity="leak@k", parameter=1)
@@ -323,7 +323,7 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:
-    """What was run: all that its numbers are about, and what its engine says of the model."""
+    """The facts of an arm: all its numbers are about, and what its engine says of the model."""
     by_heading = told_of(run, arm)
     facts = {heading.lower(): text for heading, text in by_heading.items()}
     facts |= {

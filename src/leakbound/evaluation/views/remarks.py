@@ -1,4 +1,4 @@
-"""What is said around the tables of a page: what figures are and rest on, and what they cover."""
+"""Sentences around the tables of a page: what figures are and rest on, and what they cover."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakbound.text.shown import DASH, many, number
 
 
 def covered(view: View) -> list[str]:
-    """What every statement is about."""
+    """List what every statement is about."""
     inputs = " and in the rewritings listed" if view.asked else ", in their own words"
     decodings = dict.fromkeys(
         described(model.decoding, model.told.confirmed) for model in view.models
@@ -38,7 +38,7 @@ def covered(view: View) -> list[str]:
 
 
 def not_covered(view: View) -> list[str]:
-    """What may leak all the same."""
+    """List what may leak all the same."""
     reworded = view.asked or view.found
     lines = [
         "other questions" if reworded else "other questions, or these in other words",
@@ -99,7 +99,7 @@ def _effort(view: View) -> str:
 
 
 def remarks(view: View, scorer: ScorerView) -> str:
-    """What the figures are, and of every model how many leaked, what was decided, and the like."""
+    """Say what the figures are, and of every model how many leaked, what was decided, and so on."""
     margin = ", given the measured margin" if any(m.explored for m in view.models) else ""
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
@@ -133,13 +133,13 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
 
 
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
-    """What leaking texts of known probability prove of a model; empty where that is nothing."""
+    """Say what leaking texts of known probability prove of a model; empty where that is nothing."""
     text = proved(view, model, scorer)
     return f"{model.label}: {text}" if text else ""
 
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:
-    """What was decided of a model's claims, and for how many draws; empty where none was made."""
+    """Say what was decided of a model's claims, for how many draws; empty where none was made."""
     claims = [cell.claim for cell in model.cells(scorer) if cell.claim]
     if not claims:
         return ""
@@ -153,7 +153,7 @@ def _decided(view: View, model: Model, scorer: ScorerView) -> str:
 
 
 def _explored(view: View, model: Model, scorer: ScorerView) -> str:
-    """What exploring a model found and took; empty where it was not explored."""
+    """Say what exploring a model found and took; empty where it was not explored."""
     if not isinstance(model.draws, ExploredDraws):
         return ""
     questions = model.explored.values()
@@ -167,7 +167,7 @@ def _explored(view: View, model: Model, scorer: ScorerView) -> str:
 
 
 def _imported(view: View, model: Model, scorer: ScorerView) -> str:
-    """Who drew for a model, and how, where leakbound did not."""
+    """Say who drew for a model, and how, where leakbound did not."""
     how = model.draws
     return (
         f"{model.label}, as sampled by {how.sampled_by}" if isinstance(how, ImportedDraws) else ""
@@ -196,7 +196,7 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
 
 
 def _assumed(view: View, model: Model, scorer: ScorerView) -> str:
-    """What is taken for granted of who drew for a model; empty where nothing is."""
+    """Say what is taken for granted of who drew for a model; empty where nothing is."""
     again = "" if model.told.repeatable else ", whose draws cannot be made again"
     if not (model.told.assumes or again):
         return ""

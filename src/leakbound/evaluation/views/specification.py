@@ -65,12 +65,12 @@ def specification(
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """What of it is not as the benchmark has it by itself, but what the decoding's name says."""
+    """List what is not as the benchmark has it by itself, but what the decoding's name says."""
     return tuple(_departures(record, arm))
 
 
 def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """What is put to the model for a question: its own words, or rewritings, whose and how many."""
+    """Say what is asked for a question: its own words, or rewritings, whose and how many."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
         words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its own words, then {words}; a conversation counts by its worst turn,"

@@ -73,7 +73,7 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
 
 
 def worst(view: View, label: str, scorer: ScorerView) -> str:
-    """What a model leaks under that stress of its under which it leaks most; empty without any.
+    """Say what a model leaks under the stress under which it leaks most; empty without any.
 
     And beyond the equally stressed control, where there is one.
     """

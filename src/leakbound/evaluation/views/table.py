@@ -43,12 +43,13 @@ Bound = EstimateRow | Interval
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one cell of a table says.
+    """One cell of a table.
 
-    text: as it is read.
-    value: what the text rounds.
-    anchor: what it leads to, on a page.
-    prose: whether it is to be read from the left, in lines.
+    Attributes:
+        text: as it is read.
+        value: what the text rounds.
+        anchor: what it leads to, on a page.
+        prose: whether it is to be read from the left, in lines.
     """
 
     text: str
@@ -61,11 +62,12 @@ class Cell:
 class Table:
     """A titled table; the first cell of a row names it.
 
-    title: what it shows.
-    columns: what stands above each column.
-    rows: a cell a column each.
-    note: what is to be said after it, in lines.
-    lead: what is to be said before it, in lines.
+    Attributes:
+        title: what it shows.
+        columns: what stands above each column.
+        rows: a cell a column each.
+        note: what is to be said after it, in lines.
+        lead: what is to be said before it, in lines.
     """
 
     title: str

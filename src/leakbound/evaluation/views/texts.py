@@ -92,7 +92,7 @@ _ROWS = pa.schema(
         *((name, pa.float64()) for name in ("mass", "logprob")),
     ]
 )
-"""What is read of draws and of explored outputs; 0 or nothing where a table lacks it."""
+"""The columns read of draws and of explored outputs; 0 or nothing where a table lacks one."""
 
 
 def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
@@ -185,7 +185,7 @@ def _split(
 def shown_texts(
     arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> Iterator[tuple[str, Texts]]:
-    """The texts shown of every question, so many of `each`, beside its greedy answer."""
+    """The texts shown of every question, `count` of each kind, beside its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
     tallied = tallies(greedy, slugs) if greedy else ()
     answers = {query_id: tally.text(0) for query_id, tally in tallied if len(tally)}
@@ -196,7 +196,7 @@ def shown_texts(
 def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
     """The most frequent texts, then of the others those that score highest, the first scorer's.
 
-    So many of `each`.
+    `count`: how many of each kind.
     """
     frequent = min(count, len(tally))
     scores = tally.scores[0, frequent:]
@@ -229,7 +229,7 @@ def _known(value: float) -> float | None:
 
 
 def leaking_words(question: Question) -> re.Pattern[str] | None:
-    """What finds the words that give a question's answer away; None where none are known.
+    """A pattern for the words that give a question's answer away; None where none are known.
 
     They are its keywords, or else the words of its answer that say something and that the question
     does not hold. They are to be seen in a text; what a text scores is its scorer's to say.

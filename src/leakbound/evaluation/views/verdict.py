@@ -40,10 +40,11 @@ _WORST_ALONE = "at the worst question, not shown on average"
 class LeakingAnswer:
     """An answer that leaks, beside the greedy answer of its question.
 
-    question: in its own words.
-    greedy, leak: the answers; None where they are withheld, or there is no greedy one.
-    hidden: whether the greedy answer shows less than this one.
-    how_often: how many draws of the question gave it.
+    Attributes:
+        question: in its own words.
+        greedy, leak: the answers; None where they are withheld, or there is no greedy one.
+        hidden: whether the greedy answer shows less than this one.
+        how_often: how many draws of the question gave it.
     """
 
     question: str
@@ -55,7 +56,7 @@ class LeakingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verdict:
-    """What a run shows of one model.
+    """The verdict on one model: what a run shows of it.
 
     Attributes:
         model: what was evaluated, by the label it has in the run, and its name.
@@ -130,11 +131,23 @@ TextsOf = Callable[[Model, str], Texts | None]
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """The verdict on the model that a run evaluated, by its first scorer and decoding.
 
+    Both were fixed before anything was drawn. It speaks of the questions in their own words, and
+    all that it says of the model beside its control holds together at the run's confidence: see
+    `stats.excess_of_mean_and_worst`.
+
     Args:
         run: with estimates, see `leakbound.bound`.
-        texts: whether to read a leaking answer; of a run that is redacted it is withheld.
+        texts: whether to read a leaking answer (False: no completion is read); of a run that is
+            redacted it is withheld.
 
-    Raises InputError where the run has no estimates, or nothing was sampled.
+    Returns:
+        The verdict: a word, the number it rests on, how sure that is, and with `texts` one leaking
+        answer beside the greedy one.
+
+    Raises:
+        InputError: the run has no estimates of its completions as they are now, or holds greedy
+            answers alone.
+        IncompleteError: the run is not finished.
     """
     shown = run_verdicts(run, texts=texts)
     if not shown:
@@ -172,7 +185,7 @@ def verdicts(
 
 
 def certificate(run: Run) -> str:
-    """What the certificate in a run's folder says, in one line; empty where there is none."""
+    """Say in one line what the certificate in a run's folder says; empty where there is none."""
     file = run.path / CERTIFICATE
     if not file.exists():
         return ""
@@ -241,7 +254,7 @@ def _found(
 
 
 def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
-    """What was decided of the limit that the study named, and whether every question is below it.
+    """The decision on the limit that the study named, and whether every question is below it.
 
     Each claim is decided at the confidence. All of them hold together at it, as a model above the
     limit anywhere is said to be below it only where that question's own decision is wrong.
@@ -310,7 +323,7 @@ def _example(
 
 
 def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
-    """What draws show, and what greedy answers do; of a graded scorer nothing is counted."""
+    """Say what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
     scores = words.known(words.greedy_rows(model, scorer))
     if not scorer.binary or not scores:
         return seen

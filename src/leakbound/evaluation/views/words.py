@@ -103,7 +103,7 @@ def how_often(text: Text) -> str:
 
 
 def left_out(texts: Texts) -> str:
-    """What is not shown of a question's completions; empty where all are."""
+    """Say what is not shown of a question's completions; empty where all are."""
     if not texts.left_out:
         return ""
     mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
@@ -114,7 +114,7 @@ def left_out(texts: Texts) -> str:
 
 
 def explored(question: ExploredQuestion) -> str:
-    """What exploring a question found, in one sentence."""
+    """Say in one sentence what exploring a question found."""
     return (
         f"settled mass {number(question.settled)}, remainder {number(question.remainder)} with "
         f"{many(question.draws, 'draw')}; {question.forwards:,} prefixes forwarded, "
@@ -143,7 +143,7 @@ def proved_to_leak(view: View, model: Model, scorer: ScorerView) -> list[float]:
 
 
 def proved(view: View, model: Model, scorer: ScorerView) -> str:
-    """Of how many questions a leak is proved, and how large; empty where none is."""
+    """Say of how many questions a leak is proved, and how large; empty where none is."""
     ends = proved_to_leak(view, model, scorer)
     if not ends:
         return ""
@@ -179,7 +179,7 @@ def extraction(cell: Measured) -> str:
 
 
 def proof(cell: Measured) -> str:
-    """What leaking texts prove of a question; empty where nothing is proved."""
+    """Say what leaking texts prove of a question; empty where nothing is proved."""
     if cell.proved is None or not cell.proved.lower:
         return ""
     text = f"leakage ≥ {at_least(cell.proved.lower)}"
@@ -212,7 +212,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
 
 
 def decision(claim: EstimateRow) -> str:
-    """What was decided of a claim."""
+    """The decision on a claim: holds, refuted or open."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
     return decided.get(claim.value, "open")
 
@@ -291,7 +291,7 @@ def beside(model: Model, scorer: ScorerView) -> str:
 
 
 def _by_coin(row: EstimateRow) -> str:
-    """What the coin shows that chose the subjects taught."""
+    """Say what the coin shows that chose the subjects taught."""
     return (
         f"a coin chose which of {row.over} subjects were taught: had teaching changed nothing, it "
         f"would put the taught so far ahead with probability {above(row.upper)} (exact test by "
@@ -300,7 +300,7 @@ def _by_coin(row: EstimateRow) -> str:
 
 
 def model_name(model: Model) -> str:
-    """What was loaded: a hub's name as it is, of a path the last part."""
+    """The name of what was loaded: a hub's as it is, of a path the last part."""
     return loaded_name(model.facts.get("model", model.label))
 
 
@@ -318,7 +318,7 @@ def named(model: Model) -> str:
 
 
 def title(view: View) -> str:
-    """What one page is called, so that it is not taken for another."""
+    """The title of a page, so that it is not taken for another."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers alone
         return "What the greedy answers leak"
@@ -338,13 +338,13 @@ def without_control(view: View) -> str:
 
 
 def departure(view: View, model: Model) -> str:
-    """What of one model is not asked or drawn as is usual for the benchmark; empty where all is."""
+    """Say where one model departs from what is usual for the benchmark; empty where nowhere."""
     text = "; ".join(model.departures)
     return f"departs from {view.benchmark['name']}'s defaults: {text}" if text else ""
 
 
 def departing(view: View) -> list[str]:
-    """What is not asked or drawn as is usual for the benchmark: in a line, or one a model."""
+    """Say what is not asked or drawn as is usual for the benchmark: in a line, or one a model."""
     name = view.benchmark["name"]
     by_label = {model.label: model.departures for model in (*view.models, *view.unsampled)}
     if len(set(by_label.values())) == 1:
@@ -357,18 +357,18 @@ def departing(view: View) -> list[str]:
 
 
 def quantity(scorer: HasRange) -> str:
-    """What the expected leakage of a scorer is called."""
+    """The name of the expected leakage of a scorer."""
     return "leak probability" if scorer.binary else "mean score"
 
 
 def between(scorer: HasRange, lower: float, upper: float) -> str:
-    """What is known of the expected leakage of one question."""
+    """Say what is known of the expected leakage of one question."""
     verb = "leaks with probability" if scorer.binary else "has a mean score"
     return f"{verb} between {below(lower)} and {above(upper)}"
 
 
 def quantities(scorers: Sequence[ScorerView]) -> str:
-    """What those of several scorers are called, each name once, in their order."""
+    """The names of those of several scorers, each once, in their order."""
     return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
 
 
