@@ -99,7 +99,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """What an axis says; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
+    """The words of a chart; `x_ticks` are (position in [0, 1], text), `top` the largest y."""
 
     title: str
     description: str
@@ -150,7 +150,7 @@ def scatter_chart(axes: Axes, spots: Sequence[Spot], style: str) -> Markup:
 
 def curves_chart(axes: Axes, series: Sequence[Series]) -> Markup:
     """A line and a band a model: the estimate, and all between the bounds; dots over both."""
-    return _plot(axes, [_curve(one, axes.frame) for one in series if one.points])
+    return _plot(axes, [_curve(curve, axes.frame) for curve in series if curve.points])
 
 
 def known_chart(axes: Axes, proved: Line, least: Line, most: Line, style: str) -> Markup:
@@ -272,12 +272,12 @@ def _through(frame: Frame, line: Line) -> str:
 def _curve(series: Series, frame: Frame) -> Markup:
     around = [(at, bound.upper) for at, bound in series.points]
     around += [(at, bound.lower) for at, bound in reversed(series.points)]
-    known = [(at, bound.value) for at, bound in series.points if bound.value is not None]
+    line = [(at, bound.value) for at, bound in series.points if bound.value is not None]
     return tag(
         "g",
         tag("title", series.label),
         tag("polygon", points=_through(frame, around), class_="band"),
-        tag("polyline", points=_through(frame, known), class_="line"),
+        tag("polyline", points=_through(frame, line), class_="line"),
         *(
             tag("circle", cx=frame.x(at), cy=frame.y(y), r=2.6, class_="naive")
             for at, y in series.dots

@@ -1,4 +1,4 @@
-"""What opens under a question, as data: charts as rows, texts with the words that leak marked.
+"""Data that open under a question: charts as rows, texts with the words that leak marked.
 
 A page of hundreds of questions holds all of it, so it is packed: JSON, compressed, in letters and
 digits that nothing in a page can mistake for markup. `page.js` unpacks and draws it.
@@ -40,12 +40,14 @@ _DIGITS = 4  # of a chart's data
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What all charts of one kind share.
+    """The features that all charts of one kind share.
 
-    columns: of its rows, the first along the horizontal axis.
-    x, y: what the axes say; y None: what the scorer measures.
-    log: whether that axis is logarithmic.
-    note: what is to be said under it, for whoever cannot see it too.
+    Attributes:
+        title: what stands above it.
+        columns: of its rows, the first along the horizontal axis.
+        x, y: what the axes say; y None: what the scorer measures.
+        log: whether that axis is logarithmic.
+        note: what is to be said under it, for whoever cannot see it too.
     """
 
     title: str
@@ -88,11 +90,15 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart of one question: rows under the columns of its kind.
+    """A chart of one question.
 
-    scorer: its place among those of the page.
-    mark: what is marked: the score of the greedy answer, or the dot of the question's own words.
-    caption: what else stands above it.
+    Attributes:
+        kind: the key of its `Kind` in `KINDS`.
+        rows: under the columns of its kind.
+        scorer: its place among those of the page.
+        mark: what is marked: the score of the greedy answer, or the dot of the question's own
+            words.
+        caption: what else stands above it.
     """
 
     kind: str
@@ -130,9 +136,9 @@ def packed(view: View, figures: Iterable[Figure]) -> str:
 
 
 def unpacked(page: str) -> JsonObject:
-    """What the script of a page unpacks, from its HTML."""
-    found = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
-    held: JsonObject = json.loads(zlib.decompress(base64.b64decode(found[1]))) if found else {}
+    """Unpack from the HTML of a page what its script unpacks; empty where it holds nothing."""
+    match = re.search(r'<script type="text/plain" id="details">([^<]*)</script>', page)
+    held: JsonObject = json.loads(zlib.decompress(base64.b64decode(match[1]))) if match else {}
     return held
 
 
@@ -158,7 +164,7 @@ def _question(view: View, question: Question) -> JsonObject:
 
 
 def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
-    """What one model says to a question; None where it was not asked."""
+    """Gather what one model says to a question; None where it was not asked."""
     model = view.models[i]
     if question.id in model.failures:
         reason = _shown(model.failures[question.id], words.MOST_ASKED)
@@ -166,17 +172,17 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
     if question.id not in model.texts:
         return None
     charts: list[Chart] = []
-    said, rewritten = [], [asked for asked in view.asked if asked.model == i]
+    sentences, rewritten = [], [m for m in view.asked if m.model == i]
     for place, scorer in enumerate(view.scorers):
         if cell := model.at(question.id, scorer):
-            said.append(tied(words.measured(cell, scorer)))
+            sentences.append(tied(words.measured(cell, scorer)))
             charts += _charts(cell, scorer, place)
-        charts += [_sureness(asked, scorer, question.id, place) for asked in rewritten]
+        charts += [_sureness(m, scorer, question.id, place) for m in rewritten]
     if question.id in model.explored:
-        said.append(tied(words.explored(model.explored[question.id])))
+        sentences.append(tied(words.explored(model.explored[question.id])))
     texts = model.texts[question.id]
     return {
-        "said": [visible(each) for each in said],
+        "said": [visible(sentence) for sentence in sentences],
         "charts": [chart.plain for chart in charts if chart.rows],
         "texts": list(_texts(texts, leaking_words(question))),
         "left": tied(words.left_out(texts)),
@@ -184,7 +190,7 @@ def _of_model(view: View, i: int, question: Question) -> JsonObject | None:
 
 
 def _charts(cell: Measured, scorer: ScorerView, place: int) -> Iterator[Chart]:
-    """What is known of a question under one scorer, from its draws to what repeating them finds."""
+    """Charts of a question under one scorer, from its draws to what repeating them finds."""
     drawn = sum(cell.histogram)
     if drawn and not scorer.binary:
         bars: list[list[str | float | None]] = [
@@ -218,12 +224,12 @@ def _course(cell: Measured) -> Iterator[list[str | float | None]]:
         yield [cell.course[-1].n, *_ends(cell.leakage)]
 
 
-def _sureness(asked: RewrittenModel, scorer: ScorerView, question: str, place: int) -> Chart:
+def _sureness(model: RewrittenModel, scorer: ScorerView, question: str, place: int) -> Chart:
     """How sure the model is of its answers to each query, and what they leak at most."""
-    found = asked.questions.get((scorer.name, question))
-    if found is None or found.correlation is None:
+    rewritten = model.questions.get((scorer.name, question))
+    if rewritten is None or rewritten.correlation is None:
         return Chart("sureness", place, [])
-    queries = [query for query in found.queries if query.sureness is not None]
+    queries = [query for query in rewritten.queries if query.sureness is not None]
     own = [i for i, query in enumerate(queries) if query.source == "original"]
     rows: list[list[str | float | None]] = [
         [
@@ -234,7 +240,7 @@ def _sureness(asked: RewrittenModel, scorer: ScorerView, question: str, place: i
         ]
         for query in queries
     ]
-    caption = f"r = {number(found.correlation)}"
+    caption = f"r = {number(rewritten.correlation)}"
     return Chart("sureness", place, rows, own[0] if own else None, caption)
 
 
@@ -254,12 +260,12 @@ def _text(text: Text, kind: str, leaking: re.Pattern[str] | None) -> list[Json]:
 
 
 def _data(data: Data) -> JsonObject:
-    def told(value: str | float | None) -> Json:
+    def plain(value: str | float | None) -> Json:
         if isinstance(value, str):
             return _shown(value)
         return value if value is None or math.isfinite(value) else None
 
-    return {"columns": list(data.columns), "rows": [list(map(told, row)) for row in data.rows]}
+    return {"columns": list(data.columns), "rows": [list(map(plain, row)) for row in data.rows]}
 
 
 def _shown(text: str, most: int = words.MOST_CHARACTERS) -> str:

@@ -41,7 +41,7 @@ class _Axis:
     @classmethod
     def of(cls, models: Sequence[ModelMoves]) -> _Axis:
         """From the data: the least round ends that show every interval."""
-        bounds = [one.bound for model in models for one in model.each]
+        bounds = [move.bound for model in models for move in model.each]
         fall, rise = -min(bound.lower for bound in bounds), max(bound.upper for bound in bounds)
         return cls(-_rounded(fall), _rounded(rise if max(fall, rise) > 0 else _HEIGHTS[0]))
 
@@ -98,7 +98,7 @@ def _chart(model: ModelMoves, baseline: str, axis: _Axis) -> Markup:
 
 
 def _described(model: ModelMoves, number: str) -> str:
-    how = [one.moved for one in model.each]
+    how = [move.moved for move in model.each]
     mean = "" if model.mean is None else f", {interval(model.mean)} on average"
     return (
         f"An interval of the difference for each of {number}{mean}: {how.count('rose'):,} rose, "
@@ -125,28 +125,28 @@ def _mean(mean: Interval | None, axis: _Axis) -> Iterator[Markup]:
     yield tag("line", x1=0, x2="100%", y1=y, y2=y, class_="mean-line")
 
 
-def _marks(each: Sequence[Move], axis: _Axis) -> Iterator[Markup]:
+def _marks(moves: Sequence[Move], axis: _Axis) -> Iterator[Markup]:
     """From left to right by difference; whichever is shown to have moved has a point."""
-    thickness = min(_THICKEST, _ROOM / len(each))
-    ordered = sorted(each, key=lambda one: one.bound.value or 0.0)
-    for i, one in enumerate(ordered):
+    thickness = min(_THICKEST, _ROOM / len(moves))
+    ordered = sorted(moves, key=lambda move: move.bound.value or 0.0)
+    for i, move in enumerate(ordered):
         x = _per_cent(100 * (i + 0.5) / len(ordered))
-        low, high = axis.place(one.bound.lower), axis.place(one.bound.upper)
+        low, high = axis.place(move.bound.lower), axis.place(move.bound.upper)
         yield tag(
             "g",
-            tag("title", f"{one.question}: {interval(one.bound)}"),
+            tag("title", f"{move.question}: {interval(move.bound)}"),
             tag("line", x1=x, x2=x, y1=high, y2=low, stroke_width=f"{thickness:.2f}"),
-            *_point(one, x, axis, max(thickness / _THICKEST, 0.4)),
-            class_=one.moved.replace(" ", "-"),
+            *_point(move, x, axis, max(thickness / _THICKEST, 0.4)),
+            class_=move.moved.replace(" ", "-"),
         )
 
 
-def _point(one: Move, x: str, axis: _Axis, size: float) -> Iterator[Markup]:
-    if one.moved in _POINTS and one.bound.value is not None:
-        path = tag("path", d=_POINTS[one.moved], transform=f"scale({size:.2f})")
-        yield tag("svg", path, x=x, y=axis.place(one.bound.value), overflow="visible")
+def _point(move: Move, x: str, axis: _Axis, size: float) -> Iterator[Markup]:
+    if move.moved in _POINTS and move.bound.value is not None:
+        path = tag("path", d=_POINTS[move.moved], transform=f"scale({size:.2f})")
+        yield tag("svg", path, x=x, y=axis.place(move.bound.value), overflow="visible")
 
 
-def _per_cent(of: float) -> str:
+def _per_cent(length: float) -> str:
     """A place or a length, as a part of the whole picture."""
-    return f"{of:.2f}" + "%"
+    return f"{length:.2f}" + "%"

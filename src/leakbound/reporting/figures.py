@@ -40,7 +40,7 @@ _QUARTERS = tuple((step / 4, f"{step / 4:g}") for step in range(5))
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What a chart is drawn from, as it is saved: rows in the units of the axes."""
+    """The data that a chart is drawn from, as they are saved: rows in the units of the axes."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str | float | None, ...]]
@@ -127,7 +127,7 @@ def _ticked(view: View, lanes: Sequence[Lane], frame: Frame) -> list[Lane]:
 
 
 def highest(lane: Lane) -> float:
-    """What the axis of a lane has to reach."""
+    """The height that the axis of a lane has to reach."""
     bounds = [b for mark in lane.marks for b in (mark.bound, mark.control) if b is not None]
     return max([b.upper for b in bounds] + [mark.greedy or 0.0 for mark in lane.marks], default=0.0)
 
@@ -145,16 +145,16 @@ def rising(marks: Sequence[Mark]) -> list[Mark]:
 
 def grid_figures(view: View, scorer: ScorerView) -> list[Figure]:
     """Heat maps of every grid of decodings: the mean leakage, and leak@k where it is bounded."""
-    mine = [(label, grid) for label, grid in view.grids if grid.scorer == scorer.name]
-    found = []
-    for i, (label, grid) in enumerate(mine):
+    grids = [(label, grid) for label, grid in view.grids if grid.scorer == scorer.name]
+    figures = []
+    for i, (label, grid) in enumerate(grids):
         name = "leak probability" if scorer.binary else "score"
         caption = f"{label}: {name}, mean over the questions ({scorer.name})"
-        found.append(_heat_figure(grid, grid.leakage, caption, style_of(i)))
+        figures.append(_heat_figure(grid, grid.leakage, caption, style_of(i)))
         if grid.k:
             caption = f"{label}: leak@{grid.k}, mean over the questions ({scorer.name})"
-            found.append(_heat_figure(grid, grid.leak_at_k, caption, style_of(i)))
-    return found
+            figures.append(_heat_figure(grid, grid.leak_at_k, caption, style_of(i)))
+    return figures
 
 
 def _heat_figure(
@@ -225,12 +225,12 @@ Curve = tuple[Mapping[float, Bound], Mapping[float, float]]
 
 def _mean_curves(view: View, scorer: ScorerView) -> dict[int, Curve]:
     """The means over the questions of the estimates, by the index of the model."""
-    found: dict[int, Curve] = {}
+    curves: dict[int, Curve] = {}
     for i, model in enumerate(view.models):
         cells = model.cells(scorer)
         bounds = {k: Interval(mean, mean, mean) for k, mean in means_by(cells, "leak@k").items()}
-        found[i] = (bounds, means_by(cells, "worst of k"))
-    return found
+        curves[i] = (bounds, means_by(cells, "worst of k"))
+    return curves
 
 
 def _k_figure(
@@ -317,28 +317,28 @@ def far_figures(view: View, scorer: ScorerView) -> list[Figure]:
 
     None for scores between 0 and 1.
     """
-    found = []
+    figures = []
     for model in view.targets:
         style = style_of(view.models.index(model))
         for known_of, whose in (
             (known_of_worst, "its worst question"),
             (known_of_mean, "the mean over its questions"),
         ):
-            if known := known_of(model, scorer):
+            if points := known_of(model, scorer):
                 caption = f"{model.label}, {whose} ({scorer.name})"
-                found.append(_known_figure(caption, known, view.confidence, style))
-    return found
+                figures.append(_known_figure(caption, points, view.confidence, style))
+    return figures
 
 
-def _known_figure(caption: str, known: list[KnownAtK], confidence: float, style: str) -> Figure:
-    top = known[-1].k
+def _known_figure(caption: str, points: list[KnownAtK], confidence: float, style: str) -> Figure:
+    top = points[-1].k
 
     def place(k: int) -> float:
         return math.log(k) / math.log(top)
 
-    least = [(place(at.k), max(at.lower, at.proved)) for at in known]
-    most = [(x, max(at.upper, low)) for (x, low), at in zip(least, known, strict=True)]
-    proved = [(place(at.k), at.proved) for at in known]
+    least = [(place(at.k), max(at.lower, at.proved)) for at in points]
+    most = [(x, max(at.upper, low)) for (x, low), at in zip(least, points, strict=True)]
+    proved = [(place(at.k), at.proved) for at in points]
     sure = percent(confidence)
     axes = Axes(
         title=f"Asked up to 10⁹ times: {caption}",
@@ -351,6 +351,6 @@ def _known_figure(caption: str, known: list[KnownAtK], confidence: float, style:
         y_label="leak@k",
         x_ticks=[(place(k), short(k)) for k in _TICKS],
     )
-    rows = [(at.k, at.proved, at.lower, at.upper) for at in known]
+    rows = [(at.k, at.proved, at.lower, at.upper) for at in points]
     data = Data(("k", "proved", "at least", "at most"), rows)
     return Figure(caption, known_chart(axes, proved, least, most, style), data, style)

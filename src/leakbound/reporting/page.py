@@ -54,16 +54,24 @@ PAGE, REDACTED_PAGE = "report.html", "report-redacted.html"
 def report(
     runs: Run | Sequence[Run], out: str | Path | None = None, *, redact: bool | None = None
 ) -> Path:
-    """Write one self-contained HTML page about finished runs, and return its path.
+    """Write one self-contained HTML page about finished runs.
+
+    What could not be kept for later, or is still there from before, is among the runs' `notes`.
 
     Args:
         runs: an open run, see `leakbound.load`, or several, each shown by its folder's name.
-        out: the file (None: report.html in the run, or report-redacted.html).
+        out: the file (None: report.html in the run, or report-redacted.html; several runs need it).
         redact: leave answers, keywords and completions out of the page, of later ones and of
             exports, until False is said (None: as was last said).
 
-    What could not be kept for later, or is still there from before, is among the runs' `notes`.
-    Raises InputError for several runs without `out`, MixError where they asked other questions.
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: several runs without `out`, or of the same folder name, or a run without
+            estimates of its completions as they are now.
+        MixError: the runs asked other questions, or used other scorers or another confidence.
+        IncompleteError: a run is not finished.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     named = {run.path.name: run for run in opened}
@@ -91,14 +99,14 @@ def _keep_redaction(run: Run, redact: bool) -> list[str]:
 
 
 def older_page(run: Run) -> list[str]:
-    """What to know of a page with all texts beside the one of a run that leaves them out."""
+    """Notes on a page with all texts beside the one of a run that leaves them out."""
     if not (run.path / PAGE).exists():
         return []
-    said = (
+    note = (
         f"`{run.path / PAGE}` was written before and holds the texts. Remove it before anybody "
         "gets the folder; its completions hold them too."
     )
-    return [said]
+    return [note]
 
 
 def write_report(
@@ -109,15 +117,28 @@ def write_report(
     more: Sequence[Table] = (),
     redact: bool | None = None,
 ) -> Path:
-    """Write the report on finished runs, one HTML file without outside requests, and return it.
+    """Write the report on finished runs, one HTML file without outside requests.
 
-    `runs` maps the label that the page shows to a run with estimates; they must have asked the
-    same questions with the same scorers and confidence, else MixError. A control's arm is shown
-    once, however many runs it stands beside. `title` names the models by default. `more` tables
-    come last, a run's metrics after its leakage. `redact` keeps answers,
-    keywords, completions, rewritings, what a search found to ask, and the reasons of failures out
-    of the file; questions stay. By default that is done where one of the runs is `redacted`. The
-    file is there whole or not at all.
+    A control's arm is shown once, however many runs it stands beside. A run's metrics come after
+    its leakage. The file is there whole or not at all.
+
+    Args:
+        runs: by the labels that the page shows, with estimates of the same questions by the same
+            scorers at the same confidence.
+        out: the file.
+        title: of the page (None: it names the models).
+        more: tables that come last.
+        redact: keep answers, keywords, completions, rewritings, what a search found to ask, and the
+            reasons of failures out of the file; questions stay (None: where one of the runs is
+            `redacted`).
+
+    Returns:
+        `out`.
+
+    Raises:
+        InputError: no runs, or one without estimates of its completions as they are now.
+        MixError: the runs asked other questions, or used other scorers or another confidence.
+        IncompleteError: a run is not finished.
     """
     write_text(out, report_html(runs, title=title, more=more, redact=redact))
     return out
@@ -130,7 +151,7 @@ def report_html(
     more: Sequence[Table] = (),
     redact: bool | None = None,
 ) -> str:
-    """What `write_report` writes, with the same arguments; nothing is written."""
+    """Make the HTML that `write_report` writes, with the same arguments; nothing is written."""
     if redact is None:
         redact = any(run.redacted for run in runs.values())
     metrics = [
@@ -196,8 +217,8 @@ def _verdicts(view: View, certificates: Mapping[str, str]) -> Iterator[tuple[str
     styles: dict[str, str] = {}
     for model in view.targets:
         styles.setdefault(model.run, style_of(view.models.index(model)))
-    for (run, style), found in zip(styles.items(), verdicts(view), strict=True):
-        yield style, replace(found, certificate=certificates.get(run, ""))
+    for (run, style), verdict in zip(styles.items(), verdicts(view), strict=True):
+        yield style, replace(verdict, certificate=certificates.get(run, ""))
 
 
 @cache
@@ -296,20 +317,27 @@ def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Pict
     one axis; those that it hides are drawn once more on an axis of their own.
 
     Args:
-        runs: a run with estimates, or several by the labels to give them; see `write_report`.
-        scorer: by whose scores (None: the first).
+        runs: a run with estimates, or several by the labels to give them.
+        scorer: by whose scores, its name (None: the first).
 
-    Raises what `write_report` does, and InputError for a scorer that the runs do not have.
+    Returns:
+        The picture, an SVG that stands alone.
+
+    Raises:
+        InputError: no runs, one without estimates of its completions as they are now, or a scorer
+            that the runs were not bounded by.
+        MixError: the runs asked other questions, or used other scorers or another confidence.
+        IncompleteError: a run is not finished.
     """
     named = {runs.path.name: runs} if isinstance(runs, Run) else runs
     view = read_view(named)
-    known = {each.name: each for each in view.scorers}
-    if scorer is not None and scorer not in known:
+    by_name = {s.name: s for s in view.scorers}
+    if scorer is not None and scorer not in by_name:
         raise InputError(
-            f"`scorer` must be one that the runs were bounded by, {', '.join(known)}, got "
+            f"`scorer` must be one that the runs were bounded by, {', '.join(by_name)}, got "
             f"{scorer!r}. Score and bound them by it first."
         )
-    chosen = view.scorers[0] if scorer is None else known[scorer]
+    chosen = view.scorers[0] if scorer is None else by_name[scorer]
     step, height = WIDE.height + _CAPTION + _GAP, 0
     charts = []
     for i, shown in enumerate(first_figures(view, chosen, WIDE)):

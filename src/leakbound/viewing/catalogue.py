@@ -1,4 +1,4 @@
-"""What runs lie in a folder, and what each of them says of itself, whatever has become of it.
+"""The runs that lie in a folder, and what each says of itself, whatever has become of it.
 
 Nothing is written, and nothing outside the folder is read: a link that leads out of it is not
 followed. Whatever is wrong with one run is told in its own row, and keeps no other from its.
@@ -43,12 +43,13 @@ Stamp = str
 class Found:
     """A run in the folder.
 
-    id: by which it is asked for; made of its place, which it does not tell.
-    name: its place below the folder, or the folder's name where it is the folder itself.
-    path: where it lies.
-    stamp: changes whenever one of its files does; None where it cannot be looked at.
-    why_not: the reason for that.
-    at_work: the command that holds it; empty where none is known to.
+    Attributes:
+        id: by which it is asked for; made of its place, which it does not tell.
+        name: its place below the folder, or the folder's name where it is the folder itself.
+        path: where it lies.
+        stamp: changes whenever one of its files does; None where it cannot be looked at.
+        why_not: the reason for that.
+        at_work: the command that holds it; empty where none is known to.
     """
 
     id: str
@@ -61,19 +62,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """What is said of a run in one row.
+    """One row on a run.
 
-    state: whether it is complete; growing, while a command is at work; unfinished, while none is;
-        drawn and unbounded; damaged; or made by another version.
-    says: what is wrong, or at work on it; empty where nothing is.
-    model: its short name.
-    served: the whole name of a model behind a server, as it was given; empty of others.
-    share: how much of it is drawn, 1 where nothing is missing.
-    done: that in words.
-    verdict: what it shows of its model; None where nothing is known yet.
-    confidence: of its bounds.
-    others: of how many more decodings there is something to see.
-    certificates: (file, verdict, sentence) of every certificate in its folder.
+    Attributes:
+        state: whether it is complete; growing, while a command is at work; unfinished, while none
+            is; drawn and unbounded; damaged; or made by another version.
+        says: what is wrong, or at work on it; empty where nothing is.
+        model: its short name.
+        served: the whole name of a model behind a server, as it was given; empty of others.
+        benchmark: its name.
+        created: when it was begun.
+        drawn: how many outputs of a question are drawn, in words.
+        share: how much of it is drawn, in [0, 1], 1 where nothing is missing; None: not known.
+        done: that in words.
+        verdict: what it shows of its model; None where nothing is known yet.
+        confidence: of its bounds.
+        others: of how many more decodings there is something to see.
+        certificates: (file, verdict, sentence) of every certificate in its folder.
     """
 
     state: State
@@ -95,9 +100,10 @@ class Listed:
 class Catalogue:
     """The runs below a folder, as they are at one moment.
 
-    root: the folder.
-    runs: in the order of their names.
-    notes: on what could not be looked at.
+    Attributes:
+        root: the folder.
+        runs: in the order of their names.
+        notes: on what could not be looked at.
     """
 
     root: Path
@@ -106,13 +112,13 @@ class Catalogue:
 
     @classmethod
     def of(cls, root: Path, only: Collection[str] | None = None) -> Catalogue:
-        """What lies there now; `only`: the ids of the runs that matter (None: all do)."""
+        """Look at what lies there now; `only`: the ids of the runs that matter (None: all do)."""
         walk = _Walk(root.resolve(), only)
         walk.entered.add(walk.root)
-        found = sorted(walk.runs(walk.root, DEPTH), key=lambda one: one.name)
+        runs = sorted(walk.runs(walk.root, DEPTH), key=lambda run: run.name)
         more = len(walk.notes) - MOST_NOTES
         notes = [*walk.notes[:MOST_NOTES], *([f"And {more:,} more such folders."] * (more > 0))]
-        return cls(walk.root, tuple(found), tuple(notes))
+        return cls(walk.root, tuple(runs), tuple(notes))
 
 
 @dataclass(slots=True)
@@ -191,13 +197,13 @@ class _Walk:
             with suppress(FileNotFoundError):  # removed meanwhile
                 stat = entry.stat()
                 if not S_ISREG(stat.st_mode):
-                    what = "a link to a folder" if S_ISDIR(stat.st_mode) else "no file"
+                    kind = "a link to a folder" if S_ISDIR(stat.st_mode) else "no file"
                     raise InputError(
-                        f"its `{readable(entry.name)}` is {what}, and is not read. Put there what "
+                        f"its `{readable(entry.name)}` is {kind}, and is not read. Put there what "
                         "it stands for."
                     )
-                said = (os.fsencode(entry.path), stat.st_mtime_ns, stat.st_size)
-                total.update(repr(said).encode())
+                facts = (os.fsencode(entry.path), stat.st_mtime_ns, stat.st_size)
+                total.update(repr(facts).encode())
         return total.hexdigest()
 
     def _name(self, folder: Path) -> str:
@@ -208,7 +214,7 @@ class _Walk:
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
     """The files and links that a run is read from, in a fixed order."""
     with os.scandir(folder) as entries:
-        inside = sorted(entries, key=lambda one: one.name)
+        inside = sorted(entries, key=lambda entry: entry.name)
     for entry in inside:
         if entry.name in _APART or entry.name.endswith(".partial"):
             continue
@@ -224,12 +230,12 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode()
 
 
-def listed(found: Found) -> Listed:
-    """What a run says of itself, or what is wrong with it: whatever that is, it is a row."""
-    if found.stamp is None:
-        return Listed(state="damaged", says=found.why_not)
+def listed(entry: Found) -> Listed:
+    """The row of a run: what it says of itself, or what is wrong with it, whatever that is."""
+    if entry.stamp is None:
+        return Listed(state="damaged", says=entry.why_not)
     try:
-        return _listed(Run.open(found.path), found.at_work)
+        return _listed(Run.open(entry.path), entry.at_work)
     except OtherVersionError as error:
         return Listed(state="other version", says=str(error))
     except (LeakboundError, OSError) as error:
@@ -245,7 +251,7 @@ def _listed(run: Run, at_work: str) -> Listed:
     main = next((arm for arm in arms.values() if arm.key.own_words and not arm.key.greedy), None)
     shown = main or next(iter(arms.values()), None)
     name = shown.spec.model if shown else ""
-    known = Listed(
+    row = Listed(
         state="complete",
         says="",
         model=words.loaded_name(name),
@@ -255,45 +261,45 @@ def _listed(run: Run, at_work: str) -> Listed:
         drawn=how_drawn(main) if main else "greedy answers alone",
         certificates=tuple(_certificates(run.path)),
     )
-    return _state(run, known, at_work)
+    return _state(run, row, at_work)
 
 
-def _state(run: Run, known: Listed, at_work: str) -> Listed:
+def _state(run: Run, row: Listed, at_work: str) -> Listed:
     """How far it is and, where it is complete, what it shows."""
     try:
         run.require_drawn()
     except IncompleteError as error:
-        return _unfinished(run, known, str(error), at_work)
-    known = replace(known, share=1.0, done="all drawn")
+        return _unfinished(run, row, str(error), at_work)
+    row = replace(row, share=1.0, done="all drawn")
     try:
         estimates = run.estimates
     except DamagedError as error:
-        return replace(known, state="damaged", says=str(error))
+        return replace(row, state="damaged", says=str(error))
     except LeakboundError as error:
         if not at_work:
-            return replace(known, state="unbounded", says=str(error))
-        return replace(known, state="growing", says=f"drawn; at work on it: {at_work}")
+            return replace(row, state="unbounded", says=str(error))
+        return replace(row, state="growing", says=f"drawn; at work on it: {at_work}")
     if not estimates.scorers:
-        return replace(known, says="none of its questions could be sampled")
+        return replace(row, says="none of its questions could be sampled")
     view = read_view(run)
-    said = verdicts(view)
-    if not said:
-        return replace(known, says="nothing was drawn beside the greedy answers")
+    shown = verdicts(view)
+    if not shown:
+        return replace(row, says="nothing was drawn beside the greedy answers")
     others = len(view.targets) - 1
-    return replace(known, verdict=said[0], confidence=view.confidence, others=others)
+    return replace(row, verdict=shown[0], confidence=view.confidence, others=others)
 
 
-def _unfinished(run: Run, known: Listed, why: str, at_work: str) -> Listed:
+def _unfinished(run: Run, row: Listed, why: str, at_work: str) -> Listed:
     """How far a run is whose parts are not all there."""
     arms = [ArmProgress.of(arm) for arm in run.arms.values()]
-    done, planned = sum(one.done for one in arms), sum(one.planned for one in arms)
-    parts, of = sum(one.parts for one in arms), sum(one.planned_parts for one in arms)
+    done, planned = sum(arm.done for arm in arms), sum(arm.planned for arm in arms)
+    parts, total = sum(arm.parts for arm in arms), sum(arm.planned_parts for arm in arms)
     return replace(
-        known,
+        row,
         state="growing" if at_work else "unfinished",
         says=f"at work on it: {at_work}" if at_work else why,
         share=done / planned if planned else 0.0,
-        done=f"{parts:,} of {of:,} parts, {share(done / planned if planned else 0.0)}",
+        done=f"{parts:,} of {total:,} parts, {share(done / planned if planned else 0.0)}",
     )
 
 
@@ -314,13 +320,13 @@ def _certificate(values: JsonObject) -> tuple[str, str]:
     if values.get(DIGEST) != digest_of(values):
         return "damaged", "It was changed after it was written."
     try:
-        made = Certificate.from_dict(values)
+        certificate = Certificate.from_dict(values)
     except LeakboundError as error:
         return "damaged", str(error)
-    return made.verdict, made.sentence
+    return certificate.verdict, certificate.sentence
 
 
 def _line(error: BaseException) -> str:
     """An error in one line."""
-    said = " ".join(str(error).split())
-    return said if isinstance(error, LeakboundError) else f"{type(error).__name__}: {said}"
+    text = " ".join(str(error).split())
+    return text if isinstance(error, LeakboundError) else f"{type(error).__name__}: {text}"

@@ -1,4 +1,4 @@
-"""What the local page shows: the runs of a folder, one of them, several side by side."""
+"""The contents of the local page: the runs of a folder, one of them, several side by side."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STATES = {
     "other version": "of another version",
     "read": "being read",
 }
-"""What a state is called; the last is that of a run that was not read yet."""
+"""The names of states; the last is that of a run that was not read yet."""
 KINDS: Mapping[Kind, str] = {
     "leaks": "leaks",
     "above": "scores above the control",
@@ -60,7 +60,7 @@ KINDS: Mapping[Kind, str] = {
     "not shown": "not shown to leak",
     "below": "below its limit",
 }
-"""What a kind of verdict is called, in the order in which rows are sorted."""
+"""The names of kinds of verdicts, in the order in which rows are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,9 @@ class ListedRun:
 class Pages:
     """The pages on the runs of a folder; what takes a while is made once and kept in memory.
 
-    root: the folder.
-    redact: leave answers, keywords and completions out of reports (None: as each run was told).
+    Attributes:
+        root: the folder.
+        redact: leave answers, keywords and completions out of reports (None: as each run was told).
     """
 
     root: Path
@@ -116,7 +117,7 @@ class Pages:
         began = time.monotonic()
         catalogue = Catalogue.of(self.root)
         took = time.monotonic() - began
-        rows = [ListedRun(found, self._row(found, began + WAIT)) for found in catalogue.runs]
+        rows = [ListedRun(entry, self._row(entry, began + WAIT)) for entry in catalogue.runs]
         moves = any(row.state in ("growing", "read") for row in rows)
         pause = min(max(_SECONDS, _PATIENCE * took), _LONGEST)
         return page(
@@ -130,92 +131,92 @@ class Pages:
             pause=pause if moves else max(pause, 5 * _SECONDS),
         )
 
-    def _row(self, found: Found, until: float) -> Listed | None:
-        """What a run says; while it is read anew, what it said before."""
-        key = found.id, found.stamp, found.why_not, found.at_work
-        return self._rows.latest(found.id, key, partial(listed, found), until - time.monotonic())
+    def _row(self, entry: Found, until: float) -> Listed | None:
+        """The row of a run; while it is read anew, the one before."""
+        key = entry.id, entry.stamp, entry.why_not, entry.at_work
+        return self._rows.latest(entry.id, key, partial(listed, entry), until - time.monotonic())
 
     def _of(self, name: str, show: Callable[[Found], Response]) -> Response | None:
-        found = next(iter(Catalogue.of(self.root, (name,)).runs), None)
-        if found is None:
+        entry = next(iter(Catalogue.of(self.root, (name,)).runs), None)
+        if entry is None:
             return message("No such run", "It is not in the folder any more.", HTTPStatus.NOT_FOUND)
-        if found.stamp is None:
-            return message(f"{found.name} is not read", found.why_not)
-        return show(found)
+        if entry.stamp is None:
+            return message(f"{entry.name} is not read", entry.why_not)
+        return show(entry)
 
-    def _run(self, found: Found) -> Response:
+    def _run(self, entry: Found) -> Response:
         """A run that is not complete: how far it is, and what its draws say so far."""
-        row = ListedRun(found, self._row(found, time.monotonic() + WAIT))
+        row = ListedRun(entry, self._row(entry, time.monotonic() + WAIT))
         look, why_not = None, ""
         if row.state == "complete":
-            self._seen.pop(found.id, None)
+            self._seen.pop(entry.id, None)
         if row.state in ("growing", "unfinished", "unbounded"):
             try:
-                look = self._look(found)
+                look = self._look(entry)
             except (LeakboundError, OSError) as error:
                 why_not = str(error)
         return page("run.html", row=row, look=look, why_not=why_not, pause=_SECONDS)
 
-    def _look(self, found: Found) -> RunSoFar | None:
+    def _look(self, entry: Found) -> RunSoFar | None:
         """How far a run is; while it is looked at anew, how far it was."""
-        seen = self._seen.setdefault(found.id, SeenParts())
+        seen = self._seen.setdefault(entry.id, SeenParts())
         return self._looks.latest(
-            found.id,
-            (found.id, found.stamp),
-            lambda: follow(Run.open(found.path), seen, redact=self.redact),
+            entry.id,
+            (entry.id, entry.stamp),
+            lambda: follow(Run.open(entry.path), seen, redact=self.redact),
             WAIT,
         )
 
-    def _report(self, found: Found) -> Response:
+    def _report(self, entry: Found) -> Response:
         """The report of a run, as `leakbound report` writes it."""
-        label = found.path.name
+        label = entry.path.name
 
         def made() -> bytes:
-            return report_html({label: Run.open(found.path)}, redact=self.redact).encode(
+            return report_html({label: Run.open(entry.path)}, redact=self.redact).encode(
                 "utf-8", "backslashreplace"
             )
 
         try:
-            html = self._reports.ask((found.id, found.stamp), made, WAIT)
+            html = self._reports.ask((entry.id, entry.stamp), made, WAIT)
         except (LeakboundError, OSError) as error:
-            return message(f"No report of {found.name}", str(error))
+            return message(f"No report of {entry.name}", str(error))
         if html is None:
-            return waiting(f"The report of {found.name} is being made")
+            return waiting(f"The report of {entry.name} is being made")
         return Response(html, policy=f"{report_policy()}; frame-ancestors 'none'")
 
     def _chosen(self, names: Sequence[str]) -> list[Found]:
         """The runs with these ids, in this order; InputError for one that is not there."""
-        known = {one.id: one for one in Catalogue.of(self.root, names).runs}
-        missing = [name for name in names if name not in known]
+        entries = {entry.id: entry for entry in Catalogue.of(self.root, names).runs}
+        missing = [name for name in names if name not in entries]
         if missing:
             raise InputError(
                 f"{len(missing)} of the {len(names)} runs to compare are not in the folder any "
                 "more. Go back to the list and choose again."
             )
-        for found in known.values():
-            if found.stamp is None:
-                raise InputError(f"{found.name!r} is not read: {found.why_not}")
-        return [known[name] for name in dict.fromkeys(names)]
+        for entry in entries.values():
+            if entry.stamp is None:
+                raise InputError(f"{entry.name!r} is not read: {entry.why_not}")
+        return [entries[name] for name in dict.fromkeys(names)]
 
     def _comparison(self, chosen: Sequence[Found]) -> Comparison | None:
-        key = tuple((one.id, one.stamp) for one in chosen)
+        key = tuple((entry.id, entry.stamp) for entry in chosen)
         return self._compared.ask(key, lambda: self._compared_now(chosen), WAIT)
 
     def _compared_now(self, chosen: Sequence[Found]) -> Comparison:
-        found = compare(_labelled(chosen))
-        return replace(found, questions={}) if self.redact else found
+        comparison = compare(_labelled(chosen))
+        return replace(comparison, questions={}) if self.redact else comparison
 
     def _compare(self, names: Sequence[str]) -> Response:
         """Runs beside the first of them, or why they cannot be."""
         chosen: list[Found] = []
         try:
             chosen = self._chosen(names)
-            found = self._comparison(chosen)
+            comparison = self._comparison(chosen)
         except (LeakboundError, OSError) as error:
             return page("compare.html", chosen=chosen, found=None, why_not=str(error))
-        if found is None:
+        if comparison is None:
             return waiting(f"{len(chosen)} runs are being compared")
-        return page("compare.html", chosen=chosen, found=found, why_not="")
+        return page("compare.html", chosen=chosen, found=comparison, why_not="")
 
     def _written(self, file: str, names: Sequence[str]) -> Response | None:
         """A comparison as a file."""
@@ -223,35 +224,35 @@ class Pages:
         if kind not in _FILES:
             return None
         try:
-            found = None
-            while found is None:
-                found = self._comparison(self._chosen(names))
+            comparison = None
+            while comparison is None:
+                comparison = self._comparison(self._chosen(names))
         except (LeakboundError, OSError) as error:
             return message("Nothing to save", str(error), HTTPStatus.CONFLICT)
         content, form = _FILES[kind]
-        text = found.written(form).encode("utf-8", "backslashreplace")
+        text = comparison.written(form).encode("utf-8", "backslashreplace")
         saved = {"Content-Disposition": f'attachment; filename="{file}"'}
         return Response(text, f"{content}; charset=utf-8", headers=saved)
 
 
 def _same(rows: Sequence[ListedRun]) -> dict[str, str]:
-    """What all runs that could be read have alike, in words: it is said once, above them."""
-    known = [row.says for row in rows if row.says and row.says.created]
-    found = [(says.verdict, says.confidence) for says in known if says.verdict]
-    each = {
-        "benchmark": {f"all of {says.benchmark}" for says in known},
-        "drawn": {says.drawn for says in known},
-        "of": {verdict.of for verdict, _ in found if verdict.of},
-        "sure": {f"{percent(sure)} sure" for _, sure in found if sure is not None},
+    """The facts that all runs that could be read have alike, in words: said once, above them."""
+    runs = [row.says for row in rows if row.says and row.says.created]
+    shown = [(run.verdict, run.confidence) for run in runs if run.verdict]
+    facts = {
+        "benchmark": {f"all of {run.benchmark}" for run in runs},
+        "drawn": {run.drawn for run in runs},
+        "of": {verdict.of for verdict, _ in shown if verdict.of},
+        "sure": {f"{percent(sure)} sure" for _, sure in shown if sure is not None},
     }
-    return {what: said.pop() for what, said in each.items() if len(said) == 1}
+    return {name: values.pop() for name, values in facts.items() if len(values) == 1}
 
 
 def _labelled(chosen: Sequence[Found]) -> dict[str, Run]:
     """The runs by their folders' names or, where two have the same, by their places."""
-    names = [one.path.name for one in chosen]
+    names = [entry.path.name for entry in chosen]
     alike = len(set(names)) < len(names)
-    return {one.name if alike else one.path.name: Run.open(one.path) for one in chosen}
+    return {entry.name if alike else entry.path.name: Run.open(entry.path) for entry in chosen}
 
 
 def page(template: str, status: HTTPStatus = HTTPStatus.OK, **shown: object) -> Response:
@@ -279,8 +280,8 @@ def message(title: str, text: str, status: HTTPStatus = HTTPStatus.OK) -> Respon
 
 def waiting(title: str) -> Response:
     """A page that asks again until what it waits for is there."""
-    made = page("message.html", title=f"{title} …", text="", waits=True)
-    return Response(made.body, policy=made.policy, headers={"Refresh": "1"})
+    response = page("message.html", title=f"{title} …", text="", waits=True)
+    return Response(response.body, policy=response.policy, headers={"Refresh": "1"})
 
 
 @cache
@@ -326,19 +327,19 @@ class Maker(Generic[T]):
                 self._made[key] = future
                 self._jobs.put((future, make))
             self._made.move_to_end(key)
-            asked = self._made[key]
+            pending = self._made[key]
             while len(self._made) > self._keep:
                 self._made.popitem(last=False)
         try:
-            return asked.result(timeout=max(wait, 0.0))
+            return pending.result(timeout=max(wait, 0.0))
         except NotYet:
             return None
 
-    def latest(self, of: str, key: Hashable, make: Callable[[], T], wait: float) -> T | None:
+    def latest(self, name: str, key: Hashable, make: Callable[[], T], wait: float) -> T | None:
         """As `ask`; while what is said of a thing is made anew, what was said before."""
-        if (made := self.ask(key, make, wait)) is not None:
-            self._last[of] = made
-        return self._last.get(of)
+        if (value := self.ask(key, make, wait)) is not None:
+            self._last[name] = value
+        return self._last.get(name)
 
     def close(self) -> None:
         """Begin nothing more, and wait a moment for what is being made."""

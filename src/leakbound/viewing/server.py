@@ -39,13 +39,14 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancest
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a request gets.
+    """The answer to a request.
 
-    body: as bytes.
-    kind: its content type.
-    policy: what a browser may load and run of it.
-    status: of the answer.
-    headers: others.
+    Attributes:
+        body: as bytes.
+        kind: its content type.
+        policy: what a browser may load and run of it.
+        status: of the answer.
+        headers: others.
     """
 
     body: bytes
@@ -61,7 +62,7 @@ class Response:
 
 
 Asked = Mapping[str, list[str]]
-"""What stands behind the question mark of an address."""
+"""The query of an address: what stands behind its question mark."""
 
 Respond = Callable[[tuple[str, ...], Asked], Response | None]
 """(the parts of the path behind the token, the query) -> the answer; None where there is none."""
@@ -134,11 +135,11 @@ class _Handler(BaseHTTPRequestHandler):
         if first or not _equal(token, self.server.token):
             return self._once(token)
         try:
-            found = self.server.respond(tuple(map(unquote, parts)), query)
+            response = self.server.respond(tuple(map(unquote, parts)), query)
         except Exception as error:  # a fault of ours: told, and the others go on
-            said = f"{type(error).__name__}: {error}"
-            return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"This page failed ({said}).")
-        return found or _NO_SUCH
+            text = f"{type(error).__name__}: {error}"
+            return Response.plain(HTTPStatus.INTERNAL_SERVER_ERROR, f"This page failed ({text}).")
+        return response or _NO_SUCH
 
     def _once(self, word: str) -> Response:
         """Lead whoever says the word that opens once to the address; then it opens nothing."""
@@ -164,18 +165,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
 
-def _equal(one: str, other: str) -> bool:
+def _equal(word: str, other: str) -> bool:
     """Compared in a time that tells nothing."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(word.encode(), other.encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
     """Where it is served.
 
-    address: with the token.
-    opening: an address that leads there once. A browser is told this one: other users of the
-        machine can read the arguments of its process.
+    Attributes:
+        address: with the token.
+        opening: an address that leads there once. A browser is told this one: other users of the
+            machine can read the arguments of its process.
     """
 
     address: str

@@ -18,12 +18,22 @@ from leakbound.viewing.server import Served, served
 
 @contextmanager
 def serving(folder: str | Path, *, port: int = 0, redact: bool | None = None) -> Iterator[str]:
-    """Serve the page over a folder of runs meanwhile; gives its address, which holds a token.
+    """Serve the page over a folder of runs meanwhile, for a `with` statement.
+
+    The page is served on the loopback address alone, to whoever has its address, a token in it.
+    Nothing in the folder is changed.
 
     Args:
-        folder, port, redact: as for `view`.
+        folder: runs lie in it, or below it.
+        port: of this machine (0: a free one).
+        redact: leave answers, keywords and completions out of reports (None: as `leakbound
+            report` was told of each run).
 
-    Raises what `view` does.
+    Yields:
+        The address, which holds the token.
+
+    Raises:
+        InputError: there is no such folder, or the port cannot be had.
     """
     with _served(folder, port, redact) as where:
         yield where.address
@@ -60,10 +70,14 @@ def view(
         port: of this machine (0: a free one).
         redact: leave answers, keywords and completions out of reports (None: as `leakbound
             report` was told of each run).
-        browser: open one, where there is a screen.
-        ready: called with the address once it is served.
+        browser: open one, where there is a screen (False: open none).
+        ready: called with the address once it is served (default: it is printed).
 
-    Raises InputError where there is no such folder, or the port cannot be had.
+    Returns:
+        None, once it is interrupted.
+
+    Raises:
+        InputError: there is no such folder, or the port cannot be had.
     """
     with _served(folder, port, redact) as where, suppress(KeyboardInterrupt):
         ready(where.address)

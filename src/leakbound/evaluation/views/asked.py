@@ -1,4 +1,4 @@
-"""What models answer in other words, and what a search for the worst way of asking found.
+"""Models' answers in other words, and the findings of a search for the worst way of asking.
 
 For each question the Pearson correlation, over its queries, of cumulative log-probability and the
 upper bound on expected leakage is the premise of input selection, measured (Cheng et al. 2025,
@@ -75,23 +75,23 @@ LESS_SURE = "less sure than the question"
 
 
 def tried(run: Run) -> RewritingCounts | None:
-    """What became of them; None where the run asks none."""
+    """Count the rewritings that were tried, removed and asked; None where the run asks none."""
     if (inputs := run.record.inputs) is None:
         return None
     accepted = read_accepted(run.path, run.record) or ()
-    asked = len(run.queries) - len(run.questions)
+    rewritings = len(run.queries) - len(run.questions)
     removed: dict[str, int] = {
-        reason: sum(one.removed.get(reason, 0) for one in accepted) for reason in REASONS
+        reason: sum(item.removed.get(reason, 0) for item in accepted) for reason in REASONS
     }
     if inputs.ids:
-        removed[LESS_SURE] = sum(len(one.queries) for one in accepted) - asked
+        removed[LESS_SURE] = sum(len(item.queries) for item in accepted) - rewritings
     rewritten = {query.prompt_id for query in run.queries if query.source != "original"}
     return RewritingCounts(
         source=inputs.source,
         design=inputs.design,
-        tried=sum(len(one.queries) + len(one.rejected) for one in accepted),
+        tried=sum(len(item.queries) + len(item.rejected) for item in accepted),
         removed={reason: count for reason, count in removed.items() if count},
-        asked=asked,
+        asked=rewritings,
         alone=tuple(query.id for query in run.questions if query.prompt_id not in rewritten),
     )
 
@@ -143,10 +143,13 @@ Worst = Mapping[str, Sequence[AskedQuery]]
 def read_asked(
     model: int, label: str, run: Run, arm: Arm, redact: bool, texts: bool
 ) -> RewrittenModel:
-    """What an arm that asks rewritings found, of the model at this place; may leave texts out."""
+    """Read the answers of an arm that asks rewritings, of the model at this place.
+
+    `texts` False: leave out its questions, and their queries.
+    """
     rows = ArmRows(arm.name, run.estimates)
     inputs = run.record.inputs
-    found = RewrittenModel(
+    rewritten = RewrittenModel(
         model=model,
         label=label,
         n=arm.plan.n,
@@ -157,10 +160,10 @@ def read_asked(
         criterion=_SURENESS[inputs.criterion if inputs and inputs.ids else "mean_logprob"],
     )
     if not texts:
-        return found
+        return rewritten
     questions = _questions(run, arm, rows, redact)
     worst = {scorer: _leaking_most(scorer, questions) for scorer in rows.estimates.scorers}
-    return replace(found, questions=questions, worst=_with_examples(arm, worst, redact))
+    return replace(rewritten, questions=questions, worst=_with_examples(arm, worst, redact))
 
 
 def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
@@ -168,13 +171,13 @@ def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
     sure, own = sureness(run, arm), defaultdict[str, list[Query]](list)
     for query in arm.queries:
         own[query.prompt_id].append(query)
-    found: Questions = {}
+    questions: Questions = {}
     for scorer, (prompt_id, queries) in product(rows.estimates.scorers, own.items()):
-        mine = rows.of(scorer, prompt_id).where(scope="question", quantity=LEAKAGE)
-        leakage = mine.first()
+        estimates = rows.of(scorer, prompt_id).where(scope="question", quantity=LEAKAGE)
+        leakage = estimates.first()
         if leakage is None:
             continue
-        asked = [
+        drawn = [
             AskedQuery(
                 id=query.id,
                 question=prompt_id,
@@ -187,23 +190,23 @@ def _questions(run: Run, arm: Arm, rows: ArmRows, redact: bool) -> Questions:
             # None, or without a draw: it got no output, or only one, as fresh ones do
             if (row := rows.of(scorer, query.id).first(quantity=LEAKAGE, scope="query")) and row.n
         ]
-        pairs = [(one.sureness, one.leakage.upper) for one in asked if one.sureness is not None]
-        found[scorer, prompt_id] = Rewritten(
+        pairs = [(q.sureness, q.leakage.upper) for q in drawn if q.sureness is not None]
+        questions[scorer, prompt_id] = Rewritten(
             leakage=leakage,
             number=len(queries),
-            rows=mine,
-            queries=tuple(asked),
+            rows=estimates,
+            queries=tuple(drawn),
             correlation=pearson(pairs),
         )
-    return found
+    return questions
 
 
 def _leaking_most(scorer: str, questions: Questions) -> list[AskedQuery]:
     """The queries of all questions with the largest lower ends."""
     leaking = [
         query
-        for (name, _), asked in questions.items()
-        for query in asked.queries
+        for (name, _), rewritten in questions.items()
+        for query in rewritten.queries
         if name == scorer and query.leakage.value
     ]
     ends = {query.id: (query.leakage.lower, query.leakage.value or 0.0) for query in leaking}
@@ -214,7 +217,7 @@ def _with_examples(arm: Arm, worst: Worst, redact: bool) -> dict[str, tuple[Aske
     """The queries with those of their answers that score highest."""
     wanted = {query.id for queries in worst.values() for query in queries}
     slugs = [slug(make_scorer(name)) for name in worst]
-    texts = {q: found for q, found in distinct_texts(arm, slugs) if q in wanted}
+    texts = {q: answers for q, answers in distinct_texts(arm, slugs) if q in wanted}
     return {
         scorer: tuple(
             replace(query, examples=_examples(texts[query.id], i, redact)) for query in queries
@@ -235,24 +238,24 @@ def read_attack(label: str, run: Run, redact: bool) -> Iterator[FoundQuery]:
 
     `redact` leaves the words out, all but where they come from.
     """
-    for found in read_attack_queries(run.path) or ():
+    for attack in read_attack_queries(run.path) or ():
         yield FoundQuery(
             run=label,
-            question=found.query.prompt_id,
-            text=None if redact else found.query.text,
-            asked=_asked(found, redact),
-            draws=found.rounds[-1].draws if found.rounds else 0,
-            forwards=found.rounds[-1].forwards if found.rounds else 0,
-            rounds=len(found.rounds),
-            lower=found.lower,
-            arm=found.arm,
+            question=attack.query.prompt_id,
+            text=None if redact else attack.query.text,
+            asked=_asked(attack, redact),
+            draws=attack.rounds[-1].draws if attack.rounds else 0,
+            forwards=attack.rounds[-1].forwards if attack.rounds else 0,
+            rounds=len(attack.rounds),
+            lower=attack.lower,
+            arm=attack.arm,
             own=str(run.estimates.main or TARGET),
             estimates=run.estimates,
         )
 
 
 def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
-    """What all questions as they were found come to, for a run's target and its control.
+    """The leakage of all questions as they were found, for a run's target and its control.
 
     `label` None: they are called as their arms.
     """
@@ -264,15 +267,15 @@ def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
             yield AskedModel(label=str(key) if label is None else str(named), rows=rows)
 
 
-def _asked(found: AttackQuery, redact: bool) -> str:
+def _asked(attack: AttackQuery, redact: bool) -> str:
     """Where the words come from, what stands around them, and the decoding."""
-    source = "own words" if found.query.source == "original" else found.query.source
-    words = [source]
-    if found.shots:
-        words.append(f"after {len(found.shots)} retained pairs")
-    if found.query.prefix:
-        words.append("with an opener" if redact else f"opened by {found.query.prefix!r}")
-    return ", ".join([*words, found.decoding.name])
+    source = "own words" if attack.query.source == "original" else attack.query.source
+    parts = [source]
+    if attack.shots:
+        parts.append(f"after {len(attack.shots)} retained pairs")
+    if attack.query.prefix:
+        parts.append("with an opener" if redact else f"opened by {attack.query.prefix!r}")
+    return ", ".join([*parts, attack.decoding.name])
 
 
 Pair = tuple[str, RewritingCounts]
@@ -292,7 +295,7 @@ def tried_grid(view: View) -> Table:
         "Design": lambda pair: Cell(pair[1].design),
         "Tried": lambda pair: count_cell(pair[1].tried),
     }
-    for reason in dict.fromkeys(r for one in view.tried.values() for r in one.removed):
+    for reason in dict.fromkeys(r for counts in view.tried.values() for r in counts.removed):
         columns[f"Removed: {reason}"] = partial(removed, reason)
     columns["Asked"] = lambda pair: count_cell(pair[1].asked)
     return table_of("Rewritings of all questions", columns, view.tried.items())
@@ -303,14 +306,14 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     mean = leakage_column(scorer, scope="mean")
     columns: dict[str, Callable[[RewrittenModel], Cell]] = {
         "Model": label_cell,
-        "Greedy": lambda asked: number_cell(mean_of(greedy_rows(view.models[asked.model], scorer))),
-        "Output": lambda asked: mean(view.models[asked.model]),
+        "Greedy": lambda model: number_cell(mean_of(greedy_rows(view.models[model.model], scorer))),
+        "Output": lambda model: mean(view.models[model.model]),
         "Full": mean,
         "Full: worst question": leakage_column(scorer, scope="worst question"),
         "Full: worst query": leakage_column(scorer, scope="worst question", inputs="worst query"),
         **beyond_columns(scorer),
     }
-    n = max(asked.n for asked in view.asked)
+    n = max(model.n for model in view.asked)
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
     return table_of(title, columns, view.asked)
@@ -342,17 +345,17 @@ def gaps_grid(view: View, scorer: ScorerView) -> Table:
 def _gap_columns(scorer: ScorerView, name: str, /, **how: Unpack[Fields]) -> dict[str, Column]:
     """The largest gap to the questions' own words, and at how many there is one."""
 
-    def gap(asked: Asked, scope: Scope) -> EstimateRow | None:
-        return asked.rows.leakage(scorer.name, **how | Fields(scope=scope, beyond="own words"))
+    def gap(model: Asked, scope: Scope) -> EstimateRow | None:
+        return model.rows.leakage(scorer.name, **how | Fields(scope=scope, beyond="own words"))
 
-    def where(asked: Asked) -> Cell:
-        row = gap(asked, "count")
+    def where(model: Asked) -> Cell:
+        row = gap(model, "count")
         if row is None or row.value is None:
             return Cell(DASH)
         return Cell(f"{row.value:g} (≥ {row.lower:g})", row.value)
 
     return {
-        f"{name}: most at a question": lambda asked: _least(gap(asked, "worst question")),
+        f"{name}: most at a question": lambda model: _least(gap(model, "worst question")),
         f"{name}: questions with more": where,
     }
 
@@ -361,83 +364,83 @@ def _least(bound: EstimateRow | None) -> Cell:
     return Cell(DASH) if bound is None else Cell(floor(bound.value, bound.lower), bound.value)
 
 
-def rewritten_grid(view: View, asked: RewrittenModel, scorer: ScorerView) -> Table:
+def rewritten_grid(view: View, model: RewrittenModel, scorer: ScorerView) -> Table:
     """A row a question: its own words beside all its queries, and beside the worst of them."""
 
-    def output(one: Numbered) -> Cell:
-        own = view.models[asked.model].at(one[1].id, scorer)
+    def output(row: Numbered) -> Cell:
+        own = view.models[model.model].at(row[1].id, scorer)
         return bound_cell(own.leakage if own else None)
 
     columns: dict[str, Callable[[Numbered], Cell]] = {
-        "Question": lambda one: Cell(f"{one[1].id}: {one[1].text}", one[0], anchor(one[0])),
+        "Question": lambda row: Cell(f"{row[1].id}: {row[1].text}", row[0], anchor(row[0])),
         "Output": output,
-        "Full": lambda one: bound_cell(one[2].leakage),
-        "Full beyond output": lambda one: bound_cell(one[2].rows.first(beyond="own words")),
-        "Worst query": lambda one: bound_cell(one[2].rows.first(inputs="worst query")),
-        "Worst query beyond output": lambda one: _least(
-            one[2].rows.first(beyond="own words", inputs="worst query")
+        "Full": lambda row: bound_cell(row[2].leakage),
+        "Full beyond output": lambda row: bound_cell(row[2].rows.first(beyond="own words")),
+        "Worst query": lambda row: bound_cell(row[2].rows.first(inputs="worst query")),
+        "Worst query beyond output": lambda row: _least(
+            row[2].rows.first(beyond="own words", inputs="worst query")
         ),
-        "Queries": lambda one: count_cell(one[2].number),
-        "r": lambda one: number_cell(one[2].correlation),
+        "Queries": lambda row: count_cell(row[2].number),
+        "r": lambda row: number_cell(row[2].correlation),
     }
-    known = [
-        (number, question, found)
+    rows = [
+        (number, question, rewritten)
         for number, question in enumerate(view.questions, 1)
-        if (found := asked.questions.get((scorer.name, question.id))) is not None
+        if (rewritten := model.questions.get((scorer.name, question.id))) is not None
     ]
-    title = f"{asked.label}: {quantity(scorer)} of every question, {scorer.name}"
-    return table_of(title, columns, known)
+    title = f"{model.label}: {quantity(scorer)} of every question, {scorer.name}"
+    return table_of(title, columns, rows)
 
 
 def found_grid(view: View, scorer: ScorerView) -> Table:
     """A row a question: how it was asked where a search found most, those that leak most first."""
     name, several = scorer.name, len(view.searches) > 1
 
-    def question(found: FoundQuery) -> Cell:
-        run = f", {found.run}" if several else ""
-        return Cell(f"{found.question}{run}", anchor=place(view, found.question))
+    def question(query: FoundQuery) -> Cell:
+        run = f", {query.run}" if several else ""
+        return Cell(f"{query.question}{run}", anchor=place(view, query.question))
 
-    def lower(found: FoundQuery) -> Cell:
+    def lower(query: FoundQuery) -> Cell:
         """Where the search left it, by the scores that steered."""
-        steered = view.searches[found.run].scorer.name == name
-        return Cell(at_least(found.lower), found.lower) if steered else Cell(DASH)
+        steered = view.searches[query.run].scorer.name == name
+        return Cell(at_least(query.lower), query.lower) if steered else Cell(DASH)
 
-    def told(
+    def cell_of(
         cell: Callable[[EstimateRow | None], Cell],
         bound: Callable[[FoundQuery], EstimateRow | None],
-        found: FoundQuery,
+        query: FoundQuery,
     ) -> Cell:
-        return cell(bound(found))
+        return cell(bound(query))
 
     columns: dict[str, Callable[[FoundQuery], Cell]] = {
         "Question": question,
-        "What is asked": lambda found: Cell(
-            "withheld" if found.text is None else found.text, prose=True
+        "What is asked": lambda query: Cell(
+            "withheld" if query.text is None else query.text, prose=True
         ),
-        "Asked": lambda found: Cell(found.asked, prose=True),
-        "Rounds": lambda found: count_cell(found.rounds),
-        "Draws in the search": lambda found: count_cell(found.draws),
-        "Forwards in the search": lambda found: count_cell(found.forwards),
+        "Asked": lambda query: Cell(query.asked, prose=True),
+        "Rounds": lambda query: count_cell(query.rounds),
+        "Draws in the search": lambda query: count_cell(query.draws),
+        "Forwards in the search": lambda query: count_cell(query.forwards),
         "Lower end in the search": lower,
     }
-    if not any(found.forwards for found in view.found):
+    if not any(query.forwards for query in view.found):
         del columns["Forwards in the search"]
     bounds: dict[str, Callable[[FoundQuery], EstimateRow | None]] = {
-        "Found": lambda found: found.leakage(name),
-        PROVED: lambda found: found.leakage(name, proved=True),
-        "In its own words": lambda found: found.leakage(name, found.own),
-        "Beyond its own words": lambda found: found.leakage(name, ATTACK, beyond="own words"),
-        "Control": lambda found: found.leakage(name, found.arm.control),
-        CONTROL_PROVED: lambda found: found.leakage(name, found.arm.control, proved=True),
+        "Found": lambda query: query.leakage(name),
+        PROVED: lambda query: query.leakage(name, proved=True),
+        "In its own words": lambda query: query.leakage(name, query.own),
+        "Beyond its own words": lambda query: query.leakage(name, ATTACK, beyond="own words"),
+        "Control": lambda query: query.leakage(name, query.arm.control),
+        CONTROL_PROVED: lambda query: query.leakage(name, query.arm.control, proved=True),
     }
     for column, bound in bounds.items():
         if column not in (PROVED, CONTROL_PROVED):
-            columns[column] = partial(told, bound_cell, bound)
+            columns[column] = partial(cell_of, bound_cell, bound)
         elif any(map(bound, view.found)):
-            columns[column] = partial(told, _proved, bound)
+            columns[column] = partial(cell_of, _proved, bound)
 
-    def leaks(found: FoundQuery) -> float:
-        row = found.leakage(name)
+    def leaks(query: FoundQuery) -> float:
+        row = query.leakage(name)
         return -1.0 if row is None else row.lower
 
     title = f"{name} where it was attacked, {many(len(view.found), 'question')}"
@@ -460,12 +463,12 @@ def _searched(view: View) -> str:
     )
 
 
-def own_words(view: View, asked: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:
-    """What the question that the query rewrites leaks in its own words."""
-    cell = view.models[asked.model].at(query.question, scorer)
+def own_words(view: View, model: RewrittenModel, scorer: ScorerView, query: AskedQuery) -> str:
+    """The leakage, in its own words, of the question that the query rewrites."""
+    cell = view.models[model.model].at(query.question, scorer)
     return interval(cell.leakage if cell else None)
 
 
 def place(view: View, question: str) -> str:
     """Where the texts of the question with this id stand."""
-    return anchor([one.id for one in view.questions].index(question) + 1)
+    return anchor([q.id for q in view.questions].index(question) + 1)

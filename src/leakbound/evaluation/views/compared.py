@@ -32,11 +32,14 @@ Form = Literal["markdown", "latex", "csv"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceVerdict:
-    """What is shown of a model beside the baseline, under one scorer.
+    """The verdict on a model beside the baseline, under one scorer.
 
-    kind: less or more, where nothing that is shown speaks against it; mixed, where something does;
-        not shown, where nothing is.
-    sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
+    Attributes:
+        scorer: by its name.
+        model, baseline: their labels.
+        kind: less or more, where nothing that is shown speaks against it; mixed, where something
+            does; not shown, where nothing is.
+        sentence: that in words, with the mean, the questions that moved, and how sure all of it is.
     """
 
     scorer: str
@@ -48,7 +51,13 @@ class DifferenceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A question, how much more it leaks than under the baseline, and what is shown of that."""
+    """A question, how much more it leaks than under the baseline, and what is shown of that.
+
+    Attributes:
+        question: as a page names it.
+        bound: on the difference.
+        moved: rose or fell, where that is shown.
+    """
 
     question: str
     bound: Interval
@@ -62,7 +71,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMoves:
-    """How far the questions of a model moved, and their mean; None where it is not known."""
+    """How far the questions of a model moved.
+
+    Attributes:
+        label: the model's.
+        mean: how far they moved on average; None where it is not known.
+        each: how far each of them moved.
+    """
 
     label: str
     mean: Interval | None
@@ -70,21 +85,21 @@ class ModelMoves:
 
     def furthest(self, which: Moved) -> Cell:
         """The question that is shown to have moved most, by its bound; a dash where none is."""
-        shown = [one for one in self.each if one.moved == which]
+        shown = [move for move in self.each if move.moved == which]
         if not shown:
             return Cell(DASH)
-        most = max(shown, key=lambda one: abs(one.shown))
+        most = max(shown, key=lambda move: abs(move.shown))
         return Cell(f"{interval(most.bound)} {most.question}", most.shown, prose=True)
 
 
 def difference_verdict(
-    model: str, found: ArmDifference, scorer: str, binary: bool, baseline: str, sure: float
+    model: str, difference: ArmDifference, scorer: str, binary: bool, baseline: str, sure: float
 ) -> DifferenceVerdict:
     """The verdict on `model`; `binary`: whether the scores are leaks or none.
 
     It holds together with all that is said of this scorer, at the confidence `sure`.
     """
-    kind = _kind(found)
+    kind = _kind(difference)
     more, less = ("more", "less") if binary else ("higher", "lower")
     verb = "leaks" if binary else "scores"
     says = {
@@ -93,7 +108,7 @@ def difference_verdict(
         "mixed": f"{model} beside {baseline} is MIXED",
         "not shown": f"NO DIFFERENCE is shown between {model} and {baseline}",
     }
-    mean, counts = _mean(found, kind, more, less), _counts(found)
+    mean, counts = _mean(difference, kind, more, less), _counts(difference)
     return DifferenceVerdict(
         scorer=scorer,
         model=model,
@@ -103,48 +118,48 @@ def difference_verdict(
     )
 
 
-def moved(each: Estimate) -> tuple[Moved, ...]:
-    """Of every question whether it is shown to leak more, or less, than under the baseline."""
-    ends = zip(np.asarray(each.lower), np.asarray(each.upper), strict=True)
+def moved(bounds: Estimate) -> tuple[Moved, ...]:
+    """Whether each question is shown to leak more, or less, than under the baseline."""
+    ends = zip(np.asarray(bounds.lower), np.asarray(bounds.upper), strict=True)
     return tuple("rose" if low > 0 else "fell" if high < 0 else "not shown" for low, high in ends)
 
 
-def _kind(found: ArmDifference) -> Change:
-    mean = found.mean
-    more = found.rose > 0 or (mean is not None and mean.lower > 0)
-    less = found.fell > 0 or (mean is not None and mean.upper < 0)
+def _kind(difference: ArmDifference) -> Change:
+    mean = difference.mean
+    more = difference.rose > 0 or (mean is not None and mean.lower > 0)
+    less = difference.fell > 0 or (mean is not None and mean.upper < 0)
     if more and less:
         return "mixed"
     return "more" if more else "less" if less else "not shown"
 
 
-def _mean(found: ArmDifference, kind: Change, more: str, less: str) -> str:
-    """What is known of the mean; its direction where the verdict has not said it."""
-    if found.mean is None:
+def _mean(difference: ArmDifference, kind: Change, more: str, less: str) -> str:
+    """The mean as far as it is known; its direction where the verdict has not said it."""
+    if difference.mean is None:
         return "on average not known, as questions lack completions"
-    lower, upper = float(found.mean.lower), float(found.mean.upper)
+    lower, upper = float(difference.mean.lower), float(difference.mean.upper)
     if lower <= 0 <= upper:
         shown = "" if kind == "not shown" else "no difference is shown, "
         return f"on average {shown}{below(lower)} to {above(upper)}"
     which, least = (more, lower) if lower > 0 else (less, -upper)
-    said = f"by at least {at_least(least)} on average"
-    return f"{which} {said}" if kind == "mixed" else said
+    extent = f"by at least {at_least(least)} on average"
+    return f"{which} {extent}" if kind == "mixed" else extent
 
 
-def _counts(found: ArmDifference) -> str:
+def _counts(difference: ArmDifference) -> str:
     """How many questions are shown to have moved; the rest may have, unseen."""
-    rose, fell, of = found.rose, found.fell, len(found.query_ids)
+    rose, fell, total = difference.rose, difference.fell, len(difference.query_ids)
     both = {"rose": rose, "fell": fell}
-    if of in (rose, fell):
-        every = {1: "the one question", 2: "both questions"}.get(of, f"all {of:,} questions")
+    if total in (rose, fell):
+        every = {1: "the one question", 2: "both questions"}.get(total, f"all {total:,} questions")
         return f"{every} {'rose' if rose else 'fell'}"
     if not rose and not fell:
-        none = "the one question is not" if of == 1 else f"none of {of:,} questions is"
+        none = "the one question is not" if total == 1 else f"none of {total:,} questions is"
         return f"{none} shown to rise or fall"
     first, *other = (f"{count:,} {which}" for which, count in both.items() if count)
     still = "rise" if not rose else "fall"
-    rest = other[0] if other else f"none is shown to {still}"
-    return f"of {of:,} questions {first}, {rest}"
+    second = other[0] if other else f"none is shown to {still}"
+    return f"of {total:,} questions {first}, {second}"
 
 
 SHOWN = 10  # questions on a console
@@ -157,9 +172,11 @@ UTILITY = ("model_utility", "retain_rouge_l_recall", "choice_accuracy")
 class ModelStanding:
     """A model under one scorer.
 
-    n: the draws that its bounds rest on, of all questions.
-    bounds: what it leaks, at the comparison's confidence.
-    utility: what it is still good for; None where it was not measured.
+    Attributes:
+        label: the model's.
+        n: the draws that its bounds rest on, of all questions.
+        bounds: what it leaks, at the comparison's confidence.
+        utility: what it is still good for; None where it was not measured.
     """
 
     label: str
@@ -172,8 +189,11 @@ class ModelStanding:
 class ScorerComparison:
     """Models under one scorer: each beside the baseline, and each by itself.
 
-    differences: by label, of every model but the baseline; all hold at once.
-    standings: of every model.
+    Attributes:
+        scorer: by its name.
+        binary: whether it declares the range {0, 1}.
+        differences: by label, of every model but the baseline; all hold at once.
+        standings: of every model.
     """
 
     scorer: str
@@ -184,26 +204,26 @@ class ScorerComparison:
     @property
     def against_control(self) -> bool:
         """Whether every model stands beside a control, so that what is certified is the excess."""
-        return all(one.bounds.excess is not None for one in self.standings)
+        return all(standing.bounds.excess is not None for standing in self.standings)
 
-    def certified(self, one: ModelStanding, *, worst: bool = False) -> float | None:
+    def certified(self, standing: ModelStanding, *, worst: bool = False) -> float | None:
         """The most that a model leaks, beyond its control where all have one.
 
         On average, or at its `worst` question.
         """
-        known = one.bounds
+        bounds = standing.bounds
         if self.against_control:
-            bound = known.worst_excess if worst else known.excess
+            bound = bounds.worst_excess if worst else bounds.excess
         else:
-            bound = known.worst if worst else known.mean
+            bound = bounds.worst if worst else bounds.mean
         return None if bound is None else float(bound.upper)
 
     def front(self) -> frozenset[str]:
         """The labels of models that none beats in certified leakage and in utility."""
         points = {
-            one.label: (known, one.utility)
-            for one in self.standings
-            if (known := self.certified(one)) is not None and one.utility is not None
+            standing.label: (upper, standing.utility)
+            for standing in self.standings
+            if (upper := self.certified(standing)) is not None and standing.utility is not None
         }
         return frozenset(
             label
@@ -219,13 +239,14 @@ class ScorerComparison:
 class Comparison:
     """Models of runs that asked the same questions, beside the first of them.
 
-    baseline: the label of the first.
-    labels: of all, the baseline first.
-    confidence: at which all differences of a scorer hold at once.
-    questions: their words, by id; empty where they are withheld.
-    made: what was made otherwise: by what it is, what each label has.
-    scorers: what is said under each scorer.
-    utility: the metric that stands for it; None where none was measured in all runs.
+    Attributes:
+        baseline: the label of the first.
+        labels: of all, the baseline first.
+        confidence: at which all differences of a scorer hold at once.
+        questions: their words, by id; empty where they are withheld.
+        made: what was made otherwise: by what it is, what each label has.
+        scorers: what is said under each scorer.
+        utility: the metric that stands for it; None where none was measured in all runs.
     """
 
     baseline: str
@@ -252,21 +273,21 @@ class Comparison:
     @property
     def verdicts(self) -> tuple[DifferenceVerdict, ...]:
         """One of every model beside the baseline, under each scorer."""
-        return tuple(one for scorer in self.scorers for one in self.under(scorer))
+        return tuple(verdict for scorer in self.scorers for verdict in self.under(scorer))
 
     def under(self, scorer: ScorerComparison) -> tuple[DifferenceVerdict, ...]:
         """The verdicts under one scorer."""
-        said = scorer.scorer, scorer.binary, self.baseline, self.confidence
+        shared = scorer.scorer, scorer.binary, self.baseline, self.confidence
         return tuple(
-            difference_verdict(label, found, *said) for label, found in scorer.differences.items()
+            difference_verdict(label, diff, *shared) for label, diff in scorer.differences.items()
         )
 
     @property
     def opening(self) -> str:
-        """What is said first: a line a verdict, of several scorers under the name of each."""
+        """The lines that come first: one a verdict, of several scorers under the name of each."""
         several = len(self.scorers) > 1
         return "\n".join(
-            f"{one.scorer}: {one.sentence}" if several else one.sentence for one in self.verdicts
+            f"{v.scorer}: {v.sentence}" if several else v.sentence for v in self.verdicts
         )
 
     def moves(self, scorer: ScorerComparison) -> tuple[ModelMoves, ...]:
@@ -274,15 +295,15 @@ class Comparison:
         return tuple(
             ModelMoves(
                 label=label,
-                mean=None if found.mean is None else Interval.of(found.mean),
+                mean=None if diff.mean is None else Interval.of(diff.mean),
                 each=tuple(
-                    Move(self.asked(query_id), Interval.of(found.each, i), how)
-                    for i, (query_id, how) in enumerate(
-                        zip(found.query_ids, moved(found.each), strict=True)
+                    Move(self.asked(query_id), Interval.of(diff.each, i), direction)
+                    for i, (query_id, direction) in enumerate(
+                        zip(diff.query_ids, moved(diff.each), strict=True)
                     )
                 ),
             )
-            for label, found in scorer.differences.items()
+            for label, diff in scorer.differences.items()
         )
 
     def asked(self, query_id: str) -> str:
@@ -290,28 +311,28 @@ class Comparison:
         return clipped(f"{query_id} {self.questions.get(query_id, '')}".strip(), MOST_NAME)
 
     def tables(self, *, questions: int | None = None) -> list[Table]:
-        """What was made otherwise, then for each scorer what leaks, then a leaderboard.
+        """Tables of what was made otherwise, then for each scorer what leaks, then a leaderboard.
 
         `questions`: how many are shown one by one, those that differ most first (None: all).
         """
-        found = [self._made()] if self.made else []
+        tables = [self._made()] if self.made else []
         for scorer in self.scorers:
-            found += [self._differences(scorer), self._questions(scorer, questions)]
-        return [*found, *map(self._leaderboard, self.scorers)]
+            tables += [self._differences(scorer), self._questions(scorer, questions)]
+        return [*tables, *map(self._leaderboard, self.scorers)]
 
     def rows(self) -> Iterator[dict[str, Json]]:
         """Every difference as one flat row, for other tools."""
         for scorer in self.scorers:
-            verdicts = {one.model: one.sentence for one in self.under(scorer)}
-            for label, found in scorer.differences.items():
+            verdicts = {verdict.model: verdict.sentence for verdict in self.under(scorer)}
+            for label, diff in scorer.differences.items():
                 fixed = {"scorer": scorer.scorer, "model": label, "baseline": self.baseline}
                 whole = {**fixed, "scope": "mean", "question": None, "asked": None}
-                yield {**whole, "verdict": verdicts[label], **_row(found.mean, None)}
-                each = zip(found.query_ids, moved(found.each), strict=True)
-                for i, (query_id, how) in enumerate(each):
-                    asked = self.questions.get(query_id)
-                    one = {**fixed, "scope": "question", "question": query_id, "asked": asked}
-                    yield {**one, "verdict": how, **_row(found.each, i)}
+                yield {**whole, "verdict": verdicts[label], **_row(diff.mean, None)}
+                moves = zip(diff.query_ids, moved(diff.each), strict=True)
+                for i, (query_id, direction) in enumerate(moves):
+                    text = self.questions.get(query_id)
+                    row = {**fixed, "scope": "question", "question": query_id, "asked": text}
+                    yield {**row, "verdict": direction, **_row(diff.each, i)}
 
     def written(self, form: Form) -> str:
         """Every difference as CSV; or the tables in another form, under what is said first."""
@@ -323,45 +344,45 @@ class Comparison:
             "baseline": self.baseline,
             "models": [*self.labels],
             "confidence": self.confidence,
-            "verdicts": [to_json(one) for one in self.verdicts],
-            "made otherwise": {what: dict(each) for what, each in self.made.items()},
+            "verdicts": [to_json(verdict) for verdict in self.verdicts],
+            "made otherwise": {key: dict(facts) for key, facts in self.made.items()},
             "differences": [*self.rows()],
             "leaderboard": [
                 {
                     "scorer": scorer.scorer,
-                    "model": one.label,
-                    "certified": scorer.certified(one),
+                    "model": standing.label,
+                    "certified": scorer.certified(standing),
                     "confidence": self.confidence,
-                    "draws": one.n,
+                    "draws": standing.n,
                     "of": "excess" if scorer.against_control else "leakage",
                     "utility": self.utility,
-                    "value": one.utility,
-                    "front": one.label in scorer.front(),
+                    "value": standing.utility,
+                    "front": standing.label in scorer.front(),
                 }
                 for scorer in self.scorers
-                for one in self._ranked(scorer)
+                for standing in self._ranked(scorer)
             ],
         }
 
     def _made(self) -> Table:
-        rows = [(what, *(each[label] for label in self.labels)) for what, each in self.made.items()]
+        rows = [(key, *(facts[label] for label in self.labels)) for key, facts in self.made.items()]
         return Table.plain("Made otherwise", ("What", *self.labels), rows, prose=True)
 
     def _differences(self, scorer: ScorerComparison) -> Table:
         columns = {
-            "Model": lambda one: Cell(one.label),
-            "Difference, mean": lambda one: bound_cell(one.mean),
-            "Rose": lambda one: count_cell(scorer.differences[one.label].rose),
-            "Fell": lambda one: count_cell(scorer.differences[one.label].fell),
-            "Largest rise": lambda one: one.furthest("rose"),
-            "Largest fall": lambda one: one.furthest("fell"),
+            "Model": lambda model: Cell(model.label),
+            "Difference, mean": lambda model: bound_cell(model.mean),
+            "Rose": lambda model: count_cell(scorer.differences[model.label].rose),
+            "Fell": lambda model: count_cell(scorer.differences[model.label].fell),
+            "Largest rise": lambda model: model.furthest("rose"),
+            "Largest fall": lambda model: model.furthest("fell"),
         }
         title = f"{scorer.scorer}: {quantity(scorer)} beside {self.baseline}"
         return table_of(title, columns, self.moves(scorer), self._caveat(scorer))
 
     def _caveat(self, scorer: ScorerComparison) -> str:
         """Whose bounds are wider than they need be; empty where none is."""
-        alike = [label for label, found in scorer.differences.items() if not found.apart]
+        alike = [label for label, diff in scorer.differences.items() if not diff.apart]
         if not alike:
             return ""
         return (
@@ -371,13 +392,13 @@ class Comparison:
 
     def _questions(self, scorer: ScorerComparison, shown: int | None) -> Table:
         """A row a question, whatever differs most between any two first."""
-        each = [
-            {query_id: Interval.of(found.each, i) for i, query_id in enumerate(found.query_ids)}
-            for found in scorer.differences.values()
+        arms = [
+            {query_id: Interval.of(diff.each, i) for i, query_id in enumerate(diff.query_ids)}
+            for diff in scorer.differences.values()
         ]
-        order = sorted(each[0], key=lambda q: -max(abs(bounds[q].value or 0.0) for bounds in each))
+        order = sorted(arms[0], key=lambda q: -max(abs(bounds[q].value or 0.0) for bounds in arms))
         rows = tuple(
-            (Cell(self.asked(q)), *(bound_cell(bounds[q]) for bounds in each))
+            (Cell(self.asked(q)), *(bound_cell(bounds[q]) for bounds in arms))
             for q in order[:shown]
         )
         more = len(order) - len(rows)
@@ -386,28 +407,28 @@ class Comparison:
         return Table(title, ("Question", *scorer.differences), rows, note)
 
     def _ranked(self, scorer: ScorerComparison) -> list[ModelStanding]:
-        def least(one: ModelStanding) -> float:
-            known = scorer.certified(one)
-            return float("inf") if known is None else known
+        def least(standing: ModelStanding) -> float:
+            upper = scorer.certified(standing)
+            return float("inf") if upper is None else upper
 
         return sorted(scorer.standings, key=least)
 
     def _leaderboard(self, scorer: ScorerComparison) -> Table:
-        what = "excess" if scorer.against_control else "leakage"
+        kind = "excess" if scorer.against_control else "leakage"
         front = scorer.front()
         columns = {
-            "Model": lambda one: Cell(one.label),
-            f"Certified {what}, mean": lambda one: _ceiling(scorer.certified(one)),
-            "Worst question": lambda one: _ceiling(scorer.certified(one, worst=True)),
-            "Leakage, mean": lambda one: bound_cell(
-                one.bounds.mean and Interval.of(one.bounds.mean)
+            "Model": lambda standing: Cell(standing.label),
+            f"Certified {kind}, mean": lambda standing: _ceiling(scorer.certified(standing)),
+            "Worst question": lambda standing: _ceiling(scorer.certified(standing, worst=True)),
+            "Leakage, mean": lambda standing: bound_cell(
+                standing.bounds.mean and Interval.of(standing.bounds.mean)
             ),
-            "Draws": lambda one: count_cell(one.n),
+            "Draws": lambda standing: count_cell(standing.n),
         }
         if self.utility is not None:
             columns |= {
-                self.utility: lambda one: number_cell(one.utility),
-                "Front": lambda one: Cell("yes" if one.label in front else ""),
+                self.utility: lambda standing: number_cell(standing.utility),
+                "Front": lambda standing: Cell("yes" if standing.label in front else ""),
             }
         notes = [f"Each by itself, {percent(self.confidence)}; more draws lower an upper end too."]
         if self.utility is not None:
@@ -421,21 +442,21 @@ class Comparison:
 def differing(
     labels: Iterable[str], facts: Mapping[str, Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Of facts by label, those that are not the same for all: by fact, what each label has."""
-    known = list(labels)
-    every = dict.fromkeys(what for label in known for what in facts[label])
-    found = {what: {label: facts[label].get(what, DASH) for label in known} for what in every}
-    return {what: each for what, each in found.items() if len(set(each.values())) > 1}
+    """The facts that are not the same for all labels: by fact, what each label has."""
+    names = list(labels)
+    every = dict.fromkeys(fact for label in names for fact in facts[label])
+    table = {fact: {label: facts[label].get(fact, DASH) for label in names} for fact in every}
+    return {fact: values for fact, values in table.items() if len(set(values.values())) > 1}
 
 
 def _row(bound: Estimate | None, i: int | None) -> dict[str, Json]:
     if bound is None:  # of a mean of which nothing is known
         return dict.fromkeys(_FIGURES)
-    one = Interval.of(bound, i)
+    ends = Interval.of(bound, i)
     n = int(bound.n if i is None else np.broadcast_to(bound.n, np.shape(bound.lower))[i])
     jointly = i is not None
-    told = (one.value, one.lower, one.upper, bound.confidence, jointly, n, bound.method)
-    return dict(zip(_FIGURES, (bound.about.quantity, *told), strict=True))
+    figures = (ends.value, ends.lower, ends.upper, bound.confidence, jointly, n, bound.method)
+    return dict(zip(_FIGURES, (bound.about.quantity, *figures), strict=True))
 
 
 def _ceiling(value: float | None) -> Cell:

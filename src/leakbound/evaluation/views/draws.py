@@ -1,4 +1,4 @@
-"""What single draws tell: of the first n of a question, of all of them, and far beyond them.
+"""Estimates from single draws: the first n of a question, all of them, and far beyond them.
 
 Of a scorer of 0 and 1 what is known of p is known of leak@k for every k at once: see
 `stats.carried` and `stats.mean_leak_at_k_of_counts`. What is proved of p, given the measured
@@ -40,7 +40,7 @@ Courses = dict[str, tuple[FirstDraws, ...]]
 
 
 def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float) -> Courses:
-    """Of each question its draws one by one: what the first n of them say.
+    """Take the draws of each question one by one: estimates by the first n of them.
 
     `order` keys them, so page and figures say the same whenever they are made. The ends of a
     `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
@@ -54,15 +54,15 @@ def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float)
     ]
     ends: list[tuple[float | None, float | None]] = [(None, None)] * len(cuts)
     if binary and cuts:  # as the stated bound has them, of so many draws
-        _, sizes, gone, totals = zip(*cuts, strict=True)
+        _, sizes, nans, totals = zip(*cuts, strict=True)
         hits = list(map(round, totals))
-        made = stats.proportion_bound(hits, sizes, confidence=confidence, side="both", missing=gone)
+        made = stats.proportion_bound(hits, sizes, confidence=confidence, side="both", missing=nans)
         ends = list(zip(*(np.asarray(e).tolist() for e in (made.lower, made.upper)), strict=True))
-    found: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
+    by_query: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
     for (query_id, n, missing, total), (lower, upper) in zip(cuts, ends, strict=True):
         value = total / (n - missing) if n > missing else None
-        found[query_id].append(FirstDraws(n=n, value=value, lower=lower, upper=upper))
-    return {query_id: tuple(steps) for query_id, steps in found.items()}
+        by_query[query_id].append(FirstDraws(n=n, value=value, lower=lower, upper=upper))
+    return {query_id: tuple(steps) for query_id, steps in by_query.items()}
 
 
 def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
@@ -85,7 +85,7 @@ class DrawnScores:
 
     @property
     def mean(self) -> float:
-        """Of all draws."""
+        """The mean over all draws."""
         return float(self.scores @ self.counts / self.n)
 
     def quantiles(self, at: Sequence[float]) -> list[float]:
@@ -104,8 +104,9 @@ class DrawnScores:
 class ScoredDraws:
     """The draws of an arm as one scorer scores them.
 
-    arm: whose draws they are, in the questions' own words.
-    scorer: by its name.
+    Attributes:
+        arm: whose draws they are, in the questions' own words.
+        scorer: by its name.
     """
 
     arm: Arm
@@ -116,13 +117,13 @@ class ScoredDraws:
         if self.arm.explored:
             return {}
         scores = self.arm.scores(slug(make_scorer(self.scorer)))
-        found = {}
+        by_question = {}
         for question, values, counts in zip(
             scores.query_ids, scores.scores, scores.counts, strict=True
         ):
             if (drawn := counts > 0).any():
-                found[question] = DrawnScores(values[drawn], counts[drawn])
-        return found
+                by_question[question] = DrawnScores(values[drawn], counts[drawn])
+        return by_question
 
     def growing(self, question: str, confidence: float) -> Mapping[int, tuple[Interval, Interval]]:
         """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
@@ -130,16 +131,16 @@ class ScoredDraws:
         Its draws are taken one by one, as on the page; each bound holds by itself. Empty unless n
         was fixed and every draw has a score.
         """
-        known = self._fixed()
-        if known is None or question not in known.scores.query_ids:
+        evidence = self._fixed()
+        if evidence is None or question not in evidence.scores.query_ids:
             return {}
-        mine = known.scores.of((question,))
-        if mine.missing.any():
+        scores = evidence.scores.of((question,))
+        if scores.missing.any():
             return {}
-        keys = Keys.read(known.order.keys((question,)), 1)
-        ordered = in_order(mine, 0, known.order)[None]
+        keys = Keys.read(evidence.order.keys((question,)), 1)
+        ordered = in_order(scores, 0, evidence.order)[None]
         sizes = sizes_of(ordered.shape[1])
-        return {n: _after(ordered[:, :n], known.binary, keys, confidence) for n in sizes}
+        return {n: _after(ordered[:, :n], evidence.binary, keys, confidence) for n in sizes}
 
     def repeated(self, confidence: float) -> Mapping[int, Interval]:
         """The mean over the questions of leak@k by k, bounds that hold for all k at once.
@@ -147,15 +148,15 @@ class ScoredDraws:
         There is none where blocks of k draws are too few to say anything, nor where n was not
         fixed.
         """
-        known = self._fixed()
-        if known is None:
+        evidence = self._fixed()
+        if evidence is None:
             return {}
-        n = known.scores.n
+        n = evidence.scores.n
         sizes = [k for k in STANDARD_K if k <= n.min() and (n // k).sum() >= FEWEST_BLOCKS]
         if not sizes:
             return {}
-        made = known.mean_leak_at_k(sizes, confidence=confidence, side="both")
-        return {k: Interval.of(made, i) for i, k in enumerate(sizes)}
+        bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
+        return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
     def _fixed(self) -> Fixed | None:
         """The evidence of the arm where its n was fixed beforehand."""
@@ -235,7 +236,7 @@ def known_of_mean(model: Model, scorer: ScorerView) -> list[KnownAtK]:
 
 
 def _proofs(model: Model, scorer: ScorerView) -> list[EstimateRow]:
-    """What is proved of each question of which anything is."""
+    """The proofs of the questions of which anything is proved."""
     return [cell.proved for cell in model.cells(scorer) if cell.proved]
 
 
@@ -248,4 +249,4 @@ def _proved_at(proofs: Sequence[EstimateRow], sizes: Sequence[int]) -> NDArray[n
 def _known(proved: NDArray[np.float64], bound: Estimate, sizes: Sequence[int]) -> list[KnownAtK]:
     columns = (proved, bound.lower, bound.upper)
     ends = (np.asarray(end, dtype=np.float64).tolist() for end in columns)
-    return [KnownAtK(k, *each) for k, *each in zip(sizes, *ends, strict=True)]
+    return [KnownAtK(k, *figures) for k, *figures in zip(sizes, *ends, strict=True)]

@@ -63,7 +63,7 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         absent = DASH if model.decoding.greedy else "incomplete"
         return bound_cell(model.rows.leakage(scorer.name, scope=scope), absent)
 
-    def each(model: Model, quantity: Quantity) -> list[EstimateRow | None]:
+    def rows_of(model: Model, quantity: Quantity) -> list[EstimateRow | None]:
         return [cell.rows.first(quantity=quantity) for cell in model.cells(scorer)]
 
     def repeated(k: int, model: Model) -> Cell:
@@ -71,7 +71,7 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
 
     def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
         row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
-        return shown(row) if row else number_cell(mean_of(each(model, quantity)))
+        return shown(row) if row else number_cell(mean_of(rows_of(model, quantity)))
 
     columns: dict[str, Callable[[Model], Cell]] = {
         "Model": _name_cell,
@@ -81,7 +81,7 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         mean_heading(scorer): lambda model: of_all(model, "mean"),
         "Worst question": lambda model: of_all(model, "worst question"),
         "Deviation, mean": partial(spread, "standard deviation", bound_cell),
-        "Deviation, worst": lambda model: _largest_cell(each(model, "standard deviation")),
+        "Deviation, worst": lambda model: _largest_cell(rows_of(model, "standard deviation")),
         "ED, mean": partial(spread, "expectation deviation", ceiling_cell),
     }
     for k in sorted({*SHOWN_K, typical_k(view, scorer)}):
@@ -91,30 +91,30 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
 
 
 def greedy_heading(scorer: ScorerView) -> str:
-    """What stands above the greedy answers."""
+    """The heading of the greedy answers."""
     return "Greedy leaks" if scorer.binary else "Greedy score, mean"
 
 
 def mean_heading(scorer: ScorerView) -> str:
-    """What stands above the mean leakage."""
+    """The heading of the mean leakage."""
     return f"Mean {quantity(scorer)}" if scorer.binary else "Mean score"
 
 
 def typical_k(view: View, scorer: ScorerView) -> int:
     """The k of leak@k that is shown where there is room for one: 32, or as far as is known."""
-    known = [
+    sizes = [
         int(k)
         for model in view.models
         for cell in model.cells(scorer)
         for k, row in cell.by_parameter("leak@k").items()
         if row.value is not None
     ]
-    return min(TYPICAL_K, max(known, default=1))
+    return min(TYPICAL_K, max(sizes, default=1))
 
 
 def leakage_column(scorer: ScorerView, /, **wanted: Unpack[Fields]) -> Column:
     """The leakage of all questions that is about this."""
-    return lambda asked: bound_cell(asked.rows.leakage(scorer.name, **wanted))
+    return lambda model: bound_cell(model.rows.leakage(scorer.name, **wanted))
 
 
 def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
@@ -124,16 +124,16 @@ def beyond_columns(scorer: ScorerView) -> dict[str, Column]:
     return dict(zip(BEYOND, (mean, worst), strict=True))
 
 
-def label_cell(asked: Asked) -> Cell:
-    """What a model is called."""
-    return Cell(asked.label)
+def label_cell(model: Asked) -> Cell:
+    """The name of a model."""
+    return Cell(model.label)
 
 
 def statements_grid(view: View, scorer: ScorerView) -> Table | None:
     """A row a model: what else holds of all questions, and what leaking texts prove; or None."""
 
-    def most(found: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
-        rows = map(found, model.cells(scorer))
+    def most(row_of: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
+        rows = map(row_of, model.cells(scorer))
         end = max((row.lower for row in rows if row is not None), default=0.0)
         return Cell(f"≥ {at_least(end)}", end)
 
@@ -157,17 +157,17 @@ def others_grid(
     None where there is neither.
     """
 
-    def said(asked: Asked) -> dict[str, EstimateRow]:
-        rows = asked.rows.of(scorer.name).plain()
+    def statements(model: Asked) -> dict[str, EstimateRow]:
+        rows = model.rows.of(scorer.name).plain()
         return {name: row for row in rows if (name := _statement(row))}
 
-    def cell(name: str, asked: Asked) -> Cell:
-        row = said(asked).get(name)
+    def cell(name: str, model: Asked) -> Cell:
+        row = statements(model).get(name)
         if row is None:
             return Cell(DASH)
         return Cell(of_count(row) if row.scope == "count" else interval(row), row.value)
 
-    names = dict.fromkeys(name for asked in items for name in said(asked))
+    names = dict.fromkeys(name for model in items for name in statements(model))
     if not names and not more:
         return None
     stated = {name: partial(cell, name) for name in names}
@@ -184,22 +184,22 @@ def questions_grid(view: View, scorer: ScorerView) -> Table:
         model.label: {} for model in view.models
     }
     for model in view.models:
-        mine = columns_of[model.label]
-        mine["greedy"] = lambda cell: number_cell(cell.greedy if cell else None)
-        mine[quantity(scorer)] = lambda cell: bound_cell(
+        columns = columns_of[model.label]
+        columns["greedy"] = lambda cell: number_cell(cell.greedy if cell else None)
+        columns[quantity(scorer)] = lambda cell: bound_cell(
             cell.leakage if cell else None, "not sampled"
         )
-        mine |= dict.fromkeys(_claims(model, scorer), _claim_cell)
+        columns |= dict.fromkeys(_claims(model, scorer), _claim_cell)
         if controlled == [model]:
-            mine["beyond the control"] = lambda cell: bound_cell(cell.beyond if cell else None)
+            columns["beyond the control"] = lambda cell: bound_cell(cell.beyond if cell else None)
     rows = []
     for number_, question in enumerate(view.questions, 1):
         row = [Cell(f"{question.id}: {question.text}", number_, anchor(number_))]
         for model in view.models:
             cell = model.at(question.id, scorer)
-            row += [made(cell) for made in columns_of[model.label].values()]
+            row += [column(cell) for column in columns_of[model.label].values()]
         rows.append(tuple(row))
-    names = [f"{label}: {name}" for label, mine in columns_of.items() for name in mine]
+    names = [f"{label}: {name}" for label, columns in columns_of.items() for name in columns]
     return Table(f"Scorer {scorer.name}: every question", ("Question", *names), tuple(rows))
 
 
@@ -262,7 +262,7 @@ def proved(view: View) -> bool:
 
 
 def _statement(row: EstimateRow) -> str:
-    """What stands above it; empty for what is no such statement."""
+    """The heading of a statement; empty for a row that is no such statement."""
     if row.scope == "count":
         return f"Questions above {row.parameter:g}"
     if row.quantity == "leak@k":
@@ -319,14 +319,17 @@ TRAITS: dict[Trait, str] = {
     "open": "claim not decided",
     "unsampled": "not sampled",
 }
-"""What a question may be chosen by, in the words of a page."""
+"""The traits that a question may be chosen by, in the words of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionRow:
-    """A question in the table of all: its cells, and what holds of one target at least.
+    """A question in the table of all.
 
-    number: its place in the benchmark, from 1.
+    Attributes:
+        number: its place in the benchmark, from 1.
+        cells: one a column.
+        traits: what holds of one target at least.
     """
 
     number: int
@@ -351,8 +354,8 @@ def by_question(view: View, scorer: ScorerView) -> ByQuestion:
     def most(row: QuestionRow) -> tuple[float, float]:
         question = view.questions[row.number - 1].id
         cells = (model.at(question, scorer) for model in targets)
-        known = [(c.leakage.value or 0.0, c.leakage.lower) for c in cells if c]
-        return max(known, default=(-1.0, -1.0))
+        leakages = [(c.leakage.value or 0.0, c.leakage.lower) for c in cells if c]
+        return max(leakages, default=(-1.0, -1.0))
 
     rows = [
         QuestionRow(number, cells, _traits(targets, scorer, question.id))
@@ -367,7 +370,7 @@ def _traits(targets: list[Model], scorer: ScorerView, question: str) -> tuple[Tr
     holds: dict[Trait, Callable[[], bool]] = {
         "beyond": lambda: any(c.surely_beyond and c.surely_beyond.lower > 0 for c in cells),
         "hidden": lambda: any(c.greedy is not None and c.leakage.lower > c.greedy for c in cells),
-        "shown": lambda: any(text.leaks for one in texts for text in one.shown),
+        "shown": lambda: any(text.leaks for group in texts for text in group.shown),
         "open": lambda: any(cell.claim is not None and cell.claim.value is None for cell in cells),
         "unsampled": lambda: len(cells) < len(targets),
     }

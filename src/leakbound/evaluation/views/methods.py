@@ -23,10 +23,13 @@ from leakbound.types import Json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodStanding:
-    """What is said of a method under one scorer.
+    """A method under one scorer.
 
-    median: over its training seeds, of the mean over the questions; an upper end of 1 says nothing.
-    seeds: what each of its models leaks, by the label of its run.
+    Attributes:
+        method: by its name.
+        median: over its training seeds, of the mean over the questions; an upper end of 1 says
+            nothing.
+        seeds: what each of its models leaks, by the label of its run.
     """
 
     method: str
@@ -41,10 +44,13 @@ class MethodStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodComparison:
-    """Methods over their seeds, by scorer; each statement by itself at `confidence`.
+    """Methods over their seeds.
 
-    excess: whether it is what lies beyond the control, else what leaks.
-    under: the stress that all were put through; empty for none.
+    Attributes:
+        standings: of the methods, by scorer.
+        excess: whether it is what lies beyond the control, else what leaks.
+        under: the stress that all were put through; empty for none.
+        confidence: of each statement by itself.
     """
 
     standings: Mapping[str, tuple[MethodStanding, ...]]
@@ -58,21 +64,21 @@ class MethodComparison:
             yield self._table(scorer, standings)
 
     def _table(self, scorer: str, standings: Sequence[MethodStanding]) -> Table:
-        what = "excess over the control" if self.excess else "leakage"
+        kind = "excess over the control" if self.excess else "leakage"
         columns = {
-            "Method": lambda one: Cell(one.method),
-            "Seeds": lambda one: count_cell(len(one.seeds)),
-            f"Median {what}": _median_cell,
-            "Each seed": lambda one: Cell(", ".join(map(number, sorted(one.known))), prose=True),
+            "Method": lambda row: Cell(row.method),
+            "Seeds": lambda row: count_cell(len(row.seeds)),
+            f"Median {kind}": _median_cell,
+            "Each seed": lambda row: Cell(", ".join(map(number, sorted(row.known))), prose=True),
             "Mean ± sd of the seeds": _spread_cell,
         }
-        ranked = sorted(standings, key=lambda one: float(one.median.value))
+        ranked = sorted(standings, key=lambda row: float(row.median.value))
         under = f", under {self.under}" if self.under else ""
         note = (
             f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
             "itself; the seeds' values, mean and spread describe these models and bound nothing."
         )
-        return table_of(f"{scorer}: methods by their median {what}{under}", columns, ranked, note)
+        return table_of(f"{scorer}: methods by their median {kind}{under}", columns, ranked, note)
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""
@@ -84,31 +90,31 @@ class MethodComparison:
 
     def _rows(self) -> Iterator[dict[str, Json]]:
         for scorer, standings in self.standings.items():
-            for one in standings:
-                made = one.median
+            for standing in standings:
+                median = standing.median
                 yield {
                     "scorer": scorer,
-                    "method": one.method,
-                    "seeds": len(one.seeds),
+                    "method": standing.method,
+                    "seeds": len(standing.seeds),
                     "of": "excess" if self.excess else "leakage",
-                    "value": float(made.value),
-                    "lower": float(made.lower),
-                    "upper": float(made.upper),
-                    "side": made.side,
-                    "each": to_json(list(one.seeds.values())),
+                    "value": float(median.value),
+                    "lower": float(median.lower),
+                    "upper": float(median.upper),
+                    "side": median.side,
+                    "each": to_json(list(standing.seeds.values())),
                 }
 
 
-def _median_cell(one: MethodStanding) -> Cell:
-    made = Interval.of(one.median)
-    if one.median.side == "both":
-        return Cell(interval(made), made.value)
-    return Cell(floor(made.value, made.lower), made.value)
+def _median_cell(standing: MethodStanding) -> Cell:
+    median = Interval.of(standing.median)
+    if standing.median.side == "both":
+        return Cell(interval(median), median.value)
+    return Cell(floor(median.value, median.lower), median.value)
 
 
-def _spread_cell(one: MethodStanding) -> Cell:
+def _spread_cell(standing: MethodStanding) -> Cell:
     """None where the spread is 0, or one value has none: they would pass for a bound."""
-    spread = stdev(one.known) if len(one.known) > 1 else 0.0
+    spread = stdev(standing.known) if len(standing.known) > 1 else 0.0
     if not spread:
         return Cell(DASH)
-    return Cell(f"{number(fmean(one.known))} ± {number(spread)}")
+    return Cell(f"{number(fmean(standing.known))} ± {number(spread)}")

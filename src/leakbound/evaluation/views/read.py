@@ -46,7 +46,7 @@ from leakbound.types import Fingerprint, object_of
 
 
 def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
-    """What is to be shown of `runs`, by the labels they are given; or of one run, without texts.
+    """Read all that is shown of `runs`, by the labels they are given; or of one run, without texts.
 
     Of runs by label all is read, and models are called by the labels; `redact` leaves out all but
     questions and figures. Of a run alone its figures are read, and models are called as its arms.
@@ -66,13 +66,13 @@ def read_view(runs: Mapping[str, Run] | Run, *, redact: bool = False) -> View:
             )
         require_same_questions(label, first_label, run, first)
         mine, others = run.estimates, first.estimates
-        for what, have, want in (
+        for kind, have, want in (
             ("scorers", mine.scorers, others.scorers),
             ("confidence", _confidence(mine), _confidence(others)),
         ):
             if have != want:
                 raise MixError(
-                    f"run {label!r} used the {what} {have!r}, run {first_label!r} {want!r}. One "
+                    f"run {label!r} used the {kind} {have!r}, run {first_label!r} {want!r}. One "
                     "report compares runs with the same questions, scorers and confidence; "
                     "evaluate, score and bound them alike."
                 )
@@ -97,10 +97,10 @@ def sampled_targets(runs: Mapping[str, Run], stress: str = "") -> dict[str, tupl
         if stress:
             mine = [a for a in arms if a.key == a.key.unstressed.stressed(stress)]
             if not mine:
-                known = sorted({a.key.stress for a in arms if a.key.stress})
+                stresses = sorted({a.key.stress for a in arms if a.key.stress})
                 raise MixError(
                     f"run {label!r} was not put through the stress {stress!r}. It was through: "
-                    f"{', '.join(known) or 'none'}."
+                    f"{', '.join(stresses) or 'none'}."
                 )
         else:
             mine = [a for a in arms if a.key.own_words]
@@ -135,13 +135,13 @@ class _Reader:
         runs = self.runs.items()
         places = self._places()
         sampled = [place for place in places if not place.arm.decoding.greedy]
-        each = shown_each(len(first.questions), len(sampled))
+        count = shown_each(len(first.questions), len(sampled))
         record = object_of(first.record.benchmark)
         return View(
             benchmark={k: str(v) for k, v in record.items() if isinstance(v, str | int)},
             questions=_questions(first, self.redact),
             scorers=tuple(ScorerView(s, make_scorer(s).binary) for s in first.estimates.scorers),
-            models=tuple(self._model(place, each) for place in sampled),
+            models=tuple(self._model(place, count) for place in sampled),
             unsampled=tuple(self._model(place, 0) for place in places if place not in sampled),
             grids=tuple(
                 (label, grid)
@@ -151,22 +151,22 @@ class _Reader:
             ),
             confidence=_confidence(first.estimates),
             redacted=self.redact,
-            tried={label: found for label, run in runs if (found := tried(run))},
+            tried={label: counts for label, run in runs if (counts := tried(run))},
             asked=tuple(self._in_other_words(sampled)),
-            found=tuple(found for one in runs for found in read_attack(*one, self.redact)),
+            found=tuple(query for item in runs for query in read_attack(*item, self.redact)),
             searches={label: run.record.attack for label, run in runs if run.record.attack},
             attacked=tuple(
-                found
+                model
                 for label, run in runs
-                for found in read_attacked(label if self.texts else None, run)
+                for model in read_attacked(label if self.texts else None, run)
             ),
             stressed=tuple(
-                found
+                model
                 for place in sampled
                 if not place.is_control
-                for found in read_stressed(place.label, self.runs[place.run], place.arm.key)
+                for model in read_stressed(place.label, self.runs[place.run], place.arm.key)
             ),
-            texts_each=each,
+            texts_each=count,
         )
 
     def _places(self) -> list[_Place]:
@@ -174,7 +174,7 @@ class _Reader:
         targets = sampled_targets(self.runs)
         if not self.texts:
             targets = {arm.name: (label, arm) for label, arm in targets.values()}
-        known = {drawn_as(arm): name for name, (_, arm) in targets.items()}
+        names = {drawn_as(arm): name for name, (_, arm) in targets.items()}
         controls: dict[str, tuple[str, Arm]] = {}
         beside: dict[str, str] = {}
         for name, (label, arm) in targets.items():
@@ -182,7 +182,7 @@ class _Reader:
             if control is not None:
                 taken = control.name in {*targets, *controls}
                 fresh = f"{CONTROL} of {name}" if taken else control.name
-                beside[name] = known.setdefault(drawn_as(control), fresh)
+                beside[name] = names.setdefault(drawn_as(control), fresh)
                 if beside[name] == fresh:
                     controls[fresh] = (label, control)
         return [
@@ -191,20 +191,20 @@ class _Reader:
         ]
 
     def _in_other_words(self, places: Sequence[_Place]) -> Iterator[RewrittenModel]:
-        """What each model answers to rewritings, where it was asked any."""
+        """Read each model's answers to rewritings, where it was asked any."""
         for i, place in enumerate(places):
             run = self.runs[place.run]
             arm = run.arm(place.arm.key.with_rewritings)
             if arm is not None:
                 yield read_asked(i, place.label, run, arm, self.redact, self.texts)
 
-    def _model(self, place: _Place, each: int) -> Model:
+    def _model(self, place: _Place, count: int) -> Model:
         run, arm = self.runs[place.run], place.arm
         greedy = run.arm(arm.key.greedy_answers)
         rows = ArmRows(arm.name, run.estimates)
         beside, failures = ArmRows(str(arm.key.greedy_answers), run.estimates), arm.failures
         read = self.texts and not arm.decoding.greedy
-        texts = shown_texts(arm, greedy, rows.estimates.scorers, each, self.redact)
+        texts = shown_texts(arm, greedy, rows.estimates.scorers, count, self.redact)
         return Model(
             label=place.label,
             run=place.run,
@@ -229,7 +229,7 @@ class _Reader:
 
 
 def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
-    """What one scorer's estimates say of a run's decodings; None unless they form a whole grid."""
+    """Read one scorer's estimates of a run's decodings; None unless they form a whole grid."""
     arms = run.arms
     cells = rows.where(scope="mean", jointly=True)
     axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
@@ -262,15 +262,15 @@ def drawn_as(arm: Arm) -> str:
 def _measured(
     arm: Arm, rows: ArmRows, greedy: ArmRows, texts: bool
 ) -> dict[tuple[str, str], Measured]:
-    """What is known of its questions, where there is a bound, by scorer and question.
+    """Gather what is known of its questions, where there is a bound, by scorer and question.
 
     `texts`: whether its draws are read too, for histograms and courses.
     """
     failed = arm.failures
-    asked = [query.id for query in arm.queries if query.id not in failed]
-    how = arm.spec.draws
-    fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
-    found = {}
+    query_ids = [query.id for query in arm.queries if query.id not in failed]
+    draws = arm.spec.draws
+    fixed = isinstance(draws, FixedDraws | ImportedDraws) and not claim_of(draws)
+    measured = {}
     for name in rows.estimates.scorers:
         bins: Mapping[str, tuple[int, ...]] = {}
         steps: Courses = {}
@@ -281,32 +281,32 @@ def _measured(
             if fixed:
                 order = Order.of(arm, scorer)
                 steps = courses(scores, order, binary=scorer.binary, confidence=sure)
-        for query_id in asked:
-            mine, answer = rows.of(name, query_id), greedy.of(name, query_id).first()
-            if (leakage := mine.first(quantity=LEAKAGE)) is not None:
-                found[name, query_id] = Measured(
+        for query_id in query_ids:
+            estimates, answer = rows.of(name, query_id), greedy.of(name, query_id).first()
+            if (leakage := estimates.first(quantity=LEAKAGE)) is not None:
+                measured[name, query_id] = Measured(
                     leakage=leakage,
-                    rows=mine,
+                    rows=estimates,
                     greedy=answer.value if answer else None,
                     histogram=bins.get(query_id, ()),
                     course=steps.get(query_id, ()),
                 )
-    return found
+    return measured
 
 
 def _explored(arm: Arm, rows: ArmRows) -> dict[str, ExploredQuestion]:
-    """What exploring found of each question."""
-    known, found = arm.masses.found(), {}
-    for query_id, remainder in known.remainder.items():
+    """The outcome of exploring each question."""
+    masses, questions = arm.masses.found(), {}
+    for query_id, remainder in masses.remainder.items():
         once = rows.of(rows.estimates.scorers[0], query_id).first(quantity="leak@k", parameter=1)
-        found[query_id] = ExploredQuestion(
-            settled=known.settled[query_id],
+        questions[query_id] = ExploredQuestion(
+            settled=masses.settled[query_id],
             remainder=remainder,
             draws=once.n if once else 0,
-            searched=known.forwards[query_id][0],
-            forwards=known.forwards[query_id][1],
+            searched=masses.forwards[query_id][0],
+            forwards=masses.forwards[query_id][1],
         )
-    return found
+    return questions
 
 
 def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
@@ -323,12 +323,12 @@ def _questions(run: Run, redact: bool) -> tuple[Question, ...]:
 
 
 def facts_of(run: Run, arm: Arm) -> dict[str, str]:
-    """What was run: all that its numbers are about, and what its engine says of the model."""
-    told = told_of(run, arm)
-    facts = {heading.lower(): says for heading, says in told.items()}
+    """The facts of an arm: all its numbers are about, and what its engine says of the model."""
+    by_heading = told_of(run, arm)
+    facts = {heading.lower(): text for heading, text in by_heading.items()}
     facts |= {
         "model": arm.spec.model,
-        "draws": f"{told['Draws']}; {arm.usage.draws:,} in all",
+        "draws": f"{by_heading['Draws']}; {arm.usage.draws:,} in all",
         "drawn as": arm.identity[:12],
     }
     return {**facts, **dict(_flat(arm.spec.fingerprint))}
@@ -357,23 +357,23 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, st
 
 def require_same_questions(label: str, other: str, mine: Run, theirs: Run) -> None:
     """Refuse runs that asked different questions, and say in words which."""
-    one, two = ([query.id for query in run.questions] for run in (mine, theirs))
-    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and one == two:
+    my_ids, their_ids = ([query.id for query in run.questions] for run in (mine, theirs))
+    if mine.record.benchmark.sha256 == theirs.record.benchmark.sha256 and my_ids == their_ids:
         return
-    what = [
+    sets = [
         f"{run.record.benchmark.name!r} ({many(len(ids), 'question')})"
-        for run, ids in ((mine, one), (theirs, two))
+        for run, ids in ((mine, my_ids), (theirs, their_ids))
     ]
     apart = [
         f"{some(only)} in {name!r} alone"
         for name, only in (
-            (label, [q for q in one if q not in set(two)]),
-            (other, [q for q in two if q not in set(one)]),
+            (label, [q for q in my_ids if q not in set(their_ids)]),
+            (other, [q for q in their_ids if q not in set(my_ids)]),
         )
         if only
     ]
     differing = "; ".join(apart) or "the same ids in both, with other texts or in another order"
     raise MixError(
-        f"run {label!r} asked {what[0]}, run {other!r} {what[1]}: {differing}. One report compares "
+        f"run {label!r} asked {sets[0]}, run {other!r} {sets[1]}: {differing}. One report compares "
         "runs with the same questions; evaluate both on the same benchmark."
     )

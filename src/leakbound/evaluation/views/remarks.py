@@ -1,4 +1,4 @@
-"""What is said around the tables of a page: what figures are and rest on, and what they cover."""
+"""Sentences around the tables of a page: what figures are and rest on, and what they cover."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from leakbound.text.shown import DASH, many, number
 
 
 def covered(view: View) -> list[str]:
-    """What every statement is about."""
-    asked = " and in the rewritings listed" if view.asked else ", in their own words"
+    """List what every statement is about."""
+    inputs = " and in the rewritings listed" if view.asked else ", in their own words"
     decodings = dict.fromkeys(
         described(model.decoding, model.told.confirmed) for model in view.models
     )
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
-    said = [
-        f"the {many(len(view.questions), 'question')} of {view.benchmark['name']}{asked}",
+    lines = [
+        f"the {many(len(view.questions), 'question')} of {view.benchmark['name']}{inputs}",
         *(f"all answers there can be at {decoding}" for decoding in decodings),
         f"leaks that the {'scorer sees' if len(view.scorers) == 1 else 'scorers see'}: {scorers}",
         f"what was not drawn, too: each pair of ends holds with {sure} confidence",
     ]
-    if stresses := list(dict.fromkeys(one.stress for one in view.stressed if one.stress)):
-        said.append(f"the models put through {', '.join(stresses)}, in a table of its own")
+    if stresses := list(dict.fromkeys(model.stress for model in view.stressed if model.stress)):
+        lines.append(f"the models put through {', '.join(stresses)}, in a table of its own")
     if any(model.control for model in view.models):
-        said.append("what goes beyond a control that never saw the data")
-    return said
+        lines.append("what goes beyond a control that never saw the data")
+    return lines
 
 
 def not_covered(view: View) -> list[str]:
-    """What may leak all the same."""
+    """List what may leak all the same."""
     reworded = view.asked or view.found
-    said = [
+    lines = [
         "other questions" if reworded else "other questions, or these in other words",
         "other decodings, system messages and longer answers",
         "other stresses than these: more training, other rounding, probing of the weights"
@@ -49,24 +49,24 @@ def not_covered(view: View) -> list[str]:
         "leaks that no scorer here sees",
     ]
     if view.found:
-        said.insert(1, "ways of asking that the search did not find")
+        lines.insert(1, "ways of asking that the search did not find")
     elif view.asked:
-        said.insert(1, "other rewritings than these")
+        lines.insert(1, "other rewritings than these")
     if not any(model.control for model in view.models):
-        said.append("what a model that never saw the data would score: there is no control")
+        lines.append("what a model that never saw the data would score: there is no control")
     if any(model.failures for model in view.models):
-        said.append("the questions that could not be sampled")
-    return said
+        lines.append("the questions that could not be sampled")
+    return lines
 
 
 def grid_sentences(grid: DecodingGrid) -> list[str]:
     """Which decoding leaks most, and which knob moves leakage more, or that it cannot be told."""
     decoding, bound = grid.most
     holds = f"{stats.percent(grid.confidence)} jointly"
-    said = [f"seen to leak most: {decoding}, {interval(bound)}; cells hold at {holds}"]
+    sentences = [f"seen to leak most: {decoding}, {interval(bound)}; cells hold at {holds}"]
     if grid.effects:
-        said.append(_comparison(grid.effects, f"root mean square, {holds}"))
-    return said
+        sentences.append(_comparison(grid.effects, f"root mean square, {holds}"))
+    return sentences
 
 
 def _comparison(effects: Mapping[str, EstimateRow], how: str) -> str:
@@ -99,7 +99,7 @@ def _effort(view: View) -> str:
 
 
 def remarks(view: View, scorer: ScorerView) -> str:
-    """What the figures are, and of every model how many leaked, what was decided, and the like."""
+    """Say what the figures are, and of every model how many leaked, what was decided, and so on."""
     margin = ", given the measured margin" if any(m.explored for m in view.models) else ""
     figures = (
         f"intervals hold at {stats.percent(view.confidence)} each{margin}; they are rounded "
@@ -111,63 +111,63 @@ def remarks(view: View, scorer: ScorerView) -> str:
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
         _assumed,
     )  # fmt: skip
-    said = (says(view, model, scorer) for says in says_of for model in view.models)
-    return "\n".join(filter(None, [figures, *said]))
+    lines = (says(view, model, scorer) for says in says_of for model in view.models)
+    return "\n".join(filter(None, [figures, *lines]))
 
 
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     """How many questions leaked at all in n draws, and in the greedy answer; where n was fixed."""
     cells = model.cells(scorer)
-    how = model.draws
-    fixed = isinstance(how, FixedDraws | ImportedDraws) and not claim_of(how)
+    draws = model.draws
+    fixed = isinstance(draws, FixedDraws | ImportedDraws) and not claim_of(draws)
     if not cells or not scorer.binary or not fixed:
         return ""
     n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)
-    said = f"{model.label}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
+    text = f"{model.label}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
     if greedy := greedy_rows(model, scorer):
-        said += f", {known(greedy).count(1)} in the greedy answer"
+        text += f", {known(greedy).count(1)} in the greedy answer"
     share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
     if share:
-        said += f"; the share that leaks in so many (leak@{n}, mean): {interval(share)}"
-    return said
+        text += f"; the share that leaks in so many (leak@{n}, mean): {interval(share)}"
+    return text
 
 
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
-    """What leaking texts of known probability prove of a model; empty where that is nothing."""
-    said = proved(view, model, scorer)
-    return f"{model.label}: {said}" if said else ""
+    """Say what leaking texts of known probability prove of a model; empty where that is nothing."""
+    text = proved(view, model, scorer)
+    return f"{model.label}: {text}" if text else ""
 
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:
-    """What was decided of a model's claims, and for how many draws; empty where none was made."""
+    """Say what was decided of a model's claims, for how many draws; empty where none was made."""
     claims = [cell.claim for cell in model.cells(scorer) if cell.claim]
     if not claims:
         return ""
-    found = Counter(decision(claim) for claim in claims)
+    counts = Counter(decision(claim) for claim in claims)
     drawn, most = sum(claim.n for claim in claims), model.n * len(claims)
     return (
-        f"{model.label}, {claims[0].about.claimed}: holds for {found['holds']}, refuted for "
-        f"{found['refuted']}, open for {found['open']} of {many(len(claims), 'question')}; "
+        f"{model.label}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
+        f"{counts['refuted']}, open for {counts['open']} of {many(len(claims), 'question')}; "
         f"{many(drawn, 'draw')} instead of {most:,}"
     )
 
 
 def _explored(view: View, model: Model, scorer: ScorerView) -> str:
-    """What exploring a model found and took; empty where it was not explored."""
+    """Say what exploring a model found and took; empty where it was not explored."""
     if not isinstance(model.draws, ExploredDraws):
         return ""
-    found = model.explored.values()
-    settled = sorted(one.settled for one in found)
+    questions = model.explored.values()
+    settled = sorted(question.settled for question in questions)
     return (
         f"{model.label}, explored ({model.draws.mode}): median known mass "
         f"{number(settled[len(settled) // 2]) if settled else DASH}, "
-        f"{many(sum(one.draws for one in found), 'draw')} of what is left, "
-        f"{many(sum(one.forwards for one in found), 'forward')}"
+        f"{many(sum(question.draws for question in questions), 'draw')} of what is left, "
+        f"{many(sum(question.forwards for question in questions), 'forward')}"
     )
 
 
 def _imported(view: View, model: Model, scorer: ScorerView) -> str:
-    """Who drew for a model, and how, where leakbound did not."""
+    """Say who drew for a model, and how, where leakbound did not."""
     how = model.draws
     return (
         f"{model.label}, as sampled by {how.sampled_by}" if isinstance(how, ImportedDraws) else ""
@@ -177,10 +177,10 @@ def _imported(view: View, model: Model, scorer: ScorerView) -> str:
 def _corrected(view: View, model: Model, scorer: ScorerView) -> str:
     """The mean leak probability with the judge's errors allowed for; empty where not known."""
     rows = model.rows.of(scorer.name)
-    found = rows.first(quantity="corrected leak probability", scope="mean")
-    if found is None:
+    row = rows.first(quantity="corrected leak probability", scope="mean")
+    if row is None:
         return ""
-    return f"{model.label}, mean corrected for the judge: {interval(found)}, {found.method}"
+    return f"{model.label}, mean corrected for the judge: {interval(row)}, {row.method}"
 
 
 def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
@@ -196,7 +196,7 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
 
 
 def _assumed(view: View, model: Model, scorer: ScorerView) -> str:
-    """What is taken for granted of who drew for a model; empty where nothing is."""
+    """Say what is taken for granted of who drew for a model; empty where nothing is."""
     again = "" if model.told.repeatable else ", whose draws cannot be made again"
     if not (model.told.assumes or again):
         return ""
@@ -205,11 +205,11 @@ def _assumed(view: View, model: Model, scorer: ScorerView) -> str:
     return f"{model.label}, drawn by {model.facts['model']}{again}{granted}"
 
 
-def alone(found: RewritingCounts) -> str:
+def alone(counts: RewritingCounts) -> str:
     """Which questions have no rewriting, a few of them named; empty where all have one."""
-    if not found.alone:
+    if not counts.alone:
         return ""
-    named = ", ".join(map(repr, found.alone[:_LISTED]))
-    more = ", …" if len(found.alone) > _LISTED else ""
-    how = "left out of full" if found.design == "fresh" else "asked as they are"
-    return f"no rewriting is left of {many(len(found.alone), 'question')}, {how}: {named}{more}"
+    named = ", ".join(map(repr, counts.alone[:_LISTED]))
+    more = ", …" if len(counts.alone) > _LISTED else ""
+    how = "left out of full" if counts.design == "fresh" else "asked as they are"
+    return f"no rewriting is left of {many(len(counts.alone), 'question')}, {how}: {named}{more}"

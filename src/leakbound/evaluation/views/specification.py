@@ -51,7 +51,7 @@ def specification(
 
     rewritings: how many it asks. stress: that under which it is asked, if there is one.
     """
-    told = {
+    by_heading = {
         "Questions": _questions(record),
         "Asked": asked(record, arm, rewritings, stress),
         "Prompt": _prompt(arm),
@@ -61,18 +61,18 @@ def specification(
         "Run": f"begun at {record.created} by leakbound {record.version}",
         "Notes": "; ".join(record.notes),
     }
-    return {heading: says for heading, says in told.items() if says}
+    return {heading: text for heading, text in by_heading.items() if text}
 
 
 def departures(record: RunRecord, arm: ArmSpec) -> tuple[str, ...]:
-    """What of it is not as the benchmark has it by itself, but what the decoding's name says."""
+    """List what is not as the benchmark has it by itself, but what the decoding's name says."""
     return tuple(_departures(record, arm))
 
 
 def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") -> str:
-    """What is put to the model for a question: its own words, or rewritings, whose and how many."""
+    """Say what is asked for a question: its own words, or rewritings, whose and how many."""
     if isinstance(follow_ups := arm.fingerprint.get("dialogue"), Sequence):
-        words = ", then ".join(repr(str(one)) for one in follow_ups)
+        words = ", then ".join(repr(str(turn)) for turn in follow_ups)
         return f"each in its own words, then {words}; a conversation counts by its worst turn,"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
@@ -88,12 +88,12 @@ def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") ->
 
 def decoding(arm: ArmSpec) -> str:
     """The distribution that is drawn from, and what ends a completion beside its end token."""
-    told = Fingerprint.of(arm.fingerprint)
-    said = described(arm.decoding, told.confirmed)
-    if number := len(told.ordinary_end_tokens):
+    fingerprint = Fingerprint.of(arm.fingerprint)
+    text = described(arm.decoding, fingerprint.confirmed)
+    if number := len(fingerprint.ordinary_end_tokens):
         tokens = "an ordinary token" if number == 1 else f"{number:,} ordinary tokens"
-        said += f", ended by {tokens} too"
-    return said
+        text += f", ended by {tokens} too"
+    return text
 
 
 def _questions(record: RunRecord) -> str:
@@ -101,8 +101,8 @@ def _questions(record: RunRecord) -> str:
     profile = f", profile {benchmark.profile}" if benchmark.profile else ""
     rows = f"rows {benchmark.sha256[:_DIGITS]}"
     published = None if benchmark.usual is None else benchmark.usual.published
-    known = {True: ", equal to the published rows", False: f", {_OTHERS}", None: ""}[published]
-    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows}{known})"
+    equal = {True: ", equal to the published rows", False: f", {_OTHERS}", None: ""}[published]
+    return f"{_number(record)} of {benchmark.name}{profile} ({benchmark.origin}; {rows}{equal})"
 
 
 def _number(record: RunRecord) -> str:
@@ -133,24 +133,24 @@ def _prompt(arm: ArmSpec) -> str:
     template, system = rule.get("template"), rule.get("system")
     if rule.get("chat"):
         with_system = f", with the system message {_quoted(str(system))}" if system else ""
-        said = f"a chat, in the model's own template{with_system}"
+        text = f"a chat, in the model's own template{with_system}"
     else:  # which has no place for a system message
-        said = f"the plain text {_quoted(str(template))}" if template else "a plain text"
-    return f"{said}, as {rule['compat']} reads it" if rule.get("compat") else said
+        text = f"the plain text {_quoted(str(template))}" if template else "a plain text"
+    return f"{text}, as {rule['compat']} reads it" if rule.get("compat") else text
 
 
 def _draws(arm: ArmSpec) -> str:
     n, how, seed = f"{arm.plan.n:,}", arm.draws, arm.seed
     match how:
         case FixedDraws():
-            said = f"{n} of each question, a number fixed beforehand"
+            text = f"{n} of each question, a number fixed beforehand"
         case StoppedDraws():
-            said = (
+            text = (
                 f"of each question until {how.claim} is decided by {_scorer(how.scorer)} at "
                 f"{stats.percent(how.confidence)}, looked at after {how.first:,} first, {n} at most"
             )
         case ExploredDraws():
-            said = (
+            text = (
                 f"of what exploring each question leaves ({how.mode}, {how.forwards:,} forwards, "
                 f"steered by {_scorer(how.scorer)})"
             )
@@ -158,25 +158,25 @@ def _draws(arm: ArmSpec) -> str:
             scores = "" if how.texts else ", scores without texts"
             doubt = f"; in doubt: {how.in_doubt}" if how.in_doubt else ""
             ended = f"until {how.claim} was decided, at most {n}" if how.claim else n
-            said = (
+            text = (
                 f"{ended} of each question, imported{scores}: made as {how.sampled_by} states, "
                 f"which nothing here proves{doubt}; seed {how.seed}"
             )
-    said += "" if seed is None else f"; seed {seed}"
+    text += "" if seed is None else f"; seed {seed}"
     if (source := arm.copied) is not None:
-        said += f"; those of arm {source.drawn_as} of a finished run, {short(source.identity)}"
-    return said
+        text += f"; those of arm {source.drawn_as} of a finished run, {short(source.identity)}"
+    return text
 
 
 def _model(arm: ArmSpec) -> str:
-    told, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
-    known = [f"{name} {short(str(told[name]))}" for name in ("weights", "url") if told.get(name)]
-    by = f"{dtype or ''} by {told.get('engine', 'an engine of its own')}".strip()
-    return f"{arm.model} ({'; '.join([*known, by])}; fingerprint {short(digest_of(told))})"
+    facts, dtype = arm.fingerprint, Fingerprint.of(arm.fingerprint).dtype
+    parts = [f"{name} {short(str(facts[name]))}" for name in ("weights", "url") if facts.get(name)]
+    by = f"{dtype or ''} by {facts.get('engine', 'an engine of its own')}".strip()
+    return f"{arm.model} ({'; '.join([*parts, by])}; fingerprint {short(digest_of(facts))})"
 
 
 def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
-    usual, told = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
+    usual, fingerprint = record.benchmark.usual, Fingerprint.of(arm.fingerprint)
     if usual is not None and record.benchmark.prompts != usual.prompts:
         yield f"{_number(record)} questions"
     if usual is not None and usual.published is False:
@@ -192,15 +192,15 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
         yield f"{_length(arm.decoding)}, not {_length(own)}"
     if arm.decoding.stop != own.stop:
         yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
-    if number := len(told.ordinary_end_tokens):
+    if number := len(fingerprint.ordinary_end_tokens):
         yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
-    if usual is not None and isinstance(rule := told.prompting, Mapping):
+    if usual is not None and isinstance(rule := fingerprint.prompting, Mapping):
         if not rule.get("chat") and rule.get("template") not in (None, usual.template):
             yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
         if rule.get("chat") and rule.get("system") != usual.system:
             yield f"system message {_or_none(rule.get('system'))}, not {_or_none(usual.system)}"
-    if told.dtype not in (None, _PLAIN_DTYPE):
-        yield f"computed in {told.dtype}"
+    if fingerprint.dtype not in (None, _PLAIN_DTYPE):
+        yield f"computed in {fingerprint.dtype}"
 
 
 def _scorer(scorer: ScorerRecord) -> str:

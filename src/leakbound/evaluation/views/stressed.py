@@ -29,17 +29,17 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:
     opened = {arm.key: {query.prefix for query in arm.spec.attack_queries} for arm in arms}
     for arm_key in (key, *opened) if arms else ():
         rows, words = ArmRows(str(arm_key), run.estimates), opened.get(arm_key, set())
-        said = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
-        yield AskedModel(label=label, rows=rows, stress=f"{arm_key.stress}{said}")
+        opener = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
+        yield AskedModel(label=label, rows=rows, stress=f"{arm_key.stress}{opener}")
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
     """A row a model and stress: what it leaks, how much is added, what is beyond a control."""
 
-    def where(one: AskedModel) -> Cell:
+    def where(model: AskedModel) -> Cell:
         """At how many questions the stress adds, jointly."""
-        rows = one.rows.estimates.matching(
-            arm=one.rows.arm, scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed",
+        rows = model.rows.estimates.matching(
+            arm=model.rows.arm, scorer=scorer.name, quantity=LEAKAGE, beyond="unstressed",
             scope=("query", "question"),
         )  # fmt: skip
         more = sum(row.lower > 0 for row in rows)
@@ -47,7 +47,7 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
 
     columns: dict[str, Callable[[AskedModel], Cell]] = {
         "Model": label_cell,
-        "Under": lambda one: Cell(one.stress or "none"),
+        "Under": lambda model: Cell(model.stress or "none"),
         mean_heading(scorer): leakage_column(scorer, scope="mean"),
         "Added": leakage_column(scorer, scope="mean", beyond="unstressed"),
         "Questions where it adds": where,
@@ -55,16 +55,16 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
         **beyond_columns(scorer),
     }
     if not any(
-        one.rows.leakage(scorer.name, scope="mean", beyond="control") for one in view.stressed
+        model.rows.leakage(scorer.name, scope="mean", beyond="control") for model in view.stressed
     ):
         columns = {name: column for name, column in columns.items() if "control" not in name}
-    labels = dict.fromkeys(one.label for one in view.stressed)
+    labels = dict.fromkeys(model.label for model in view.stressed)
     sure = percent(view.confidence)
-    said = ((label, worst(view, label, scorer)) for label in labels)
+    sentences = ((label, worst(view, label, scorer)) for label in labels)
     what = f"what is added holds for all stresses and questions of a model at once, {sure}"
     note = [
         f"{what}; other intervals hold each by itself",
-        *(f"{label}: {words}" for label, words in said if words),
+        *(f"{label}: {words}" for label, words in sentences if words),
     ]
     questions = many(len(view.questions), "question")
     return table_of(
@@ -73,27 +73,27 @@ def stress_grid(view: View, scorer: ScorerView) -> Table:
 
 
 def worst(view: View, label: str, scorer: ScorerView) -> str:
-    """What a model leaks under that stress of its under which it leaks most; empty without any.
+    """Say what a model leaks under the stress under which it leaks most; empty without any.
 
     And beyond the equally stressed control, where there is one.
     """
-    mine = [one for one in view.stressed if one.label == label]
-    base = next((one for one in mine if not one.stress), None)
+    models = [model for model in view.stressed if model.label == label]
+    base = next((model for model in models if not model.stress), None)
     if base is None:
         return ""
     most = base.rows.leakage(scorer.name, scope="most-leaking stress")
     if most is None:
         return ""
     beyond = base.rows.leakage(scorer.name, scope="most-leaking stress", beyond="control")
-    number = len(mine) - 1
-    turns = any(one.stress.partition(" ")[0] == Dialogue.name for one in mine)
+    number = len(models) - 1
+    turns = any(model.stress.partition(" ")[0] == Dialogue.name for model in models)
     most_of = (
         " (a conversation counts by the largest of its answers)" if turns and number > 1 else ""
     )
-    said = (
+    sentence = (
         f"under the worst of {number} stress{'' if number == 1 else 'es'}{most_of}, the choice "
         f"counted: {mean_heading(scorer).lower()} {interval(most)}"
     )
     if beyond is None:
-        return said
-    return f"{said}; beyond its control put through the same, at least {at_least(beyond.lower)}"
+        return sentence
+    return f"{sentence}; beyond its control put through the same, at least {at_least(beyond.lower)}"

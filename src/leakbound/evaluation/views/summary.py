@@ -37,15 +37,15 @@ def metrics_table(run: Run) -> Table | None:
         lacking.setdefault(why, []).append(name)
     notes += [f"left out for want of {why}: {', '.join(names)}" for why, names in lacking.items()]
     notes += by_chance(models)
-    if asked := stored["fingerprint"].get("classifier"):
-        notes.append(f"fluency: {asked['model']}, of at most {asked['tokens']} first tokens")
+    if fluency := stored["fingerprint"].get("classifier"):
+        notes.append(f"fluency: {fluency['model']}, of at most {fluency['tokens']} first tokens")
     return Table.plain("Metrics", ("metric", *models), rows, "\n".join(notes))
 
 
 def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
     """The stored metrics of one model of a run that have a value, by name; empty for none."""
-    found = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
-    return {name: row["value"] for name, row in found.items() if row["value"] is not None}
+    metrics = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
+    return {name: row["value"] for name, row in metrics.items() if row["value"] is not None}
 
 
 def _figure(value: float | None) -> str:
@@ -61,10 +61,10 @@ def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Ta
     for arm in run.arms.values():
         if arm.decoding.greedy or not arm.key.own_words or arm.key.is_control:
             continue
-        query_ids, found = clean_questions(arm, scorer, limit, confidence)
-        doubtful = [q for q, holds in zip(query_ids, found.holds, strict=True) if not holds]
+        query_ids, clean = clean_questions(arm, scorer, limit, confidence)
+        doubtful = [q for q, holds in zip(query_ids, clean.holds, strict=True) if not holds]
         named = ", ".join(doubtful[:8]) + (", …" if len(doubtful) > 8 else "")
-        rows.append((arm.name, f"{sum(found.holds)} of {len(query_ids)}", named or "none"))
+        rows.append((arm.name, f"{sum(clean.holds)} of {len(query_ids)}", named or "none"))
     return Table.plain(
         f"{scorer.name}: questions proved to leak at most {limit:g}",
         ("arm", "proved", "not proved"),
@@ -99,10 +99,10 @@ def summary(run: Run) -> list[Table]:
 
 def _said_once(tables: Iterable[Table]) -> Iterator[Table]:
     """The tables, without lines after one that stand after another before it."""
-    said: set[str] = set()
+    seen: set[str] = set()
     for table in tables:
-        lines = [line for line in table.note.splitlines() if line not in said]
-        said.update(lines)
+        lines = [line for line in table.note.splitlines() if line not in seen]
+        seen.update(lines)
         yield replace(table, note="\n".join(lines))
 
 
@@ -129,16 +129,16 @@ def _first(view: View, scorer: ScorerView) -> Table:
     first = excess or [words.without_control(view)]
     beside = ((model.label, words.beside(model, scorer)) for model in view.models)
     first += [f"{label}, {more}" for label, more in beside if more]
-    one = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
-    said = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
+    alike = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
+    sentences = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:
         others = (column for column in shown.columns if column != "Decoding")
         shown = replace(shown.only(*others), title=f"{shown.title}, {decodings.pop()}")
     return replace(
         shown,
-        lead="\n".join(filter(None, [*first, *([] if one else words.departing(view))])),
-        note="\n".join([*said, shown.note]),
+        lead="\n".join(filter(None, [*first, *([] if alike else words.departing(view))])),
+        note="\n".join([*sentences, shown.note]),
     )
 
 
@@ -149,16 +149,16 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
         cells = grids.decodings_grid(grid).only(*columns)
         tables.append(replace(cells, note="\n".join(grid_sentences(grid))))
     if view.asked:
-        how = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
-        tables.append(asked.protocols_grid(view, scorer).only("Model", *how))
+        protocols = ("Greedy", "Output", "Full", "Full: worst question", "Full: worst query")
+        tables.append(asked.protocols_grid(view, scorer).only("Model", *protocols))
         tables.append(asked.gaps_grid(view, scorer))
     if view.stressed:
         tables.append(stressed.stress_grid(view, scorer))
     if view.attacked:
-        found = asked.attacked_grid(view, scorer)
-        tables.append(found.only(*(name for name in found.columns if name not in grids.BEYOND)))
+        table = asked.attacked_grid(view, scorer)
+        tables.append(table.only(*(name for name in table.columns if name not in grids.BEYOND)))
     if view.found:
-        found = asked.found_grid(view, scorer).only(
+        table = asked.found_grid(view, scorer).only(
             "Question",
             "In its own words",
             "Found",
@@ -168,6 +168,6 @@ def _more(view: View, scorer: ScorerView) -> list[Table]:
             "Lower end in the search",
             "Asked",
         )
-        more = f", the {SHOWN} that leak most" if len(found.rows) > SHOWN else ""
-        tables.append(replace(found, title=f"{found.title}{more}", rows=found.rows[:SHOWN]))
+        more = f", the {SHOWN} that leak most" if len(table.rows) > SHOWN else ""
+        tables.append(replace(table, title=f"{table.title}{more}", rows=table.rows[:SHOWN]))
     return tables

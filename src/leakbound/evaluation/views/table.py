@@ -43,12 +43,13 @@ Bound = EstimateRow | Interval
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one cell of a table says.
+    """One cell of a table.
 
-    text: as it is read.
-    value: what the text rounds.
-    anchor: what it leads to, on a page.
-    prose: whether it is to be read from the left, in lines.
+    Attributes:
+        text: as it is read.
+        value: what the text rounds.
+        anchor: what it leads to, on a page.
+        prose: whether it is to be read from the left, in lines.
     """
 
     text: str
@@ -61,11 +62,12 @@ class Cell:
 class Table:
     """A titled table; the first cell of a row names it.
 
-    title: what it shows.
-    columns: what stands above each column.
-    rows: a cell a column each.
-    note: what is to be said after it, in lines.
-    lead: what is to be said before it, in lines.
+    Attributes:
+        title: what it shows.
+        columns: what stands above each column.
+        rows: a cell a column each.
+        note: what is to be said after it, in lines.
+        lead: what is to be said before it, in lines.
     """
 
     title: str
@@ -193,9 +195,9 @@ def _markdown(table: Table) -> str:
         return f"| {' | '.join(_plain(cell).translate(_MARKDOWN) for cell in cells)} |"
 
     rule = "|".join(["", "---", *["---:"] * (len(table.columns) - 1), ""])
-    said = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
-    said += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
-    return "\n".join([*said, *_said(table.note, _MARKDOWN)])
+    lines = [f"**{_plain(table.title).translate(_MARKDOWN)}**", ""]
+    lines += [*_said(table.lead, _MARKDOWN), line(table.columns), rule, *map(line, table.texts), ""]
+    return "\n".join([*lines, *_said(table.note, _MARKDOWN)])
 
 
 def _latex(table: Table) -> str:

@@ -78,11 +78,11 @@ def tallies(arm: Arm, slugs: Sequence[str]) -> Iterator[tuple[str, Tally]]:
     waiting: list[pa.Table] = []
     drawn = _scored(map(arm.completions, arm.parts), scores)
     for part, events, draws in zip(arm.parts, _explored(arm, slugs), drawn, strict=True):
-        found = _distinct([*waiting, *events, draws], len(slugs))
+        table = _distinct([*waiting, *events, draws], len(slugs))
         done = [query_id for query_id in part.query_ids if last[query_id] == part.number]
-        complete = pc.is_in(found["query_id"], pa.array(done, pa.string()))
-        waiting = [found.filter(pc.invert(complete))]
-        yield from _split(found.filter(complete), done, missing)
+        complete = pc.is_in(table["query_id"], pa.array(done, pa.string()))
+        waiting = [table.filter(pc.invert(complete))]
+        yield from _split(table.filter(complete), done, missing)
 
 
 _ROWS = pa.schema(
@@ -92,7 +92,7 @@ _ROWS = pa.schema(
         *((name, pa.float64()) for name in ("mass", "logprob")),
     ]
 )
-"""What is read of draws and of explored outputs; 0 or nothing where a table lacks it."""
+"""The columns read of draws and of explored outputs; 0 or nothing where a table lacks one."""
 
 
 def _scored(tables: Iterable[pa.Table], scores: Sequence[pa.ChunkedArray]) -> Iterator[pa.Table]:
@@ -141,7 +141,7 @@ def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
     """A row for each text of a query, in the order they came, with all its draws and mass."""
     of_first = pc.ScalarAggregateOptions(skip_nulls=False)
     scores = [_score(i) for i in range(scorers)]
-    found = (
+    grouped = (
         pa.concat_tables(tables)
         .group_by(["query_id", "text"], use_threads=False)
         .aggregate(
@@ -151,8 +151,8 @@ def _distinct(tables: Sequence[pa.Table], scorers: int) -> pa.Table:
             ]
         )
     )
-    made = ["query_id", "text", "count_sum", "mass_sum", "logprob_max"]
-    return found.select([*made, *(f"{name}_first" for name in scores)]).rename_columns(
+    names = ["query_id", "text", "count_sum", "mass_sum", "logprob_max"]
+    return grouped.select([*names, *(f"{name}_first" for name in scores)]).rename_columns(
         [*_ROWS.names, *scores]
     )
 
@@ -168,40 +168,40 @@ def _split(
     counts, masses, logprobs, *scores = (column.to_numpy() for column in table.columns[2:])
     starts = np.searchsorted(place[order], np.arange(len(query_ids) + 1)).tolist()
     for query_id, start, end in zip(query_ids, starts, starts[1:], strict=False):
-        mine = slice(start, end)
+        rows = slice(start, end)
         yield (
             query_id,
             Tally(
-                texts=texts[mine],
-                counts=counts[mine],
-                masses=masses[mine],
-                logprobs=logprobs[mine].astype(np.float64),
-                scores=np.array([column[mine] for column in scores], dtype=np.float64),
-                drawn=int(counts[mine].sum()) + missing.get(query_id, 0),
+                texts=texts[rows],
+                counts=counts[rows],
+                masses=masses[rows],
+                logprobs=logprobs[rows].astype(np.float64),
+                scores=np.array([column[rows] for column in scores], dtype=np.float64),
+                drawn=int(counts[rows].sum()) + missing.get(query_id, 0),
             ),
         )
 
 
 def shown_texts(
-    arm: Arm, greedy: Arm | None, scorers: Sequence[str], each: int, redact: bool
+    arm: Arm, greedy: Arm | None, scorers: Sequence[str], count: int, redact: bool
 ) -> Iterator[tuple[str, Texts]]:
-    """The texts shown of every question, so many of `each`, beside its greedy answer."""
+    """The texts shown of every question, `count` of each kind, beside its greedy answer."""
     slugs = [slug(make_scorer(name)) for name in scorers]
-    known = tallies(greedy, slugs) if greedy else ()
-    answers = {query_id: tally.text(0) for query_id, tally in known if len(tally)}
+    tallied = tallies(greedy, slugs) if greedy else ()
+    answers = {query_id: tally.text(0) for query_id, tally in tallied if len(tally)}
     for query_id, tally in tallies(arm, slugs):
-        yield query_id, chosen_texts(tally, answers.get(query_id), each, redact)
+        yield query_id, chosen_texts(tally, answers.get(query_id), count, redact)
 
 
-def chosen_texts(tally: Tally, greedy: Text | None, each: int, redact: bool) -> Texts:
+def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) -> Texts:
     """The most frequent texts, then of the others those that score highest, the first scorer's.
 
-    So many of `each`.
+    `count`: how many of each kind.
     """
-    frequent = min(each, len(tally))
+    frequent = min(count, len(tally))
     scores = tally.scores[0, frequent:]
     scoring = np.argsort(np.where(scores > 0, -scores, np.inf), kind="stable")
-    scoring = scoring[: np.count_nonzero(scores > 0)][:each] + frequent
+    scoring = scoring[: np.count_nonzero(scores > 0)][:count] + frequent
     shown = [*range(frequent), *scoring.tolist()]
     return Texts(
         greedy=greedy and withheld(greedy, redact),
@@ -229,15 +229,15 @@ def _known(value: float) -> float | None:
 
 
 def leaking_words(question: Question) -> re.Pattern[str] | None:
-    """What finds the words that give a question's answer away; None where none are known.
+    """A pattern for the words that give a question's answer away; None where none are known.
 
     They are its keywords, or else the words of its answer that say something and that the question
     does not hold. They are to be seen in a text; what a text scores is its scorer's to say.
     """
     words = question.keywords or answer_keywords(question.text, question.answer or "")
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
-    known = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
-    return re.compile(rf"(?<!\w)(?:{'|'.join(known)})(?!\w)", re.IGNORECASE) if known else None
+    terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
+    return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None
 
 
 def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:
@@ -245,14 +245,14 @@ def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:
 
     Words that leak and stand side by side are one piece.
     """
-    found = [""]
+    parts = [""]
     end = 0
     for match in pattern.finditer(text) if pattern else ():
         between, end = text[end : match.start()], match.end()
-        if len(found) > 1 and between.isspace():
-            found[-2] += between + match[0]
+        if len(parts) > 1 and between.isspace():
+            parts[-2] += between + match[0]
         else:
-            found[-1] += between
-            found += [match[0], ""]
-    found[-1] += text[end:]
-    return found
+            parts[-1] += between
+            parts += [match[0], ""]
+    parts[-1] += text[end:]
+    return parts

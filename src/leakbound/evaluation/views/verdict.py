@@ -40,10 +40,11 @@ _WORST_ALONE = "at the worst question, not shown on average"
 class LeakingAnswer:
     """An answer that leaks, beside the greedy answer of its question.
 
-    question: in its own words.
-    greedy, leak: the answers; None where they are withheld, or there is no greedy one.
-    hidden: whether the greedy answer shows less than this one.
-    how_often: how many draws of the question gave it.
+    Attributes:
+        question: in its own words.
+        greedy, leak: the answers; None where they are withheld, or there is no greedy one.
+        hidden: whether the greedy answer shows less than this one.
+        how_often: how many draws of the question gave it.
     """
 
     question: str
@@ -55,7 +56,7 @@ class LeakingAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Verdict:
-    """What a run shows of one model.
+    """The verdict on one model: what a run shows of it.
 
     Attributes:
         model: what was evaluated, by the label it has in the run, and its name.
@@ -100,9 +101,9 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
-        said = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
+        first = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
         return tuple(
-            filter(None, [*said, self.beside, self.stressed, self.departures, self.certificate])
+            filter(None, [*first, self.beside, self.stressed, self.departures, self.certificate])
         )
 
     @property
@@ -130,19 +131,31 @@ TextsOf = Callable[[Model, str], Texts | None]
 def show(run: Run, *, texts: bool = False) -> Verdict:
     """The verdict on the model that a run evaluated, by its first scorer and decoding.
 
+    Both were fixed before anything was drawn. It speaks of the questions in their own words, and
+    all that it says of the model beside its control holds together at the run's confidence: see
+    `stats.excess_of_mean_and_worst`.
+
     Args:
         run: with estimates, see `leakbound.bound`.
-        texts: whether to read a leaking answer; of a run that is redacted it is withheld.
+        texts: whether to read a leaking answer (False: no completion is read); of a run that is
+            redacted it is withheld.
 
-    Raises InputError where the run has no estimates, or nothing was sampled.
+    Returns:
+        The verdict: a word, the number it rests on, how sure that is, and with `texts` one leaking
+        answer beside the greedy one.
+
+    Raises:
+        InputError: the run has no estimates of its completions as they are now, or holds greedy
+            answers alone.
+        IncompleteError: the run is not finished.
     """
-    found = run_verdicts(run, texts=texts)
-    if not found:
+    shown = run_verdicts(run, texts=texts)
+    if not shown:
         raise InputError(
             f"`{run.path}` holds greedy answers alone, of which there is no verdict. Evaluate at a "
             "temperature above 0."
         )
-    return found[0]
+    return shown[0]
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
@@ -153,12 +166,12 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
         arm = run.arm(model.key)
         if not texts or arm is None:
             return None
-        greedy, scorers = run.arm(model.key.greedy_answers), [each.name for each in view.scorers]
-        known = shown_texts(arm, greedy, scorers, 8, run.redacted)
-        return next((found for query_id, found in known if query_id == question), None)
+        greedy, scorers = run.arm(model.key.greedy_answers), [s.name for s in view.scorers]
+        chosen = shown_texts(arm, greedy, scorers, 8, run.redacted)
+        return next((shown for query_id, shown in chosen if query_id == question), None)
 
-    says = certificate(run)
-    return tuple(replace(one, certificate=says) for one in verdicts(view, read))
+    line = certificate(run)
+    return tuple(replace(verdict, certificate=line) for verdict in verdicts(view, read))
 
 
 def verdicts(
@@ -172,7 +185,7 @@ def verdicts(
 
 
 def certificate(run: Run) -> str:
-    """What the certificate in a run's folder says, in one line; empty where there is none."""
+    """Say in one line what the certificate in a run's folder says; empty where there is none."""
     file = run.path / CERTIFICATE
     if not file.exists():
         return ""
@@ -227,8 +240,8 @@ def _found(
         lacking = len(view.questions) - len(model.cells(scorer))
         return "unknown", "NO VERDICT", f"{many(lacking, 'question')} could not be sampled", None
     if beyond is None:
-        says = _seen(model, scorer, model.cells(scorer)).upper()
-        return "uncontrolled", says or "NO VERDICT", _UNCONTROLLED, worst
+        seen = _seen(model, scorer, model.cells(scorer)).upper()
+        return "uncontrolled", seen or "NO VERDICT", _UNCONTROLLED, worst
     if worst.lower > 0:
         where = _EVERYWHERE if mean.lower > 0 else _WORST_ALONE
         where = where if len(view.questions) > 1 else _THAN
@@ -241,7 +254,7 @@ def _found(
 
 
 def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
-    """What was decided of the limit that the study named, and whether every question is below it.
+    """The decision on the limit that the study named, and whether every question is below it.
 
     Each claim is decided at the confidence. All of them hold together at it, as a model above the
     limit anywhere is said to be below it only where that question's own decision is wrong.
@@ -254,8 +267,8 @@ def _limit(cells: Sequence[Measured], questions: int) -> tuple[str, bool]:
     holds, refuted = decided.count("holds"), decided.count("refuted")
     if holds == questions:
         return f"BELOW {limit} at every question ({sure}, by itself)", True
-    each = f"{holds:,} shown below {limit}, {refuted:,} shown above ({sure} each)"
-    return f"of {many(questions, 'question')} {each}", False
+    counts = f"{holds:,} shown below {limit}, {refuted:,} shown above ({sure} each)"
+    return f"of {many(questions, 'question')} {counts}", False
 
 
 def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
@@ -279,8 +292,8 @@ def _example(
 
     Of those whose greedy answer shows less, where there are such.
     """
-    asked = [question for question in view.questions if model.at(question.id, scorer)]
-    known = [
+    questions = [question for question in view.questions if model.at(question.id, scorer)]
+    leaking = [
         (
             cell.greedy is None or cell.greedy < cell.leakage.value,
             cell.leakage.lower,
@@ -290,13 +303,13 @@ def _example(
         for i, cell in enumerate(cells)
         if cell.leakage.value
     ]
-    if not known:
+    if not leaking:
         return None
-    question = asked[-max(known)[-1]]
-    found = texts(model, question.id)
-    if found is None:
+    question = questions[-max(leaking)[-1]]
+    chosen = texts(model, question.id)
+    if chosen is None:
         return None
-    greedy, most = found.greedy, _leaking_most(found.shown)
+    greedy, most = chosen.greedy, _leaking_most(chosen.shown)
     if most is None:
         return None
     score = most.scores[0] or 0.0
@@ -310,13 +323,13 @@ def _example(
 
 
 def _greedy_too(model: Model, scorer: ScorerView, seen: str) -> str:
-    """What draws show, and what greedy answers do; of a graded scorer nothing is counted."""
+    """Say what draws show, and what greedy answers do; of a graded scorer nothing is counted."""
     scores = words.known(words.greedy_rows(model, scorer))
     if not scorer.binary or not scores:
         return seen
     leak = scores.count(1.0)
-    of = f"{leak:,} of {many(len(scores), 'greedy answer')}"
-    return f"{seen}, and {of}" if seen else f"{of} leak{'s' if leak == 1 else ''}"
+    counted = f"{leak:,} of {many(len(scores), 'greedy answer')}"
+    return f"{seen}, and {counted}" if seen else f"{counted} leak{'s' if leak == 1 else ''}"
 
 
 def _how_often(text: Text) -> str:
@@ -335,13 +348,13 @@ def _leaking_most(texts: Sequence[Text]) -> Text | None:
 def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None) -> str:
     """How sure, of what: the confidence, the questions, the draws, the decoding, the scorer."""
     own = " in their own words" if view.asked or view.found else ""
-    asked = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
+    scope = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
     of_what = (
-        f"{asked}, {model.drawn}, at {model.decoding.name}; a leak is what {scorer.name} says{more}"
+        f"{scope}, {model.drawn}, at {model.decoding.name}; a leak is what {scorer.name} says{more}"
         if scorer.binary
-        else f"{asked}, {model.drawn}, at {model.decoding.name}; scores are {scorer.name}'s{more}"
+        else f"{scope}, {model.drawn}, at {model.decoding.name}; scores are {scorer.name}'s{more}"
     )
     if row is None:
         return of_what
@@ -354,11 +367,11 @@ def _quoted(example: LeakingAnswer) -> list[str]:
     """For a terminal: question, greedy answer, leaking answer."""
     if example.leak is None:
         return [f"answers are withheld: the run is redacted (a leaking one: {example.how_often})"]
-    said = [f"asked: {_short(example.question)}"]
+    lines = [f"asked: {_short(example.question)}"]
     if example.greedy is not None:
-        what = "the greedy answer hides it" if example.hidden else "the greedy answer"
-        said.append(f"{what}: {_short(example.greedy)}")
-    return [*said, f"a sampled answer leaks it ({example.how_often}): {_short(example.leak)}"]
+        label = "the greedy answer hides it" if example.hidden else "the greedy answer"
+        lines.append(f"{label}: {_short(example.greedy)}")
+    return [*lines, f"a sampled answer leaks it ({example.how_often}): {_short(example.leak)}"]
 
 
 def _short(text: str) -> str:

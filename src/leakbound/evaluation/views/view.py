@@ -1,4 +1,4 @@
-"""What tables and charts of runs are made of: nothing here reads a file or writes HTML."""
+"""Values that tables and charts of runs are made of: nothing here reads a file or writes HTML."""
 
 from __future__ import annotations
 
@@ -19,13 +19,18 @@ BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
 
 @dataclass(frozen=True, slots=True)
 class ArmRows:
-    """What is estimated from the draws of one arm, among the estimates of its run."""
+    """The estimates from the draws of one arm, among those of its run.
+
+    Attributes:
+        arm: the name of the arm.
+        estimates: all those of its run.
+    """
 
     arm: str
     estimates: Estimates
 
     def of(self, scorer: str, question: str | None = ALL) -> Estimates:
-        """What is said of one question, or of all of them."""
+        """The arm's estimates of one question, or of all of them."""
         return self.estimates.matching(arm=self.arm, scorer=scorer, query_id=question)
 
     def leakage(self, scorer: str, /, **wanted: Unpack[Fields]) -> EstimateRow | None:
@@ -35,7 +40,13 @@ class ArmRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstDraws:
-    """What the first `n` draws of a question say; no ends where none are made of so few."""
+    """The estimate by the first draws of a question.
+
+    Attributes:
+        n: how many draws.
+        value: the mean of their scores; None where none of them has one.
+        lower, upper: its ends; None where none are made of so few draws.
+    """
 
     n: int
     value: float | None
@@ -47,12 +58,13 @@ class FirstDraws:
 class Measured:
     """One question under one model and one scorer.
 
-    leakage: the bound on it.
-    rows: all that is estimated of the question.
-    greedy: the greedy answer's score; None where it is missing or has none.
-    histogram: the scored draws in `BINS` equal bins; empty where they are those of a remainder.
-    course: what more and more of its draws say, the last step all of them; empty where their
-        number was not fixed, or where texts are not read.
+    Attributes:
+        leakage: the bound on it.
+        rows: all that is estimated of the question.
+        greedy: the greedy answer's score; None where it is missing or has none.
+        histogram: the scored draws in `BINS` equal bins; empty where they are those of a remainder.
+        course: the estimates by more and more of its draws, the last step all of them; empty where
+            their number was not fixed, or where texts are not read.
     """
 
     leakage: EstimateRow
@@ -63,12 +75,12 @@ class Measured:
 
     def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
         """Pr[X > x] by x, leak@k or its naive estimate by k."""
-        found = self.rows.plain(quantity=quantity)
-        return {row.parameter: row for row in found if row.parameter is not None}
+        rows = self.rows.plain(quantity=quantity)
+        return {row.parameter: row for row in rows if row.parameter is not None}
 
     @cached_property
     def claim(self) -> EstimateRow | None:
-        """What was decided of a claim about it; None where none was made."""
+        """The decision on a claim about it; None where none was made."""
         return self.rows.first(quantity=CLAIMS)
 
     @cached_property
@@ -83,20 +95,25 @@ class Measured:
 
     @cached_property
     def proved(self) -> EstimateRow | None:
-        """What leaking texts prove of its leakage; None where none were looked for."""
+        """The leakage that leaking texts prove of it; None where none were looked for."""
         return self.rows.first(quantity=LEAKAGE, proved=True)
 
     @cached_property
     def proved_leak_at_k(self) -> EstimateRow | None:
-        """What they prove of leak@k at the largest k."""
+        """The leak@k that they prove, at the largest k; None where they prove none."""
         return next(reversed(self.rows.where(quantity="leak@k", proved=True).rows), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploredQuestion:
-    """What exploring one question found: the mass of what is settled, and of what was drawn from.
+    """The outcome of exploring one question.
 
-    `searched` prefixes were forwarded before the `draws`, `forwards` in all.
+    Attributes:
+        settled: the mass of what is settled, in [0, 1].
+        remainder: the mass of what was drawn from, in [0, 1].
+        draws: how many were drawn from the remainder.
+        searched: prefixes that were forwarded before the draws.
+        forwards: prefixes that were forwarded in all.
     """
 
     settled: float
@@ -110,9 +127,15 @@ class ExploredQuestion:
 class Text:
     """A distinct completion: its share of the question's draws, its score under each scorer.
 
-    `text` None: withheld. `logprob` is under the decoding; of several token sequences with the
-    same text, the likeliest one's. `mass` is its known probability where it was explored; the
-    draws are then those of the remainder.
+    Attributes:
+        text: as it reads; None: withheld.
+        count: how many draws of the question gave it.
+        share: that, as a share of the question's draws.
+        mass: its known probability where it was explored; the draws are then those of the
+            remainder.
+        logprob: under the decoding; of several token sequences with the same text, the likeliest
+            one's; None where it is not known.
+        scores: one a scorer, in [0, 1]; None where the scorer could not decide.
     """
 
     text: str | None
@@ -130,7 +153,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """The completions of a question that are shown, and how many are not."""
+    """The completions of a question that are shown, and how many are not.
+
+    Attributes:
+        greedy: the greedy answer; None where there is none.
+        shown: the completions that are shown, the most frequent first, then high scores.
+        left_out: how many are not shown.
+        left_out_draws: the draws of these.
+        left_out_mass: the known mass of these.
+    """
 
     greedy: Text | None
     shown: tuple[Text, ...]
@@ -141,13 +172,28 @@ class Texts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """One model under one decoding: an arm of the run with the label `run`, its greedy answers too.
+    """One model under one decoding: an arm of a run, its greedy answers too.
 
-    `rows` are those of its draws, `greedy` the scores of the greedy answers. `measured` is keyed
-    by (scorer, question id). `n` draws of a question were planned, in the way that `draws` says;
-    `drawn` says both in words. `explored` is by question id. `control` is the label of the model
-    that stands beside this one, `is_control` true of that, `failures` gives reasons by question id.
-    `told` is what its engine says of its draws, `departures` what is not as the benchmark has it.
+    Attributes:
+        label: what the model is called in the view.
+        run: the label of its run.
+        key: the arm's.
+        decoding: that of the arm.
+        n: how many draws of a question were planned.
+        draws: in what way they were planned.
+        drawn: both in words.
+        usage: what sampling cost.
+        facts: what was run, by heading.
+        rows: the estimates from its draws.
+        greedy: the scores of the greedy answers.
+        measured: what is known of its questions, by (scorer, question id).
+        texts: those that are shown, by question id; empty where texts are not read.
+        failures: why questions could not be sampled, by question id.
+        explored: what exploring found, by question id; empty where nothing was explored.
+        is_control: whether it is the control of another model.
+        control: the label of the model that stands beside this one; None where none does.
+        told: what its engine says of its draws.
+        departures: what is not as the benchmark has it.
     """
 
     label: str
@@ -171,11 +217,11 @@ class Model:
     departures: tuple[str, ...] = ()
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
-        """What is known of each of its questions under a scorer, in their order."""
+        """All that is known of each of its questions under a scorer, in their order."""
         return [cell for (name, _), cell in self.measured.items() if name == scorer.name]
 
     def at(self, question: str, scorer: ScorerView) -> Measured | None:
-        """What is known of the question with this id."""
+        """All that is known of the question with this id; None where it was not measured."""
         return self.measured.get((scorer.name, question))
 
 
@@ -183,9 +229,14 @@ class Model:
 class AskedQuery:
     """One text put to a model for a question, and how much of what it answers leaks.
 
-    `text` None: withheld. `question` is that one's id, `source` is `original` where the
-    text is its own words. `sureness` is the cumulative log-probability of the answers, None where
-    it is not known. `examples` are answers that leak most, of the queries that leak most.
+    Attributes:
+        id: the query's.
+        question: the id of the question.
+        text: the query's words; None: withheld.
+        source: where they come from; `original` where they are the question's own.
+        leakage: the bound on that of its answers.
+        sureness: the cumulative log-probability of the answers; None where it is not known.
+        examples: answers that leak most, of the queries that leak most; else empty.
     """
 
     id: str
@@ -199,11 +250,15 @@ class AskedQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """One question under one scorer, asked in `number` queries, its own words among them.
+    """One question under one scorer, asked in several queries, its own words among them.
 
-    `leakage` is over all of them; `rows` are all that is stated of that, of the worst query too and
-    beyond its own words. `queries` are those that got an output and can be told apart,
-    `correlation` is Pearson's r over them of sureness and the upper end of leakage.
+    Attributes:
+        leakage: the bound on that over all queries.
+        number: how many queries it was asked in.
+        rows: all that is stated of that leakage, of the worst query too and beyond its own words.
+        queries: those that got an output and can be told apart.
+        correlation: Pearson's r, over them, of sureness and the upper end of leakage; None where
+            they are too few, or one of the two does not vary.
     """
 
     leakage: EstimateRow
@@ -215,11 +270,17 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenModel:
-    """What a model answers in other words; `model` is its place among the models of the view.
+    """A model asked in other words.
 
-    `rows` are those of all its queries, `n` the draws a question got. `questions` is keyed by
-    (scorer, question id), `worst` by scorer: the queries that leak most, the worst first.
-    `criterion`: what the sureness of a query is, in words.
+    Attributes:
+        model: its place among the models of the view, from 0.
+        label: what it is called.
+        n: the draws that a question got.
+        rows: the estimates from the draws of all its queries.
+        questions: by (scorer, question id).
+        worst: by scorer, the queries that leak most, the worst first.
+        failures: how many queries could not be sampled.
+        criterion: what the sureness of a query is, in words.
     """
 
     model: int
@@ -233,16 +294,23 @@ class RewrittenModel:
 
     def under(self, scorer: ScorerView) -> dict[str, Rewritten]:
         """Its questions under a scorer by id, in their order."""
-        return {q: found for (name, q), found in self.questions.items() if name == scorer.name}
+        return {q: rewritten for (by, q), rewritten in self.questions.items() if by == scorer.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundQuery:
-    """The query that a worst-case search found for a question, in the run with this label.
+    """The query that a worst-case search found for a question.
 
-    `text` None: withheld. `asked` says how it came about, and under which decoding. `lower` is
-    where the search left it after so many `rounds`, `draws` and `forwards`. `arm` is that of draws
-    made afterwards, `own` that of the question's own words, `estimates` are those of the run.
+    Attributes:
+        run: the label of the run.
+        question: the id of the question.
+        text: the query's words; None: withheld.
+        asked: how the query came about, and under which decoding.
+        rounds, draws, forwards: how many of each the search made for the question.
+        lower: the lower end at which the search left it.
+        arm: that of the draws made afterwards.
+        own: the name of the arm that asks the question's own words.
+        estimates: those of the run.
     """
 
     run: str
@@ -272,9 +340,13 @@ class FoundQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedModel:
-    """A model asked as a search found for each question, or under a stress; `label` names it.
+    """A model asked as a search found for each question, or under a stress.
 
-    `stress` empty: under none. Of a model that was put through some, whose rows speak of the worst.
+    Attributes:
+        label: what the model is called.
+        rows: the estimates from its draws.
+        stress: the stress it was put through; empty: under none. Of a model that was put through
+            some, the rows under none speak of the worst.
     """
 
     label: str
@@ -286,10 +358,18 @@ class AskedModel:
 class DecodingGrid:
     """One scorer's means over the questions under every pair of temperature and top-p.
 
-    `leakage` holds for all cells jointly, and so does `leak_at_k`, which is empty where some
-    cell's n was not fixed. `effects` are root mean squares by knob, and of both together; empty
-    where a knob has one setting only. `most`: the name of the decoding that leaks most, with a
-    lower end that has paid for picking it.
+    Attributes:
+        scorer: by its name.
+        temperatures, top_ps: the settings of the grid, ascending.
+        leakage: the mean leakage by (temperature, top-p); holds for all cells jointly.
+        leak_at_k: the mean leak@k by (temperature, top-p); holds for all cells jointly; empty where
+            some cell's n was not fixed.
+        k: that of leak@k; None where there is none.
+        effects: root mean squares by knob, and of both together; empty where a knob has one setting
+            only.
+        most: the name of the decoding that leaks most, with a lower end that has paid for picking
+            it.
+        confidence: at which the cells hold.
     """
 
     scorer: str
@@ -307,8 +387,14 @@ class DecodingGrid:
 class RewritingCounts:
     """How many rewritings were tried, removed and asked, of all questions together.
 
-    `removed` has the reasons in the order in which they were tried, those that removed none left
-    out; `alone` the ids of the questions of which no rewriting is left.
+    Attributes:
+        source: what made them.
+        design: how the draws of a question are shared among its queries.
+        tried: how many were tried.
+        removed: how many, by reason, in the order in which the reasons were tried; those that
+            removed none are left out.
+        asked: how many are left.
+        alone: the ids of the questions of which no rewriting is left.
     """
 
     source: str
@@ -328,7 +414,12 @@ class HasRange(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScorerView:
-    """A scorer's name, and whether it declares the range {0, 1}."""
+    """A scorer, as a page names it.
+
+    Attributes:
+        name: the scorer's.
+        binary: whether it declares the range {0, 1}.
+    """
 
     name: str
     binary: bool
@@ -336,7 +427,14 @@ class ScorerView:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text put to the models; `answer` None: there is none, or it is withheld."""
+    """A text put to the models.
+
+    Attributes:
+        id: the question's.
+        text: its own words.
+        answer: the true one; None: there is none, or it is withheld.
+        keywords: those of the answer; empty where there are none, or they are withheld.
+    """
 
     id: str
     text: str
@@ -348,12 +446,23 @@ class Question:
 class View:
     """All that a page or a console shows of runs.
 
-    `models` are those that were sampled, `unsampled` those under a greedy decoding; `grids` are
-    (label of the run, its grid of decodings). `tried` says what became of the rewritings of a run,
-    by its label; `asked` what models answer to them, `found` which queries a worst-case search
-    found, `searches` how it was made, by label, and `attacked` what all of these together leak.
-    `stressed` are models under stress, each after itself under none.
-    Of the texts of a question so many of `texts_each` are shown: frequent ones, and high scores.
+    Attributes:
+        benchmark: its facts in the run's record, by name.
+        questions: in the order of the benchmark.
+        scorers: those that all runs were bounded by; verdicts speak of the first.
+        models: those that were sampled.
+        unsampled: those under a greedy decoding.
+        grids: (label of the run, its grid of decodings).
+        confidence: at which bounds on leakage hold, each by itself.
+        redacted: whether all texts but the questions are left out.
+        tried: what became of the rewritings of a run, by its label.
+        asked: what models answer to them.
+        found: which queries a worst-case search found.
+        searches: how it was made, by the label of the run.
+        attacked: what all of these queries together leak.
+        stressed: models under stress, each after itself under none.
+        texts_each: how many texts of a question are shown for being frequent, and how many for high
+            scores.
     """
 
     benchmark: Mapping[str, str]

@@ -72,18 +72,18 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     `confirmed`: see `Fingerprint`.
     """
     whole = not (decoding.truncated or decoding.greedy or CUTS.keys() & set(decoding.unknown))
-    said = [decoding.name]
+    parts = [decoding.name]
     if not confirmed:
-        said.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
+        parts.append(f"{'' if whole else 'else '}neutral settings sent, not confirmed")
     elif whole:
-        said.append("nothing truncated")
+        parts.append("nothing truncated")
     if "max_new_tokens" not in decoding.unknown:
-        said.append(f"at most {decoding.max_new_tokens:,} new tokens")
+        parts.append(f"at most {decoding.max_new_tokens:,} new tokens")
     if decoding.max_tokens is not None:
-        said.append(f"at most {decoding.max_tokens:,} with the prompt")
+        parts.append(f"at most {decoding.max_tokens:,} with the prompt")
     if decoding.stop:
-        said.append(f"ended by {' or '.join(map(repr, decoding.stop))}")
-    return ", ".join(said)
+        parts.append(f"ended by {' or '.join(map(repr, decoding.stop))}")
+    return ", ".join(parts)
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:
@@ -103,7 +103,7 @@ def how_often(text: Text) -> str:
 
 
 def left_out(texts: Texts) -> str:
-    """What is not shown of a question's completions; empty where all are."""
+    """Say what is not shown of a question's completions; empty where all are."""
     if not texts.left_out:
         return ""
     mass = f", mass {number(texts.left_out_mass)}" if texts.left_out_mass > 0 else ""
@@ -113,12 +113,12 @@ def left_out(texts: Texts) -> str:
     return f"{more}, {drawn}{mass}, {are} not shown."
 
 
-def explored(found: ExploredQuestion) -> str:
-    """What exploring a question found, in one sentence."""
+def explored(question: ExploredQuestion) -> str:
+    """Say in one sentence what exploring a question found."""
     return (
-        f"settled mass {number(found.settled)}, remainder {number(found.remainder)} with "
-        f"{many(found.draws, 'draw')}; {found.forwards:,} prefixes forwarded, "
-        f"{found.searched:,} of them before the draws"
+        f"settled mass {number(question.settled)}, remainder {number(question.remainder)} with "
+        f"{many(question.draws, 'draw')}; {question.forwards:,} prefixes forwarded, "
+        f"{question.searched:,} of them before the draws"
     )
 
 
@@ -134,7 +134,7 @@ def proved_to_leak(view: View, model: Model, scorer: ScorerView) -> list[float]:
         cell = of.at(question, scorer)
         return cell.proved.lower if cell and cell.proved else 0.0
 
-    ends = {one.id: end(model, one.id) for one in view.questions}
+    ends = {question.id: end(model, question.id) for question in view.questions}
     return [
         low
         for question, low in ends.items()
@@ -143,22 +143,22 @@ def proved_to_leak(view: View, model: Model, scorer: ScorerView) -> list[float]:
 
 
 def proved(view: View, model: Model, scorer: ScorerView) -> str:
-    """Of how many questions a leak is proved, and how large; empty where none is."""
-    found = proved_to_leak(view, model, scorer)
-    if not found:
+    """Say of how many questions a leak is proved, and how large; empty where none is."""
+    ends = proved_to_leak(view, model, scorer)
+    if not ends:
         return ""
-    asked = len(model.cells(scorer))
+    total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
-    said = (
+    text = (
         f"proved without any chance, given the measured margin: a {quantity(scorer)} of at least "
-        f"{at_least(max(found))} at the worst question, and of at least {at_least(min(found))} at "
-        f"{len(found)} of {asked}{than}"
+        f"{at_least(max(ends))} at the worst question, and of at least {at_least(min(ends))} at "
+        f"{len(ends)} of {total}{than}"
     )
     if not scorer.binary:
-        return said
-    n = stats.extraction_draws(max(found), EXTRACTED)
+        return text
+    n = stats.extraction_draws(max(ends), EXTRACTED)
     return (
-        f"{said}; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
+        f"{text}; who asks {'once' if n == 1 else f'{n:,.0f} times'} gets the former with "
         f"probability at least {EXTRACTED:g}, ({n:,.0f}, {EXTRACTED:g})-discoverable extraction"
     )
 
@@ -171,48 +171,48 @@ def extraction(cell: Measured) -> str:
     sure = f"({stats.percent(cell.leakage.confidence)})"
     lower = {"as is proved": cell.proved.lower if cell.proved else 0.0, sure: cell.leakage.lower}
     enough = {how: stats.extraction_draws(p, EXTRACTED) for how, p in lower.items()}
-    said = [f"n = {n:,.0f} suffices {how}" for how, n in enough.items() if n <= MOST_DRAWS]
+    parts = [f"n = {n:,.0f} suffices {how}" for how, n in enough.items() if n <= MOST_DRAWS]
     least = stats.extraction_draws(cell.leakage.upper, EXTRACTED, fewest=True)
     if 1 < least <= MOST_DRAWS:
-        said.append(f"no fewer than {least:,.0f} do {sure}")
-    return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(said)}" if said else ""
+        parts.append(f"no fewer than {least:,.0f} do {sure}")
+    return f"(n, {EXTRACTED:g})-discoverable extraction: {', '.join(parts)}" if parts else ""
 
 
 def proof(cell: Measured) -> str:
-    """What leaking texts prove of a question; empty where nothing is proved."""
+    """Say what leaking texts prove of a question; empty where nothing is proved."""
     if cell.proved is None or not cell.proved.lower:
         return ""
-    said = f"leakage ≥ {at_least(cell.proved.lower)}"
+    text = f"leakage ≥ {at_least(cell.proved.lower)}"
     if repeated := cell.proved_leak_at_k:
-        said += f", leak@{repeated.parameter:,.0f} ≥ {at_least(repeated.lower)}"
-    return said
+        text += f", leak@{repeated.parameter:,.0f} ≥ {at_least(repeated.lower)}"
+    return text
 
 
 def measured(cell: Measured, scorer: ScorerView) -> str:
     """All that is estimated of one question, but for curves."""
     rows = cell.rows
-    deviation, ed = (rows.first(quantity=what) for what in _SPREAD)
+    deviation, ed = (rows.first(quantity=name) for name in _SPREAD)
     corrected = rows.first(quantity="corrected leak probability")
     more = cell.beyond
-    said = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
-    said += [f"standard deviation {interval(deviation)}"] if deviation else []
-    said += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
-    said += [f"corrected for the judge {interval(corrected)}"] if corrected else []
-    said += [f"beyond the control {interval(more)}"] if more else []
-    told = [", ".join(said)]
+    parts = [f"{scorer.name}: {quantity(scorer)} {interval(cell.leakage)}"]
+    parts += [f"standard deviation {interval(deviation)}"] if deviation else []
+    parts += [f"ED (mean + 2 deviations, may exceed 1) {ceiling(ed.value, ed.upper)}"] if ed else []
+    parts += [f"corrected for the judge {interval(corrected)}"] if corrected else []
+    parts += [f"beyond the control {interval(more)}"] if more else []
+    clauses = [", ".join(parts)]
     if claim := cell.claim:
-        told.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
+        clauses.append(f"{claim.about.claimed}: {decision(claim)} after {many(claim.n, 'draw')}")
     if cell.leakage.missing:
-        told.append(f"{many(cell.leakage.missing, 'draw')} without a score")
+        clauses.append(f"{many(cell.leakage.missing, 'draw')} without a score")
     if proved := proof(cell):
-        told.append(f"proved, given the measured margin: {proved}")
+        clauses.append(f"proved, given the measured margin: {proved}")
     if scorer.binary and (extracted := extraction(cell)):
-        told.append(extracted)
-    return "; ".join(told)
+        clauses.append(extracted)
+    return "; ".join(clauses)
 
 
 def decision(claim: EstimateRow) -> str:
-    """What was decided of a claim."""
+    """The decision on a claim: holds, refuted or open."""
     decided: dict[float | None, str] = {1.0: "holds", 0.0: "refuted"}
     return decided.get(claim.value, "open")
 
@@ -230,9 +230,9 @@ def mean_of(rows: Sequence[EstimateRow | None]) -> float | None:
 
 def means_by(cells: Sequence[Measured], quantity: Quantity) -> dict[float, float]:
     """By k or x, the means of the estimates, wherever every question has one."""
-    each = [cell.by_parameter(quantity) for cell in cells]
-    common = sorted(set.intersection(*map(set, each))) if each else []
-    means = {k: mean_of([one[k] for one in each]) for k in common}
+    rows = [cell.by_parameter(quantity) for cell in cells]
+    common = sorted(set.intersection(*map(set, rows))) if rows else []
+    means = {k: mean_of([by_k[k] for by_k in rows]) for k in common}
     return {k: mean for k, mean in means.items() if mean is not None}
 
 
@@ -282,16 +282,16 @@ def beside(model: Model, scorer: ScorerView) -> str:
     mean = model.rows.leakage(scorer.name, scope="mean", beyond="other questions")
     if mean is None:
         return ""
-    said = (
+    sentence = (
         f"beyond the control questions {interval(mean)} on average: two sets of questions in this "
         "model, no excess over a model that never saw the data"
     )
     tested = model.rows.of(scorer.name).matching(quantity="randomisation p-value")
-    return "; ".join([said, *map(_by_coin, tested)])
+    return "; ".join([sentence, *map(_by_coin, tested)])
 
 
 def _by_coin(row: EstimateRow) -> str:
-    """What the coin shows that chose the subjects taught."""
+    """Say what the coin shows that chose the subjects taught."""
     return (
         f"a coin chose which of {row.over} subjects were taught: had teaching changed nothing, it "
         f"would put the taught so far ahead with probability {above(row.upper)} (exact test by "
@@ -300,7 +300,7 @@ def _by_coin(row: EstimateRow) -> str:
 
 
 def model_name(model: Model) -> str:
-    """What was loaded: a hub's name as it is, of a path the last part."""
+    """The name of what was loaded: a hub's as it is, of a path the last part."""
     return loaded_name(model.facts.get("model", model.label))
 
 
@@ -318,7 +318,7 @@ def named(model: Model) -> str:
 
 
 def title(view: View) -> str:
-    """What one page is called, so that it is not taken for another."""
+    """The title of a page, so that it is not taken for another."""
     names = list(dict.fromkeys(model_name(model) for model in view.targets))
     if not names:  # greedy answers alone
         return "What the greedy answers leak"
@@ -338,37 +338,37 @@ def without_control(view: View) -> str:
 
 
 def departure(view: View, model: Model) -> str:
-    """What of one model is not asked or drawn as is usual for the benchmark; empty where all is."""
-    found = "; ".join(model.departures)
-    return f"departs from {view.benchmark['name']}'s defaults: {found}" if found else ""
+    """Say where one model departs from what is usual for the benchmark; empty where nowhere."""
+    text = "; ".join(model.departures)
+    return f"departs from {view.benchmark['name']}'s defaults: {text}" if text else ""
 
 
 def departing(view: View) -> list[str]:
-    """What is not asked or drawn as is usual for the benchmark: in a line, or one a model."""
+    """Say what is not asked or drawn as is usual for the benchmark: in a line, or one a model."""
     name = view.benchmark["name"]
-    each = {model.label: model.departures for model in (*view.models, *view.unsampled)}
-    if len(set(each.values())) == 1:
-        each = {"": next(iter(each.values()))}
+    by_label = {model.label: model.departures for model in (*view.models, *view.unsampled)}
+    if len(set(by_label.values())) == 1:
+        by_label = {"": next(iter(by_label.values()))}
     return [
-        f"{f'{label} departs' if label else 'Departs'} from {name}'s defaults: {'; '.join(found)}."
-        for label, found in each.items()
-        if found
+        f"{f'{label} departs' if label else 'Departs'} from {name}'s defaults: {'; '.join(parts)}."
+        for label, parts in by_label.items()
+        if parts
     ]
 
 
 def quantity(scorer: HasRange) -> str:
-    """What the expected leakage of a scorer is called."""
+    """The name of the expected leakage of a scorer."""
     return "leak probability" if scorer.binary else "mean score"
 
 
 def between(scorer: HasRange, lower: float, upper: float) -> str:
-    """What is known of the expected leakage of one question."""
-    says = "leaks with probability" if scorer.binary else "has a mean score"
-    return f"{says} between {below(lower)} and {above(upper)}"
+    """Say what is known of the expected leakage of one question."""
+    verb = "leaks with probability" if scorer.binary else "has a mean score"
+    return f"{verb} between {below(lower)} and {above(upper)}"
 
 
 def quantities(scorers: Sequence[ScorerView]) -> str:
-    """What those of several scorers are called, each name once, in their order."""
+    """The names of those of several scorers, each once, in their order."""
     return " or ".join(dict.fromkeys(quantity(scorer) for scorer in scorers))
 
 
@@ -390,5 +390,5 @@ def _sampled(view: View, model: Model, scorer: ScorerView) -> str:
             f"{missing} of {many(len(view.questions), 'question')} could not be sampled, so "
             "nothing is claimed about the worst question"
         )
-    known = between(scorer, worst.lower, worst.upper)
-    return f"sampled at {model.decoding.name}, the worst question {known}"
+    ends = between(scorer, worst.lower, worst.upper)
+    return f"sampled at {model.decoding.name}, the worst question {ends}"
