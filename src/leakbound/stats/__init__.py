@@ -148,13 +148,14 @@ Evidence = Literal[
 class ListedBound:
     """One bound of the package.
 
-    `bound`: the function.
-    `evidence`: what it takes first: leaks among n draws ("hits") or scores with counts, of one
-        question or of each, for their mean, of several; of a model and its control; exact masses
-        with draws of the rest; a pool; other bounds, which have their scores filled in, or what
-        these gave.
-    `about`: what its estimates are about, but for the x or k that a call fixes.
-    `methods`: by name, the default first; empty where there is no choice.
+    Attributes:
+        bound: the function.
+        evidence: what it takes first: leaks among n draws ("hits") or scores with counts, of one
+            question or of each, for their mean, of several; of a model and its control; exact
+            masses with draws of the rest; a pool; other bounds, which have their scores filled in,
+            or what these gave.
+        about: what its estimates are about, but for the x or k that a call fixes.
+        methods: by name, the default first; empty where there is no choice.
     """
 
     bound: Callable[..., Any]

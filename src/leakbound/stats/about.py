@@ -42,33 +42,36 @@ Beyond = Literal["control", "own words", "baseline", "unstressed", "other questi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What is estimated, of what, and how it is put.
+    """The quantity of an estimate, whose it is, and how it is put.
 
-    `quantity`: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
-        E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean + rho
-        standard deviations ("expectation deviation"); a claim is 1 where it holds and 0 where not;
-        "effect": how far one knob of the decoding moves the mean; "randomisation p-value": how
-        often a coin would have put the taught as far ahead, had teaching changed nothing.
-    `scope`: one query, one question (in several queries), the mean over the questions, the largest
-        over them, the count of those above `parameter`, the mean under the decoding, or under the
-        stress, of several that leaks most, how the cells of a grid of decodings vary, or two
-        halves of subjects, chosen by a coin.
-    `inputs`: how questions are asked: as they are; in these queries, one of them at random; in
-        whichever of these queries leaks most; in inputs of the distribution; in the words, and
-        under the decoding, that a search found.
-    `beyond`: what the quantity is taken beyond: the control's, that of the question's own words,
-        that of the model that others are compared with, that of the model under no stress, or that
-        of other questions, put to the same model.
-    `parameter`: the x of a tail, the k of leak@k, the x above which questions are counted (None:
-        0); several where they stand side by side, as the last axis of the estimate.
-    `constant`: what else the quantity was fixed at: the rho of an expectation deviation, the limit
-        of a claim, the x or k of a quantity by which questions are counted.
-    `over`: how many queries, questions, cells or subjects that are; one an entry where questions
-        differ.
-    `knob`: whose effect it is.
-    `seeds`: over how many models, trained from as many seeds, it is the median; None: it is of one.
-    `jointly`: whether all entries hold at once at the confidence, instead of each by itself.
-    `proved`: whether single outputs of known probability prove it, without a draw.
+    Attributes:
+        quantity: of the score X of a completion: Pr[X > 0] of a binary scorer ("leak probability"),
+            E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean +
+            rho standard deviations ("expectation deviation"); a claim is 1 where it holds and 0
+            where not; "effect": how far one knob of the decoding moves the mean;
+            "randomisation p-value": how often a coin would have put the taught as far ahead, had
+            teaching changed nothing.
+        scope: one query, one question (in several queries), the mean over the questions, the
+            largest over them, the count of those above `parameter`, the mean under the decoding, or
+            under the stress, of several that leaks most, how the cells of a grid of decodings vary,
+            or two halves of subjects, chosen by a coin.
+        inputs: how questions are asked: as they are; in these queries, one of them at random; in
+            whichever of these queries leaks most; in inputs of the distribution; in the words, and
+            under the decoding, that a search found.
+        beyond: what the quantity is taken beyond: the control's, that of the question's own words,
+            that of the model that others are compared with, that of the model under no stress, or
+            that of other questions, put to the same model; None: nothing.
+        parameter: the x of a tail, the k of leak@k, the x above which questions are counted (None:
+            0); several where they stand side by side, as the last axis of the estimate.
+        constant: what else the quantity was fixed at: the rho of an expectation deviation, the
+            limit of a claim, the x or k of a quantity by which questions are counted.
+        over: how many queries, questions, cells or subjects that are; one an entry where questions
+            differ.
+        knob: whose effect it is.
+        seeds: over how many models, trained from as many seeds, it is the median; None: it is of
+            one.
+        jointly: whether all entries hold at once at the confidence, instead of each by itself.
+        proved: whether single outputs of known probability prove it, without a draw.
     """
 
     quantity: Quantity
@@ -86,12 +89,12 @@ class About:
     @property
     def name(self) -> str:
         """The quantity alone: 'Pr[X > 0.1]', 'leak@k', 'mean + 2 standard deviations'."""
-        one = self._own if isinstance(self._own, int | float) else None
+        point = self._own if isinstance(self._own, int | float) else None
         match self.quantity:
             case "tail":
-                return "Pr[X > x]" if one is None else f"Pr[X > {one:g}]"
+                return "Pr[X > x]" if point is None else f"Pr[X > {point:g}]"
             case "leak@k":
-                return self.quantity if one is None else f"leak@{one:.0f}"
+                return self.quantity if point is None else f"leak@{point:.0f}"
             case "expectation deviation":
                 return f"mean + {self.constant:g} standard deviations"
             case "claim on leak probability" | "claim on mean leakage":
@@ -114,7 +117,7 @@ class About:
 
     @property
     def target(self) -> str:
-        """Whose quantity it is: 'the mean over these questions under this decoding'."""
+        """Name whose quantity it is: 'the mean over these questions under this decoding'."""
         if self.seeds is not None:
             return f"the median over training seeds of {replace(self, seeds=None).target}"
         if self.scope == "grid":
@@ -122,18 +125,26 @@ class About:
         beyond = f", {BEYOND[self.beyond]}" if self.beyond is not None else ""
         if self.scope in ("query", "question"):
             every = f"{_EVERY}, " if self.jointly else f"{self._subject} "
-            found = "the decoding found" if self.inputs == "as found" else "this decoding"
-            return f"{every}under {found}{beyond}"
-        asked = f", {_ASKED[self.inputs]}" if self.inputs in _ASKED else ""
-        return f"{self._subject} {self._under}{asked}{beyond}"
+            decoding = "the decoding found" if self.inputs == "as found" else "this decoding"
+            return f"{every}under {decoding}{beyond}"
+        queries = f", {_ASKED[self.inputs]}" if self.inputs in _ASKED else ""
+        return f"{self._subject} {self._under}{queries}{beyond}"
 
     @property
     def claimed(self) -> str:
-        """What a claim says, as `parse_claim` reads it: 'p<=0.02'."""
+        """The claim's text, as `parse_claim` reads it: 'p<=0.02'."""
         return f"{_CLAIMED[self.quantity]}<={self.constant}"
 
     def at(self, i: int, j: int | None = None) -> About:
-        """What entry i is about, of several queries or questions; with j, at that parameter."""
+        """Return what one entry is about, of several queries or questions.
+
+        Args:
+            i: the entry's place on the first axis.
+            j: its place on the axis of the parameters; None: all of them.
+
+        Returns:
+            The same, with the `over` of entry i and, given j, that parameter.
+        """
         over = self.over[i] if isinstance(self.over, tuple) else self.over
         parameter = self.parameter
         if j is not None and isinstance(parameter, tuple):
@@ -141,13 +152,28 @@ class About:
         return replace(self, over=over, parameter=parameter)
 
     def counted(self, above: float | tuple[float, ...] | None, questions: int) -> About:
-        """About how many of so many questions have this quantity above a number, or several."""
+        """Return what a count of the questions that have this quantity above a number is about.
+
+        Args:
+            above: the number, or several.
+            questions: how many questions there are.
+
+        Returns:
+            The same in the scope "count"; the x or k of this quantity is its `constant`.
+        """
         own = self.constant if self._own is None else self._own
         constant = None if isinstance(own, tuple) else own
         return replace(self, scope="count", parameter=above, constant=constant, over=questions)
 
     def same_quantity(self, other: About) -> bool:
-        """True if both are of one quantity, at one parameter."""
+        """Whether both are of one quantity, at one parameter.
+
+        Args:
+            other: what is compared.
+
+        Returns:
+            True if quantity, parameter and constant agree.
+        """
         mine, theirs = ((a.quantity, a.parameter, a.constant) for a in (self, other))
         return mine == theirs
 
@@ -168,7 +194,7 @@ class About:
 
     @property
     def _under(self) -> str:
-        """Of all questions: which decoding."""
+        """The decoding that all questions are asked under, in words."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":

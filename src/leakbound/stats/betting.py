@@ -92,12 +92,12 @@ def std_upper(draws: Array, alpha: float) -> Array:
     past is at least the variance. A missing draw counts as the largest square there could be.
     """
     missing = np.isnan(draws)
-    known = np.where(missing, 0.0, draws)
-    before = np.cumsum(known, axis=1) - known
+    filled = np.where(missing, 0.0, draws)
+    before = np.cumsum(filled, axis=1) - filled
     scored = np.cumsum(~missing, axis=1) - ~missing
     centre = (0.5 + before) / (scored + 1)
     ceilings = np.maximum(centre, 1 - centre) ** 2
-    squares = np.where(missing, ceilings, (known - centre) ** 2)
+    squares = np.where(missing, ceilings, (filled - centre) ** 2)
     number = number_of_ends(draws.shape[1]) // 2
     ends = (np.arange(number - 1, 0, -1) / (2 * number)) ** 2
     return np.sqrt(least_rejected(squares, ceilings, ends, 0.25, alpha))
@@ -116,21 +116,21 @@ def raced_once() -> Iterator[None]:
         _RACED.reset(token)
 
 
-def once(make: Callable[[], T], *given: object) -> T:
-    """What is made of arrays and of settings that have words; within `raced_once` made once."""
-    known = _RACED.get()
-    if known is None:
+def once(make: Callable[[], T], *settings: object) -> T:
+    """Make a value of arrays and of settings that have words; within `raced_once` make it once."""
+    results = _RACED.get()
+    if results is None:
         return make()
     total = sha256()
-    for one in given:
-        told = (one.shape, one.dtype) if isinstance(one, np.ndarray) else one
-        total.update(f"{told!r}\n".encode())
-        if isinstance(one, np.ndarray):
-            total.update(np.ascontiguousarray(one).data)
+    for value in settings:
+        header = (value.shape, value.dtype) if isinstance(value, np.ndarray) else value
+        total.update(f"{header!r}\n".encode())
+        if isinstance(value, np.ndarray):
+            total.update(np.ascontiguousarray(value).data)
     key = total.digest()
-    if key not in known:
-        known[key] = make()
-    return cast(T, known[key])
+    if key not in results:
+        results[key] = make()
+    return cast(T, results[key])
 
 
 def least_rejected(
@@ -179,8 +179,8 @@ def rejected(
 def _raced_once(
     draws: Array, ceilings: Array, ends: Array, alpha: float, style: Style
 ) -> tuple[Counts, Array]:
-    given = draws, ceilings, ends, alpha, style
-    return once(lambda: _raced(*given), *given)
+    race = draws, ceilings, ends, alpha, style
+    return once(lambda: _raced(*race), *race)
 
 
 def _raced(
@@ -194,24 +194,24 @@ def _raced(
     bets = np.zeros(draws.shape[::-1])
     more = -(-len(ends) // 64)
     near = np.searchsorted(-ends, -_guess(draws, alpha)) + more // 2
-    asked = np.minimum(near + 1, len(ends))
+    limit = np.minimum(near + 1, len(ends))
     rows = np.arange(len(draws))
     while rows.size:
-        run = np.cumsum(asked[rows] - count[rows]) // TESTS
-        for group in (rows[run == one] for one in np.unique(run)):
-            size = asked[group] - count[group]
+        run = np.cumsum(limit[rows] - count[rows]) // TESTS
+        for group in (rows[run == batch] for batch in np.unique(run)):
+            size = limit[group] - count[group]
             begin = np.cumsum(size) - size
             place = np.arange(size.sum()) + np.repeat(count[group] - begin, size)
             question = np.repeat(np.arange(len(group)), size)
             tests = _Tests(draws[group].T, ceilings[group].T, question, ends[place], alpha, style)
             stands = tests.stand()
-            first = np.minimum.reduceat(np.where(stands, place, asked[group][question]), begin)
-            ended = first < asked[group]
+            first = np.minimum.reduceat(np.where(stands, place, limit[group][question]), begin)
+            ended = first < limit[group]
             if ended.any():
                 bets[:, group[ended]] = tests.bets_of((begin + first - count[group])[ended])
             count[group] = first
-        rows = rows[(count[rows] == asked[rows]) & (asked[rows] < len(ends))]
-        asked[rows] = np.minimum(asked[rows] + more, len(ends))
+        rows = rows[(count[rows] == limit[rows]) & (limit[rows] < len(ends))]
+        limit[rows] = np.minimum(limit[rows] + more, len(ends))
     return count, bets
 
 

@@ -1,4 +1,4 @@
-"""Which questions are clean: the p-values of "this one leaks more than that", and Holm's test.
+"""Clean questions: the p-values of "this one leaks more than that", and Holm's test.
 
 Holm's procedure needs p-values. A betting bound gives none: run at level alpha, its bet aims at
 1/alpha, so what it rejects at one level it need not reject at a larger one.
@@ -22,10 +22,17 @@ from leakbound.stats.proportion import tally
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanQuestions:
-    """For which questions "its leakage is at most `limit`" is proved, all of them jointly.
+    """Questions of which "its leakage is at most `limit`" is proved, all of them jointly.
 
     With probability at least `confidence` every entry that `holds` is true. One that does not
     is not proved, which is not to say that it leaks.
+
+    Attributes:
+        limit: of the leakage, in (0, 1).
+        holds: whether it is proved of each question, [N].
+        p_values: those of "more than `limit`", [N].
+        confidence: the probability, at least, that all that is proved is true, in (0, 1).
+        method: by what it was proved.
     """
 
     limit: float
@@ -40,8 +47,20 @@ def clean_questions(
 ) -> CleanQuestions:
     """Prove of as many questions as possible that their leakage is at most `limit`, jointly.
 
-    `p_values` (N,) are those of "more than `limit`", one a question; they may depend on each
-    other. Holm (1979): from the smallest on, while the i-th is at most alpha/(N - i + 1).
+    Holm (1979): from the smallest p-value on, while the i-th is at most alpha/(N - i + 1).
+
+    Args:
+        limit: of the leakage, in (0, 1).
+        p_values: those of "more than `limit`", one a question, [N]; they may depend on each other.
+            See `proportion_p_value` and `mean_p_value`.
+        confidence: with which probability all that is proved is true, in (0, 1).
+
+    Returns:
+        The questions of which it is proved.
+
+    Raises:
+        InputError: a limit or confidence outside (0, 1), or p-values that are no row of numbers in
+            [0, 1].
     """
     _check_limit(limit)
     p = np.asarray(p_values, dtype=np.float64)
@@ -64,8 +83,19 @@ def proportion_p_value(
     """The p-value of "leaks with probability above `limit`": P(Bin(n, limit) <= hits).
 
     For i.i.d. draws, n fixed beforehand; it is at most alpha where the Clopper-Pearson upper
-    bound is at most `limit`. Each argument but `limit` is one number or one a question; `n`
-    counts the `missing` draws, which count as leaks.
+    bound is at most `limit`.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        limit: of the leakage, in (0, 1).
+        missing: draws without a score, [Q] or one number; they count as leaks.
+
+    Returns:
+        The p-value, in [0, 1]; [Q] where an argument is.
+
+    Raises:
+        InputError: counts that cannot be, or a limit outside (0, 1).
     """
     _check_limit(limit)
     rows = tally(hits, n, missing)
@@ -82,7 +112,19 @@ def mean_p_value(
     """The p-value of "mean leakage is above `limit`" for scores in [0, 1], one a question.
 
     For i.i.d. draws of a question, at any look: one over the wealth of a portfolio of bets that
-    was fixed without regard to n and alpha. Missing draws count as 1.
+    was fixed without regard to n and alpha.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        limit: of the leakage, in (0, 1).
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        missing: draws without a score, [Q] or one number; they count as 1.
+
+    Returns:
+        The p-value, in [0, 1]; [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, or a limit outside (0, 1).
     """
     _check_limit(limit)
     leakage = Leakage.read(scores, counts, missing)

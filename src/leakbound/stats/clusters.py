@@ -197,5 +197,5 @@ def _means(rows: Leakage, *, missing: int) -> Array:
 
 def _over_scored(rows: Leakage, parts: Array) -> Array:
     """The mean over the queries with a scored draw; NaN where there is none."""
-    known = parts[rows.scored().n > 0]
-    return np.asarray(known.mean(axis=0) if len(known) else np.full(parts.shape[1:], np.nan))
+    scored = parts[rows.scored().n > 0]
+    return np.asarray(scored.mean(axis=0) if len(scored) else np.full(parts.shape[1:], np.nan))

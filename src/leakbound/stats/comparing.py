@@ -40,8 +40,9 @@ from leakbound.stats.questions import summed, worst_question
 class Gaps:
     """Lower ends of what several questions have in common; both hold at once.
 
-    `largest`: the excess at the question where it is largest.
-    `count`: at how many of the questions there is one.
+    Attributes:
+        largest: the excess at the question where it is largest.
+        count: at how many of the questions there is one.
     """
 
     largest: Estimate
@@ -52,8 +53,9 @@ class Gaps:
 class ExcessOverQuestions:
     """How far a model exceeds its control; both lower ends hold at once, and with worst.upper.
 
-    `mean`: on average over the questions; its upper end holds by itself, at alpha/2.
-    `worst`: at the question where it is most.
+    Attributes:
+        mean: on average over the questions; its upper end holds by itself, at alpha/2.
+        worst: at the question where it is most.
     """
 
     mean: Estimate
@@ -64,8 +66,9 @@ class ExcessOverQuestions:
 class ModelDifference:
     """How much more a model leaks than the baseline, jointly with what is said of the others.
 
-    `mean`: on average over the questions; None where no bound of it was given.
-    `each`: at every question, one entry each.
+    Attributes:
+        mean: on average over the questions; None where no bound of it was given.
+        each: at every question, one entry each.
     """
 
     mean: Estimate | None
@@ -82,15 +85,31 @@ def gaps_over_questions(
 ) -> Gaps:
     """Bound from below the largest excess over the questions, and at how many there is one.
 
-    `more`, `base`: bounds of one quantity with one entry a question, as `excess_of` takes them.
-    The draws of different questions must be independent.
+    The draws of different questions must be independent; those of `more` and `base` may share
+    anything.
+
+    Args:
+        more: a bound of the quantity that may be larger, with its scores filled in, one entry a
+            question.
+        base: a bound of the same quantity, of the same questions, that is taken off.
+        questions: how many there are, N: as many as the bounds have entries.
+        beyond: whose quantity `base` bounds: "own words" (default), "control", "baseline",
+            "unstressed" or "other questions".
+        confidence: with which probability both lower ends hold, in (0, 1).
+
+    Returns:
+        Estimates of the largest excess and of the number of questions with one, from below.
+
+    Raises:
+        InputError: bounds of two quantities or without one entry a question, or a number of
+            questions or a confidence that is none.
     """
-    each = every_question(
+    gaps = every_question(
         partial(excess_of, more, base, beyond=beyond), questions,
         confidence=confidence, side="lower",
     )  # fmt: skip
-    lower, value = np.asarray(each.lower), np.asarray(each.value)
-    about, of_all = replace(each.about, jointly=False), summed(each, confidence, "lower")
+    lower, value = np.asarray(gaps.lower), np.asarray(gaps.value)
+    about, of_all = replace(gaps.about, jointly=False), summed(gaps, confidence, "lower")
     return Gaps(
         largest=replace(
             of_all,
@@ -110,18 +129,28 @@ def gaps_over_questions(
 
 
 def excess_of_mean_and_worst(
-    mean: BoundFunction, each: BoundFunction, questions: int, *, confidence: float = 0.99
+    mean: BoundFunction, entries: BoundFunction, questions: int, *, confidence: float = 0.99
 ) -> ExcessOverQuestions:
     """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
 
-    `mean` bounds the former and `each` every question's, as `excess_with_proof` does. With
-    probability `confidence` both lower ends and the upper end of the largest hold.
+    Args:
+        mean: a bound of the mean excess with its scores filled in, as `excess_with_proof` is.
+        entries: a bound of every question's excess, one entry a question.
+        questions: how many there are, N: as many as `entries` has entries.
+        confidence: with which probability both lower ends and worst.upper hold, in (0, 1).
+
+    Returns:
+        Estimates of the mean excess and of the largest, with both ends.
+
+    Raises:
+        InputError: a bound without one entry a question, or a number of questions or a confidence
+            that is none.
     """
     alpha = error_rate(confidence)
     quarter, half = 1 - alpha / 4, 1 - alpha / 2
     least, most = mean(confidence=quarter, side="lower"), mean(confidence=half, side="upper")
-    worst = worst_question(each, questions, confidence=quarter, side="lower")
-    above = worst_question(each, questions, confidence=half)
+    worst = worst_question(entries, questions, confidence=quarter, side="lower")
+    above = worst_question(entries, questions, confidence=half)
     low = max(worst, least, key=lambda end: float(end.lower))
     stated = replace(worst, lower=low.lower, method=low.method, upper=above.upper)
     return ExcessOverQuestions(
@@ -132,7 +161,7 @@ def excess_of_mean_and_worst(
 
 def difference_over_questions(
     mean: BoundFunction | None,
-    each: BoundFunction,
+    entries: BoundFunction,
     questions: int,
     *,
     models: int = 1,
@@ -142,17 +171,22 @@ def difference_over_questions(
 
     Args:
         mean: bounds the mean difference over the questions; None: nothing is said of it.
-        each: bounds the difference at every question, one entry each.
-        questions: how many those are.
+        entries: bounds the difference at every question, one entry each.
+        questions: how many there are, N: as many as `entries` has entries.
         models: how many stand beside the baseline, this one among them: a number fixed beforehand.
-        confidence: with which all that this function says of all of them holds.
+        confidence: with which probability all that is said of all of them holds, in (0, 1).
 
-    Raises InputError for fewer than one model, and where `each` has other rows than `questions`.
+    Returns:
+        Estimates of the mean difference and of every question's, with both ends.
+
+    Raises:
+        InputError: fewer than one model, a bound without one entry a question, or a number of
+            questions or a confidence that is none.
     """
     if models < 1:
         raise InputError(f"`models` must be at least 1, this one, got {models}.")
     half = 1 - error_rate(confidence) / models / 2
     return ModelDifference(
         mean=None if mean is None else mean(confidence=half, side="both"),
-        each=every_question(each, questions, confidence=half, side="both", independent=False),
+        each=every_question(entries, questions, confidence=half, side="both", independent=False),
     )

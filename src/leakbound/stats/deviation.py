@@ -61,9 +61,24 @@ def std_bound(
 ) -> Estimate:
     """Bound the standard deviation (at most 1/2) of i.i.d. scores in [0, 1], n fixed beforehand.
 
-    Methods: "betting" (default; bets on squares, draws shuffled by `seed`), "paper" (tightest
-    over the two-sided DKW band; Romano and Wolf 2000), "grid" (Metric 4 corrected, above only).
-    `value` has the divisor n. Missing draws count for the claim's opposite.
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "betting" (default; bets on squares, in the order that `seed` keys), "paper"
+            (tightest over the two-sided DKW band; Romano and Wolf 2000) or "grid" (Metric 4
+            corrected, above only).
+        missing: draws without a score, [Q] or one number; they count against the claim.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The standard deviation's estimate, in [0, 1/2]; arrays [Q] where `scores` are [Q, m].
+            `value` has the divisor n.
+
+    Raises:
+        InputError: scores or counts that cannot be, a confidence, side, method or seed that is
+            none, or a lower end of "grid".
     """
     rows = Leakage.read(scores, counts, missing)
     return STD.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
@@ -78,7 +93,18 @@ def expectation_deviation(
 ) -> float | Array | tuple[float | Array, float | Array]:
     """mean + rho * sd with divisor n, descriptive; with missing draws, its extremes over them.
 
-    One value a question for 2-D scores.
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        rho: how many standard deviations are added, a finite number, also below 0.
+        missing: draws without a score, [Q] or one number.
+
+    Returns:
+        One number, or [Q] where `scores` are [Q, m]; where draws are missing a pair of such, the
+            least and the greatest over all scores that these might have.
+
+    Raises:
+        InputError: scores or counts that cannot be, or a rho that is not finite.
     """
     if not math.isfinite(rho):
         raise InputError(f"`rho` must be a finite number, got {rho!r}.")
@@ -102,7 +128,25 @@ def expectation_deviation_bound(
 ) -> Estimate:
     """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
 
-    For i.i.d. scores in [0, 1], n fixed beforehand. Methods: "betting" (default), "paper".
+    For i.i.d. scores in [0, 1], n fixed beforehand.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        rho: how many standard deviations are added, a finite number >= 0.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: of both parts, "betting" (default; in the order that `seed` keys) or "paper" (over
+            the DKW band).
+        missing: draws without a score, [Q] or one number; they count against the claim.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The estimate, in [0, (1 + sqrt(1 + rho^2))/2]; arrays [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, or a rho, confidence, side, method or seed that
+            is none.
     """
     rows, score = Leakage.read(scores, counts, missing), score_of(rho)
     return score.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
@@ -118,8 +162,21 @@ def std_proportion_bound(
 ) -> Estimate:
     """Bound sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
 
-    Arguments as for `proportion_bound`, whose interval of p it carries over. `value` has the
-    divisor n, over the scored draws.
+    It carries over the Clopper-Pearson interval of p.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        confidence: with which probability the bound holds, in (0, 1); above 0.5 for side "lower".
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: leaks above and none below.
+
+    Returns:
+        The standard deviation's estimate, in [0, 1/2]; arrays [Q] where an argument is one. `value`
+            has the divisor n, over the scored draws.
+
+    Raises:
+        InputError: counts that cannot be, or a confidence or side that is none.
     """
     made = _over_interval(hits, n, None, confidence=confidence, side=side, missing=missing)
     return replace(made, about=About(quantity="standard deviation"))
@@ -134,9 +191,23 @@ def expectation_deviation_proportion_bound(
     side: Side = "upper",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
-    """Bound p + rho sqrt(p (1 - p)), rho >= 0, from leaks in `n` i.i.d. draws.
+    """Bound p + rho sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
 
-    As `std_proportion_bound`: one interval of p for the mean and the deviation together.
+    One Clopper-Pearson interval of p serves the mean and the deviation together.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        rho: how many standard deviations are added, a finite number >= 0.
+        confidence: with which probability the bound holds, in (0, 1); above 0.5 for side "lower".
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number: leaks above and none below.
+
+    Returns:
+        The estimate, in [0, (1 + sqrt(1 + rho^2))/2]; arrays [Q] where an argument is one.
+
+    Raises:
+        InputError: counts that cannot be, or a rho, confidence or side that is none.
     """
     require_rho(rho)
     made = _over_interval(hits, n, rho, confidence=confidence, side=side, missing=missing)

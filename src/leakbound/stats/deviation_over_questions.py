@@ -52,9 +52,22 @@ def std_over_questions(
 ) -> Estimate:
     """Bound the mean over these questions of sd(X_i), scores in [0, 1], one row a question.
 
-    For independent draws, those of a question i.i.d., numbers of draws fixed beforehand, each
-    question's in the order that `seed` keys. `value` is the mean of the standard deviations with
-    divisor n; missing draws count for the claim's opposite. Proof above.
+    For independent draws, those of a question i.i.d., n fixed beforehand. Proof above.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number; they count against the claim.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [0, 1/2]. `value` is the mean of the standard
+            deviations with divisor n.
+
+    Raises:
+        InputError: scores or counts that cannot be, or a confidence, side or seed that is none.
     """
     rows = Leakage.read(scores, counts, missing)
     return _bounded(rows, STD, 0.0, 1.0, confidence=confidence, side=side, seed=seed)
@@ -70,9 +83,26 @@ def expectation_deviation_over_questions(
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
-    """Bound the mean over these questions of E[X_i] + rho * sd(X_i), rho >= 0, at all of alpha.
+    """Bound the mean over these questions of E[X_i] + rho * sd(X_i), at all of alpha.
 
-    Everything else as in `std_over_questions`.
+    For independent draws, those of a question i.i.d., n fixed beforehand. Proof above.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        rho: how many standard deviations are added, a finite number >= 0.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws without a score, [Q] or one number; they count against the claim.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [0, (1 + sqrt(1 + rho^2))/2]. `value` has
+            standard deviations with divisor n.
+
+    Raises:
+        InputError: scores or counts that cannot be, or a rho, confidence, side or seed that is
+            none.
     """
     rows = Leakage.read(scores, counts, missing)
     return _bounded(rows, score_of(rho), 1.0, rho, confidence=confidence, side=side, seed=seed)
@@ -80,7 +110,7 @@ def expectation_deviation_over_questions(
 
 def _bounded(
     rows: Leakage,
-    of_one: Estimand,
+    estimand: Estimand,
     level: float,
     rho: float,
     *,
@@ -91,16 +121,16 @@ def _bounded(
     """Bound the mean over the rows of level * mu_i + rho * sd_i; `level` is 0 or 1."""
     rows = rows.ordered(seed)
     assert rows.keys is not None
-    most = of_one.span[1]
+    most = estimand.span[1]
     return bounded(
-        replace(of_one.about, scope="mean", over=len(rows.n)),
+        replace(estimand.about, scope="mean", over=len(rows.n)),
         rows,
-        np.array(rows.scored().each(of_one.value).mean()),
+        np.array(rows.scored().each(estimand.value).mean()),
         lambda alpha: np.asarray(_lower(rows, level, rho, most, alpha)),
         lambda alpha: np.asarray(_upper(rows, level, rho, most, alpha)),
         confidence=confidence,
         side=side,
-        span=of_one.span,
+        span=estimand.span,
         together=True,
         method="betting in rounds on deviations",
         seed=rows.keys.one,
@@ -136,7 +166,7 @@ class _Tangents:
     met: Array = field(repr=False)
 
     def __call__(self, row: Counts, draws: Array) -> rounds.Met:
-        centre, width = (each[row] for each in self._guess())
+        centre, width = (guess[row] for guess in self._guess())
         curve, base = self.rho / (2 * width), self.rho * width / 2
         highest = np.maximum(self.level + curve * (1 - centre) ** 2, curve * centre**2)
         read = np.where(
@@ -147,14 +177,14 @@ class _Tangents:
 
     def learn(self, row: Counts, draws: Array) -> None:
         """Take draws into account in what is read next; missing ones tell nothing."""
-        known = ~np.isnan(draws)
-        row, draws = row[known], draws[known]
+        scored = ~np.isnan(draws)
+        row, draws = row[scored], draws[scored]
         powers = (np.ones_like(draws), draws, draws**2)
         questions = self.met.shape[1]
         self.met += [np.bincount(row, power, minlength=questions) for power in powers]
 
     def _guess(self) -> tuple[Array, Array]:
-        """Of every question its mean and standard deviation, the latter drawn to that of all."""
+        """The mean and standard deviation of every question, the latter drawn to that of all."""
         count, total, squares = self.met
         mean = np.divide(total, count, where=count > 0, out=np.full_like(total, 0.5))
         around, free = np.maximum(squares - total * mean, 0), np.maximum(count - 1, 0)

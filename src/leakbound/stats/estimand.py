@@ -61,7 +61,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimand:
-    """What is bounded, the range it cannot leave, and its methods by name, the default first.
+    """A quantity, the range it cannot leave, and its methods by name, the default first.
 
     `value` maps scored rows of one n to the point estimate.
     """
@@ -103,8 +103,8 @@ def choose(name: str | None, methods: Mapping[str, M], quantity: str) -> M:
     """The method of that name, the first for None; InputError where there is none."""
     key = next(iter(methods)) if name is None else name
     if key not in methods:
-        known = ", ".join(map(repr, methods))
-        raise InputError(f"`method` of the {quantity} must be one of {known}, got {name!r}.")
+        names = ", ".join(map(repr, methods))
+        raise InputError(f"`method` of the {quantity} must be one of {names}, got {name!r}.")
     return methods[key]
 
 

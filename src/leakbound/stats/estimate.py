@@ -62,27 +62,45 @@ class Estimate:
 
     @property
     def target(self) -> str:
-        """Whose quantity it is, in words: 'the mean over these questions under this decoding'."""
+        """Name whose quantity it is: 'the mean over these questions under this decoding'."""
         return self.about.target
 
     def to_dict(self) -> dict[str, object]:
-        """What it is about, in words and as data, and every field: arrays as lists, NaN as None."""
-        said = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
-        return said | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
+        """Return all fields, and in words what it is about: arrays as lists, NaN as None."""
+        words = {"estimand": self.estimand, "target": self.target, "about": self.about.to_dict()}
+        return words | {f.name: _as_json(getattr(self, f.name)) for f in fields(self)[1:]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Estimate:
-        """The inverse of `to_dict`, of an estimate of single numbers; KeyError where one lacks."""
-        known = {f.name: values[f.name] for f in fields(cls)[1:]}
-        known["value"] = float("nan") if known["value"] is None else known["value"]
-        return cls(about=About(**values["about"]), **known)
+        """Read an estimate of single numbers back: the inverse of `to_dict`.
+
+        Args:
+            values: as `to_dict` gave them.
+
+        Returns:
+            The estimate.
+
+        Raises:
+            KeyError: one of the fields is not there.
+        """
+        entries = {f.name: values[f.name] for f in fields(cls)[1:]}
+        entries["value"] = float("nan") if entries["value"] is None else entries["value"]
+        return cls(about=About(**values["about"]), **entries)
 
 
 class BoundFunction(Protocol):
     """A bound with its scores filled in: `partial(mean_bound, scores, counts)`."""
 
     def __call__(self, *, confidence: float, side: Side) -> Estimate:
-        """The estimate with one entry a question."""
+        """Bound the quantity that was filled in.
+
+        Args:
+            confidence: with which probability the bound holds, in (0, 1).
+            side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+        Returns:
+            The estimate with one entry a question.
+        """
         ...
 
 
@@ -103,7 +121,7 @@ def check_side(side: str) -> None:
 
 
 def share_of(confidence: float, side: Side) -> float:
-    """What each end may fail with: alpha, halved between two."""
+    """The error rate that each end may have: alpha, halved between two."""
     check_side(side)
     return error_rate(confidence) / (2 if side == "both" else 1)
 
@@ -113,6 +131,12 @@ def percent(confidence: float) -> str:
 
     Six digits of the error rate are kept, however small it is. Every text that names a confidence
     calls this.
+
+    Args:
+        confidence: a probability, at most 1.
+
+    Returns:
+        It in per cent, with the sign.
     """
     error = _ERROR.create_decimal(1 - Decimal(str(float(confidence))))
     return f"{(100 * (1 - error)).normalize():f} %"

@@ -45,10 +45,22 @@ EXCESS = replace(MEAN.about, beyond="control")
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
-    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha. An upper bound
-    takes the candidate's upper and the control's lower end, a lower bound the others. Missing
-    draws count against the claim on both sides, because they do so in each estimate. `beyond` says
-    whose quantity is taken off.
+    The errors add up: two estimates at confidence 1 - alpha/2 give 1 - alpha, whatever their draws
+    share. An upper bound takes the candidate's upper and the control's lower end, a lower bound the
+    others. Missing draws count against the claim on both sides, because they do so in each
+    estimate.
+
+    Args:
+        candidate: an estimate, of one question or with one entry each.
+        control: an estimate of the same quantity, as many entries.
+        beyond: whose quantity is taken off: "control" (default), "own words", "baseline",
+            "unstressed" or "other questions".
+
+    Returns:
+        The excess, from the sides for which both have an end.
+
+    Raises:
+        InputError: estimates of two quantities, or two from one side only, which leave no end.
     """
     if not candidate.about.same_quantity(control.about):
         raise InputError(
@@ -85,8 +97,20 @@ def excess_of(
 ) -> Estimate:
     """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two.
 
-    `more`, `base`: bounds of one quantity, of the same questions; their draws may share anything.
-    `beyond`: whose quantity `base` bounds.
+    Args:
+        more: a bound of the quantity that may be larger, with its scores filled in.
+        base: a bound of the same quantity, of the same questions; the draws of the two may share
+            anything.
+        beyond: whose quantity `base` bounds: "control" (default), "own words", "baseline",
+            "unstressed" or "other questions".
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The excess, with entries as the two bounds have.
+
+    Raises:
+        InputError: bounds of two quantities, or what a bound refuses.
     """
     half = (1 + confidence) / 2
     other = base(confidence=half, side=OPPOSITE[side])
@@ -107,9 +131,27 @@ def excess_bound(
 ) -> Estimate:
     """Bound E[X] - E[Y], X a score of the model and Y of its control, one row a question.
 
-    Scores in [0, 1] of i.i.d. draws, numbers of draws fixed beforehand. **The draws of the two must
-    be independent**: made from other seeds, or for other purposes. Where they share random numbers,
-    or nobody knows, take `excess`. `seed` keys the order of both. Ends lie in [-1, 1].
+    For i.i.d. draws, numbers of draws fixed beforehand. **The draws of the two must be
+    independent**: made from other seeds, or for other purposes. Where they share random numbers, or
+    nobody knows, take `excess`.
+
+    Args:
+        scores: the model's scores in [0, 1], [m] of one question or [Q, m] of Q.
+        control: the control's scores, as many rows.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        control_counts: how often each was drawn, of the shape of `control`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: the model's draws without a score, [Q] or one number; they count against the claim.
+        control_missing: those of the control, likewise.
+        seed: of the order in which bets meet both's draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The excess, in [-1, 1]; arrays [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, other rows of `control` than of `scores`, or a
+            confidence, side or seed that is none.
     """
     both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
     return _excess(EXCESS, both, _upper, confidence=confidence, side=side, together=False)
@@ -127,7 +169,26 @@ def excess_over_questions(
     control_missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
-    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `excess_bound`."""
+    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `excess_bound`.
+
+    Args:
+        scores: the model's scores in [0, 1], [m] of one question or [Q, m] of Q.
+        control: the control's scores, as many rows.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        control_counts: how often each was drawn, of the shape of `control`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: the model's draws without a score, [Q] or one number; they count against the claim.
+        control_missing: those of the control, likewise.
+        seed: of the order in which bets meet both's draws, [Q] or one number; None: a random one.
+
+    Returns:
+        One estimate about all questions together, in [-1, 1].
+
+    Raises:
+        InputError: scores or counts that cannot be, other rows of `control` than of `scores`, or a
+            confidence, side or seed that is none.
+    """
     both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
     about = replace(EXCESS, scope="mean", over=len(both[0].n))
     return _excess(about, both, _mean_upper, confidence=confidence, side=side, together=True)
@@ -158,21 +219,21 @@ def _excess(
         method=f"betting on differences{', in rounds' if together else ''}",
         seed=one_seed(mine.seed) if together else mine.seed,
     )
-    gone = other.missing if isinstance(made.missing, np.ndarray) else int(other.missing.sum())
-    return replace(made, missing=made.missing + gone)
+    missing = other.missing if isinstance(made.missing, np.ndarray) else int(other.missing.sum())
+    return replace(made, missing=made.missing + missing)
 
 
 def _upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
-    """Of each question: (Q,)."""
+    """Bound each question's excess from above: (Q,)."""
     above, below = mine.in_order(missing=1), other.in_order(missing=0)
     numbers = np.stack([mine.n, other.n], axis=1)
-    found = np.empty(len(numbers))
+    bounds = np.empty(len(numbers))
     for n, m in np.unique(numbers, axis=0).tolist():
         rows = (numbers == (n, m)).all(axis=1)
         pairs = min(n, m)
         gaps = _shares(above[rows, :n], pairs) - _shares(below[rows, :m], pairs)
-        found[rows] = 2 * betting.mean_upper((gaps + 1) / 2, alpha, style=STYLE) - 1
-    return found
+        bounds[rows] = 2 * betting.mean_upper((gaps + 1) / 2, alpha, style=STYLE) - 1
+    return bounds
 
 
 def _mean_upper(mine: Leakage, other: Leakage, alpha: float) -> Array:

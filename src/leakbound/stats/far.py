@@ -33,10 +33,15 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     Args:
         counts: of questions with a leak probability above each x in [0, 1), as `leaking_questions`
             gives it.
-        k: a number, or 1-D and then the axis of the result; any k >= 1, however far.
+        k: of how many draws the largest is meant, a whole number >= 1, however far; or [K], the
+            axis of the result then.
 
-    It holds with the confidence, and from the side, of the counts. `value` is NaN: counts of point
-    values estimate no mean. Raises InputError for counts of anything else, and x outside [0, 1).
+    Returns:
+        The estimate, in [0, 1], with the confidence, and from the side, of the counts. `value` is
+            NaN: counts of point values estimate no mean.
+
+    Raises:
+        InputError: counts of anything else, an x outside [0, 1), or a k that is none.
     """
     sizes, about = whole_sizes(k), counts.about
     x = np.ravel(0.0 if about.parameter is None else about.parameter)

@@ -48,11 +48,20 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independence:
-    """What the check found: p-values as the module defines them, 1 where nothing speaks.
+    """Outcome of the check: p-values as the module defines them, 1 where nothing speaks.
 
-    `verdict` is "copies" where one lies below `level`, "not checkable" where probabilities are not
-    known. "no objection" is no proof: few draws of a peaked law look alike, copied or not.
-    `seen` says in words what was seen.
+    "no objection" is no proof: few draws of a peaked law look alike, copied or not.
+
+    Attributes:
+        verdict: "copies" where a p-value lies below `level`, "not checkable" where probabilities
+            are not known, else "no objection".
+        seen: what was seen, in words.
+        n: how many draws were looked at.
+        texts: how many distinct texts these are.
+        level: below which a p-value speaks, in (0, 1).
+        text: the p-value of the text that came too often.
+        copies: that of all counts being multiples.
+        chunks: that of two chunks alike.
     """
 
     verdict: Verdict
@@ -74,11 +83,21 @@ def check_independence(
 ) -> Independence:
     """Hold the counts of distinct texts against their log-probabilities.
 
-    `counts` is (d,), or (C, d) with one row for each of C chunks drawn on their own; `logprobs`
-    (d,) are natural logarithms of the whole texts' probabilities under the law that was drawn
-    from (for draws from a remainder: given the remainder). Where one is None, NaN or infinite, or
-    probabilities add up to more than 1, the verdict is "not checkable". `copies` are the numbers
-    of copies looked for. Raises InputError for counts or arguments of the wrong kind.
+    Args:
+        counts: how often each distinct text was drawn, [d], or [C, d] with one row for each of C
+            chunks drawn on their own.
+        logprobs: natural logarithms of the whole texts' probabilities under the law that was drawn
+            from (for draws from a remainder: given the remainder), [d], or one number for all;
+            None, NaN or infinite where not known.
+        copies: the numbers of copies to look for, at least one, and each at least 2.
+        level: with which chance, at most, each test takes independent draws for copies, in (0, 1).
+
+    Returns:
+        The verdict, with what was seen: "not checkable" where there are no draws, a log-probability
+            is not known, or the probabilities add up to more than 1.
+
+    Raises:
+        InputError: counts, copies or a level of the wrong kind, or shapes that do not fit.
     """
     table, logp = _read(counts, logprobs)
     if not 0 < level < 1 or not copies or min(copies) < 2:
@@ -113,14 +132,31 @@ def require_independent(
     level: float = 1e-9,
     where: str = "this query",
 ) -> Independence:
-    """As `check_independence`, with an InputError about `where` if the draws hold copies."""
-    found = check_independence(counts, logprobs, copies=copies, level=level)
-    if found.verdict == "copies":
+    """Refuse draws that hold copies, by `check_independence`.
+
+    Args:
+        counts: how often each distinct text was drawn, [d], or [C, d] with one row for each of C
+            chunks drawn on their own.
+        logprobs: natural logarithms of the whole texts' probabilities under the law that was drawn
+            from (for draws from a remainder: given the remainder), [d], or one number for all;
+            None, NaN or infinite where not known.
+        copies: the numbers of copies to look for, at least one, and each at least 2.
+        level: with which chance, at most, each test takes independent draws for copies, in (0, 1).
+        where: whose draws they are, for the message.
+
+    Returns:
+        The verdict, with what was seen: "no objection" or "not checkable".
+
+    Raises:
+        InputError: draws that hold copies, or what `check_independence` refuses.
+    """
+    check = check_independence(counts, logprobs, copies=copies, level=level)
+    if check.verdict == "copies":
         raise InputError(
-            f"the {found.n} draws of {where} are not independent: {found.seen}. Bounds would not "
+            f"the {check.n} draws of {where} are not independent: {check.seen}. Bounds would not "
             "hold for them. Draw again, with a seed or request id of its own for every request."
         )
-    return found
+    return check
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +206,8 @@ def _too_often(counts: Counts, logp: Array) -> _Finding:
 
 def _multiples(counts: Counts, logp: Array, copies: Sequence[int]) -> _Finding:
     """The second test, in logarithms."""
-    known = _log_chance(counts, logp)
-    ratios = {m: _log_chance(counts // m, logp) - known for m in copies if not (counts % m).any()}
+    chance = _log_chance(counts, logp)
+    ratios = {m: _log_chance(counts // m, logp) - chance for m in copies if not (counts % m).any()}
     if not ratios:
         return _Finding(1.0, "")
     m = max(ratios, key=lambda m: ratios[m])

@@ -15,7 +15,12 @@ ROUNDING = 1e-9  # error rates add up to alpha only as far as floats do
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """Estimates that hold all at once with probability at least `confidence`."""
+    """Estimates that hold all at once with probability at least `confidence`.
+
+    Attributes:
+        estimates: the estimates, each as it was.
+        confidence: 1 minus the sum of their error rates.
+    """
 
     estimates: tuple[Estimate, ...]
     confidence: float
@@ -25,8 +30,18 @@ def joint(*estimates: Estimate, confidence: float = 0.99) -> Joint:
     """Join estimates into one claim at `confidence`, if their error rates allow it.
 
     By the union bound the error rates add up, whatever the estimates share. An estimate with
-    one entry a question counts once an entry, unless `every_question` made it. Raises
-    InputError, with the confidence to bound each at, where the sum exceeds alpha.
+    one entry a question counts once an entry, unless `every_question` made it.
+
+    Args:
+        *estimates: the estimates, at least one.
+        confidence: with which probability, at least, all of them shall hold at once, in (0, 1).
+
+    Returns:
+        The estimates with the confidence at which they hold jointly.
+
+    Raises:
+        InputError: error rates that add up to more than alpha, with the confidence to bound each
+            at; no estimate; or a confidence that is none.
     """
     alpha = error_rate(confidence)
     if not estimates:
@@ -52,22 +67,36 @@ def every_question(
 ) -> Estimate:
     """Bound every one of `questions` quantities, all of them jointly: one entry a question.
 
-    With probability `confidence` no entry fails. Each is given 1 - (1 - alpha)^(1/N) (Sidak)
-    where the draws of different questions are `independent`, else alpha/N (Bonferroni): so for
-    decodings or scorers that share randomness. With both sides an entry fails if either end
+    With probability `confidence` no entry fails. With both sides an entry fails if either end
     does, and its share is halved between them.
+
+    Args:
+        bound: a bound of the quantity with its scores filled in, one entry a question.
+        questions: how many there are, N: as many as `bound` has entries.
+        confidence: with which probability all entries hold at once, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        independent: whether the draws of different questions are; each is then given
+            1 - (1 - alpha)^(1/N) (Sidak), else alpha/N (Bonferroni): so for decodings or scorers
+            that share randomness.
+
+    Returns:
+        The estimate that `bound` gives, with entries that hold jointly.
+
+    Raises:
+        InputError: a bound without one entry a question, a number of questions or a confidence that
+            is none, or what the bound refuses.
     """
     alpha = error_rate(confidence)
     check_questions(questions)
     share = float(-np.expm1(np.log1p(-alpha) / questions)) if independent else alpha / questions
-    each = bound(confidence=1 - share, side=side)
-    check_rows(each, questions)
+    estimate = bound(confidence=1 - share, side=side)
+    check_rows(estimate, questions)
     correction = "Sidak" if independent else "Bonferroni"
     return replace(
-        each,
-        about=replace(each.about, jointly=True),
+        estimate,
+        about=replace(estimate.about, jointly=True),
         confidence=confidence,
-        method=f"{each.method}, {correction} over {questions}",
+        method=f"{estimate.method}, {correction} over {questions}",
     )
 
 
@@ -77,9 +106,9 @@ def check_questions(questions: int) -> None:
         raise InputError(f"`questions` must be at least 1, got {questions}.")
 
 
-def check_rows(each: Estimate, questions: int) -> None:
+def check_rows(estimate: Estimate, questions: int) -> None:
     """Refuse an estimate that has not one entry a question."""
-    rows = len(np.atleast_1d(each.n))
+    rows = len(np.atleast_1d(estimate.n))
     if rows != questions:
         raise InputError(
             f"`questions` must be the number of rows the bound has, {rows}, got {questions}."

@@ -58,10 +58,26 @@ def judged_bound(
 ) -> Estimate:
     """Bound the probability of a leak, where an erring judge calls `hits` of `n` draws a leak.
 
-    The draws are i.i.d., n fixed beforehand; `hits`, `n` and `missing` are each one number or one
-    a question, as in `proportion_bound`. `positives` and `negatives` are (hits, n): of the items
-    that leak, and of those that do not, as people say, how many the judge calls a leak.
-    Clopper-Pearson for all three proportions. Conditions and proof stand above.
+    For i.i.d. draws, n fixed beforehand. Clopper-Pearson for all three proportions. Conditions and
+    proof stand above.
+
+    Args:
+        hits: draws of each question that the judge calls a leak, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        positives: (hits, n): of n items that leak, as people say, how many the judge calls a leak.
+        negatives: (hits, n): the same of n items that do not leak.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        missing: draws that the judge could not decide, [Q] or one number: called a leak above and
+            not called one below.
+
+    Returns:
+        The leak probability's estimate, in [0, 1], as `corrected_bound` gives it; arrays [Q] where
+            an argument is one.
+
+    Raises:
+        InputError: counts that cannot be, a label that no item has, or a confidence or side that is
+            none.
     """
     bound = partial(proportion_bound, hits, n, missing=missing)
     return corrected_bound(
@@ -79,17 +95,30 @@ def corrected_bound(
 ) -> Estimate:
     """Carry a bound on how often the judge says "leak" over to how often there is a leak.
 
-    `bound` bounds that leak probability, of each question or on average, in whatever way is
-    right for its draws; all else is as in `judged_bound`. `value` is (q - f)/(t - f) of the
-    shares seen, cut to [0, 1]; NaN where t <= f. Where the labelled items are too few to tell t
-    from f, `method` says so, and the ends are mostly 0 and 1. Questions share those items, so
-    their bounds do not fail independently. InputError for a label that no item has, and for a
-    bound on anything but a leak probability.
+    Where the labelled items are too few to tell the judge's rates t and f apart, `method` says so,
+    and the ends are mostly 0 and 1. Questions share those items, so their bounds do not fail
+    independently.
+
+    Args:
+        bound: a bound of the probability that the judge says "leak", of each question or on
+            average, with its scores filled in, in whatever way is right for its draws.
+        positives: (hits, n): of n items that leak, as people say, how many the judge calls a leak.
+        negatives: (hits, n): the same of n items that do not leak.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+
+    Returns:
+        The leak probability's estimate, in [0, 1], with entries as `bound` has. `value` is
+            (q - f)/(t - f) of the shares seen, cut to [0, 1]; NaN where t <= f.
+
+    Raises:
+        InputError: a label that no item has, a bound on anything but a leak probability, or a
+            confidence or side that is none.
     """
     level = 1 - share_of(confidence, side) / _BOUNDS
-    asked: tuple[Side, ...] = ("lower", "upper") if side == "both" else (side,)
-    said = {end: bound(confidence=level, side=end) for end in asked}
-    first = said[asked[0]]
+    sides: tuple[Side, ...] = ("lower", "upper") if side == "both" else (side,)
+    bounds = {end: bound(confidence=level, side=end) for end in sides}
+    first = bounds[sides[0]]
     if first.about.quantity != "leak probability":
         raise InputError(
             f"only a leak probability can be corrected for the judge, got {first.estimand!r}. Put "
@@ -97,11 +126,11 @@ def corrected_bound(
         )
 
     def solved(end: Side, trivial: float) -> float | Array:
-        if end not in said:
+        if end not in bounds:
             return _solve(first.value, 0.0, 0.0, trivial)
         leaks = _rate("positives", positives, level, OPPOSITE[end])
         others = _rate("negatives", negatives, level, OPPOSITE[end])
-        return _solve(getattr(said[end], end), leaks, others, trivial)
+        return _solve(getattr(bounds[end], end), leaks, others, trivial)
 
     ends = solved("lower", 0.0), solved("upper", 1.0)
     true, false = (hits / n for hits, n in (positives, negatives))
@@ -129,11 +158,11 @@ def _rate(name: str, tally: Tally, confidence: float, side: Side) -> float:
     return float(getattr(made, side))
 
 
-def _solve(said: float | Array, true: float, false: float, otherwise: float) -> float | Array:
-    """The p with p·true + (1 - p)·false = said, cut to [0, 1]; `otherwise` unless true > false."""
+def _solve(rate: float | Array, true: float, false: float, otherwise: float) -> float | Array:
+    """The p with p·true + (1 - p)·false = rate, cut to [0, 1]; `otherwise` unless true > false."""
     if true <= false:
-        return plain(np.full(np.shape(said), otherwise))
-    return plain(np.clip((np.asarray(said) - false) / (true - false), 0.0, 1.0))
+        return plain(np.full(np.shape(rate), otherwise))
+    return plain(np.clip((np.asarray(rate) - false) / (true - false), 0.0, 1.0))
 
 
 def _described(positives: Tally, negatives: Tally, level: float) -> str:

@@ -50,17 +50,33 @@ def leak_at_k_bound(
 ) -> Estimate:
     """Bound leak@k for i.i.d. draws, n fixed beforehand; any k >= 1, also beyond n.
 
-    `k` is one number, fixed beforehand, or 1-D: then the last axis of the result, and the bounds
-    hold for every k at once. Methods: "block-maxima" (one k <= n: betting on the largest score of
-    each block of k draws, in the order that `seed` keys; a missing draw counts as 1 above and 0
-    below), "berk-jones" and "paper" (the DKW band): both for every k at once.
-
     The default for several k is "berk-jones". For one k it follows from n and k alone, for each
     end of each row: block maxima from n = 4k on above and from n = 16k^2 on below, else
     "berk-jones". Measured over ten laws, blocks are narrower from there on, on the whole.
 
-    `value` is the unbiased estimate, NaN where k exceeds the scored draws. It uses every subset of
-    k draws, not the blocks only, and may lie outside a narrow interval; near k = n it often does.
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        k: of how many draws the largest is meant, a whole number >= 1, fixed beforehand; or [K],
+            the last axis then, and the bounds hold for every k at once.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "block-maxima" (one k <= n: betting on the largest score of each block of k draws,
+            in the order that `seed` keys), "berk-jones" or "paper" (the DKW band), both for every k
+            at once; None: the default above.
+        missing: draws without a score, [Q] or one number: 1 above and 0 below.
+        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+
+    Returns:
+        The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
+            the unbiased estimate, NaN where k exceeds the scored draws. It uses every subset of k
+            draws, not the blocks only, and may lie outside a narrow interval; near k = n it often
+            does.
+
+    Raises:
+        InputError: scores, counts or a k that cannot be, a confidence, side, method or seed that is
+            none, "block-maxima" for several k or a k beyond n, or a confidence too near 1 for
+            "berk-jones".
     """
     rows, sizes = Leakage.read(scores, counts, missing), whole_sizes(k)
     return leak_of(rows, sizes, confidence=confidence, side=side, method=method, seed=seed)
@@ -97,10 +113,26 @@ def leak_at_k_proportion_bound(
     method: str | None = None,
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
-    """Bound the chance 1 - (1 - p)^k of a leak among k draws, for every k at once.
+    """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k at once.
 
-    As `proportion_bound`, whose bound on p it carries over; any k >= 1, also beyond n. `k` is a
-    number, or 1-D and then the last axis of the result.
+    It carries over the bound on p of `proportion_bound`.
+
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+        k: among how many draws, a whole number >= 1, also beyond n; or [K], the last axis then.
+        confidence: with which probability the bound holds, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: "clopper-pearson" (default; n fixed beforehand) or "any-time" (valid at any look,
+            for draws of one query or an allocated pool, not for a pool of different questions).
+        missing: draws without a score, [Q] or one number: leaks above and none below.
+
+    Returns:
+        The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
+            that of `leak_at_k_proportion`, over the scored draws.
+
+    Raises:
+        InputError: counts or a k that cannot be, or a confidence, side or method that is none.
     """
     sizes = whole_sizes(k)
     leak = proportion_bound(
@@ -113,7 +145,16 @@ def leak_at_k_proportion_bound(
 def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
     """The unbiased estimate 1 - C(n - hits, k)/C(n, k); NaN where k exceeds n.
 
-    `k` is a number, or 1-D and then the last axis of the result.
+    Args:
+        hits: leaks of each question, [Q] or one number.
+        n: scored draws of each question, [Q] or one number.
+        k: among how many draws, a whole number >= 1; or [K], the last axis then.
+
+    Returns:
+        The estimates, in [0, 1]: of each question, and of each k where there are several.
+
+    Raises:
+        InputError: numbers that are not whole or below 0, or a k that is none.
     """
     hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
     axes = (..., *[np.newaxis] * np.ndim(k))
@@ -129,8 +170,22 @@ def leak_at_k(
 ) -> float | Array | tuple[float | Array, float | Array]:
     """The unbiased estimate of leak@k; with missing draws, its extremes over their scores.
 
-    The mean of the maximum over all subsets of k draws. Raises InputError where k exceeds n,
-    missing draws included: no unbiased estimate exists.
+    The mean of the maximum over all subsets of k draws.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        k: of how many draws the largest is meant, a whole number from 1 to the smallest n; or [K],
+            the last axis then.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        missing: draws without a score, [Q] or one number.
+
+    Returns:
+        The estimate: of each question, and of each k where there are several; where draws are
+            missing a pair of such, with all of them 0 and with all of them 1.
+
+    Raises:
+        InputError: scores or counts that cannot be, or a k that is none or exceeds n, missing draws
+            included: no unbiased estimate exists.
     """
     sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
     if sizes.max() > leakage.n.min():
@@ -155,6 +210,19 @@ def worst_of_k(
     """The naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
     Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
+
+    Args:
+        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        k: draws of a group, a whole number from 1 to the smallest n.
+        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        seed: of the order in which the draws are grouped, [Q] or one number; None: a random one.
+
+    Returns:
+        The estimate; [Q] where `scores` are [Q, m].
+
+    Raises:
+        InputError: scores or counts that cannot be, a k that is none or exceeds n, or a seed that
+            is none.
     """
     leakage = Leakage.read(scores, counts).ordered(seed)
     size = int(whole_sizes(k))
@@ -168,11 +236,18 @@ def worst_of_k(
 
 
 def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
-    """What a bound of p says of 1 - (1 - p)^k, for every k at once: it increases in p.
+    """Carry a bound of p over to 1 - (1 - p)^k, for every k at once: it increases in p.
 
-    `leak`: of a query, a question, or the worst of several, which is the worst for every k; any
-    k >= 1, a number or 1-D and then the last axis of the result. Confidence, side and evidence are
-    those of `leak`. Raises InputError for an estimate of anything else.
+    Args:
+        leak: an estimate of the leak probability of a query, a question, or the worst of several,
+            which is the worst for every k.
+        k: among how many draws, a whole number >= 1; or [K], the last axis of the result then.
+
+    Returns:
+        The estimate of leak@k, in [0, 1]; confidence, side and evidence are those of `leak`.
+
+    Raises:
+        InputError: an estimate of anything else, or a k that is none.
     """
     about, sizes = leak.about, whole_sizes(k)
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
@@ -272,7 +347,7 @@ class _ByN:
         return self.many if n >= self.least else self.few
 
     def name(self, n: Counts) -> str:
-        """What the rows of these n are bounded by."""
+        """The method, or the two, that rows of these n are bounded by."""
         return " or ".join(dict.fromkeys(self.of(int(size)).name for size in (n.min(), n.max())))
 
 

@@ -19,11 +19,14 @@ SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 
 @dataclass(frozen=True)
 class Leakage:
-    """Scores of Q questions: `values` (Q, d) ascending in each row, their `counts` (Q, d).
+    """Scores of Q questions, with counts and missing draws; a value with count 0 is padding.
 
-    `missing` (Q,) draws were made and have no score. `single`: the caller gave one question, so
-    results lose their first axis. A value with count 0 is padding. `keys` give the order of the
-    draws to bounds that need one.
+    Attributes:
+        values: ascending in each row, [Q, d].
+        counts: how often each value was drawn, [Q, d].
+        missing: how many draws were made and have no score, [Q].
+        single: whether the caller gave one question, so that results lose their first axis.
+        keys: give the order of the draws to bounds that need one.
     """
 
     values: Array
@@ -43,10 +46,19 @@ class Leakage:
     ) -> Leakage:
         """Check and sort scores, one row a question.
 
-        `scores` is 1-D (one question) or 2-D; `counts` has its shape and defaults to ones;
-        `missing` is one number or one a question. Raises InputError for scores that are NaN or
-        leave [0, 1], counts or missing that are no whole numbers >= 0, and, unless they may be
-        `empty`, questions without a draw.
+        Args:
+            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            missing: draws without a score, [Q] or one number.
+            empty: whether questions without a draw are allowed.
+
+        Returns:
+            The scores, without keys.
+
+        Raises:
+            InputError: scores that are NaN or leave [0, 1] where a draw has them, counts or missing
+                that are no whole numbers >= 0, and, unless they may be `empty`, questions without a
+                draw.
         """
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
@@ -61,16 +73,16 @@ class Leakage:
             )
         values, tally = np.atleast_2d(values), np.atleast_2d(tally)
         values = _checked(np.where(tally > 0, values, 0.0), single)
-        gone = per_question("missing", missing, len(values))
-        n = tally.sum(axis=1) + gone
+        unscored = per_question("missing", missing, len(values))
+        n = tally.sum(axis=1) + unscored
         if not empty and not (n.size and n.all()):
             place = "" if single or not n.size else f" for question {int(n.argmin())}"
             raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
         if counts is None:
-            return cls(np.sort(values, axis=1), tally, gone, single)
+            return cls(np.sort(values, axis=1), tally, unscored, single)
         order = np.argsort(values, axis=1, kind="stable")
         values = np.take_along_axis(values, order, axis=1)
-        return cls(values, np.take_along_axis(tally, order, axis=1), gone, single)
+        return cls(values, np.take_along_axis(tally, order, axis=1), unscored, single)
 
     @cached_property
     def n(self) -> Counts:
@@ -115,7 +127,7 @@ class Leakage:
 
     @property
     def seed(self) -> int | Counts | None:
-        """What the order of the draws is from, as an estimate of each row records it."""
+        """The source of the draws' order, as an estimate of each row records it."""
         return None if self.keys is None else self.keys.seed
 
     def mirrored(self) -> Leakage:
@@ -167,8 +179,8 @@ class Leakage:
     def only(self, rows: npt.NDArray[np.bool_]) -> Leakage:
         """Some of the questions."""
         keys = None if self.keys is None else self.keys.of(rows)
-        given = self.values[rows], self.counts[rows], self.missing[rows]
-        return Leakage(*given, single=False, keys=keys)
+        parts = self.values[rows], self.counts[rows], self.missing[rows]
+        return Leakage(*parts, single=False, keys=keys)
 
     def each(self, rule: Callable[[Leakage], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
