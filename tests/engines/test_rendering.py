@@ -79,7 +79,7 @@ def test_a_prompt_is_the_one_that_transformers_makes(name: str) -> None:
     tokenizer = tiny_tokenizer(bos_token="<s>")
     tokenizer.chat_template = OF_ALL_KINDS[name]
     for said in ASKED.values():
-        turns = [templates.said(*turn) for turn in said]
+        turns = [templates.turn_of(*turn) for turn in said]
         for open_ended in (True, False):
             how = {"add_generation_prompt": open_ended, "date_string": templates.DATE_STRING}
             try:
@@ -101,10 +101,10 @@ def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
 
     tokenizer = chat_tokenizer()
     tokenizer.__class__ = Own
-    turns = [templates.said("user", "who")]
+    turns = [templates.turn_of("user", "who")]
     assert templates.written(tokenizer, turns, open_ended=True) == "who True 10 Apr 2025"
     with pytest.raises(InputError, match=r"refused the prompt .*'calm'.*: no system"):
-        templates.written(tokenizer, [templates.said("system", "calm"), *turns], open_ended=True)
+        templates.written(tokenizer, [templates.turn_of("system", "calm"), *turns], open_ended=True)
 
 
 @pytest.mark.parametrize(

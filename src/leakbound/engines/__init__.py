@@ -68,10 +68,16 @@ ENGINES: dict[str, Engine] = {
 
 
 def engine_of(location: str) -> tuple[str, str]:
-    """The engine that a model's name asks for, and the rest of it.
+    """Split a model's name into the engine that it asks for and the rest of it.
 
-    `NAME:where` names one; anything else, and a folder that exists, is a transformers model.
-    Raises InputError for `auto:where`, which names none.
+    Args:
+        location: `NAME:where`; anything else, and a folder that exists, is a transformers model.
+
+    Returns:
+        The engine's name, which need not be one that there is, and what stands behind it.
+
+    Raises:
+        InputError: `auto:where`, which names no engine.
     """
     name, colon, where = location.partition(":")
     if not colon or not re.fullmatch(r"[\w-]+", name) or Path(location).exists():
@@ -86,18 +92,37 @@ def engine_of(location: str) -> tuple[str, str]:
 
 
 def location_of(engine: str, model: str) -> str:
-    """A model's name that asks for this engine, as `engine_of` reads it."""
+    """A model's name that asks for this engine, as `engine_of` reads it.
+
+    Args:
+        engine: the engine's name.
+        model: what stands behind it: a folder, a hub name, or `URL#MODEL`.
+
+    Returns:
+        `NAME:model`, or the model alone for transformers.
+    """
     return model if engine == "transformers" else f"{engine}:{model}"
 
 
 def open_engine(
     location: str, prompting: Prompting, *, asked: Sequence[Query] = (), **loading: Any
 ) -> Generate:
-    """The engine for `location`, as `engine_of` reads it.
+    """Open the engine for `location`, as `engine_of` reads it.
 
-    A chat template that cannot write the prompts of what is `asked` is told before weights are
-    read, of a model that is loaded here.
-    Raises InputError for an engine that is not known, and for what the engine refuses.
+    Args:
+        location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
+        prompting: how questions become prompts.
+        asked: queries whose prompts are made before weights are read, of a model that is loaded
+            here: a chat template that cannot write them is told first.
+        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
+
+    Returns:
+        The engine, ready to draw.
+
+    Raises:
+        InputError: an empty name, an engine that is not known, a library that is not installed, and
+            what the engine refuses.
+        ModelError: a model that cannot be used.
     """
     if not location:
         raise InputError("the model's name is empty. Give a folder, a hub name or engine:location.")

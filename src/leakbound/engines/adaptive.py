@@ -83,8 +83,8 @@ def in_two_passes(
         elif _is_confident(first, decoding):
             (greedy,) = first.completions
             chunks = draws.chunks(first.query.id)
-            every = tuple(replace(greedy, count=size, chunk=chunk) for chunk, size in chunks)
-            yield _under(replace(first, completions=every), decoding)
+            completions = tuple(replace(greedy, count=size, chunk=chunk) for chunk, size in chunks)
+            yield _under(replace(first, completions=completions), decoding)
         else:
             undecided.append(first.query)
     for sample in grow(undecided, plain, draws):
@@ -98,5 +98,5 @@ def _is_confident(greedy: Sample, decoding: Decoding) -> bool:
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
     """The sample as one of this decoding: which pass it is from is certain to no margin."""
-    completions = tuple(replace(each, logprob_floor=None) for each in sample.completions)
+    completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

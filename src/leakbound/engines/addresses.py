@@ -41,9 +41,9 @@ def servers_of(scorers: Iterable[str], models: Iterable[str] = ()) -> frozenset[
 
     Raises InputError for a spec that describes no scorer.
     """
-    asked = [model for spec in scorers for model in models_of(make_scorer(spec))]
-    found = (server_of(model) for model in (*asked, *models))
-    return frozenset(url for url in found if url is not None)
+    judges = [model for spec in scorers for model in models_of(make_scorer(spec))]
+    urls = (server_of(model) for model in (*judges, *models))
+    return frozenset(url for url in urls if url is not None)
 
 
 def require_named_control(control: str, model: str, servers: Collection[str]) -> None:
@@ -123,10 +123,10 @@ def origin(url: str, name: str) -> tuple[str, str, int | None]:
     """Scheme, host and port of a URL; InputError, saying by `name` which, for one that is none."""
     try:
         parts = urlsplit(url)
-        found = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
+        address = parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme)
     except ValueError as error:
         raise InputError(f"{name} cannot be read ({error}). {_WRITE}") from None
-    if found[0] not in _PORTS or not found[1] or not url.isprintable() or " " in url:
+    if address[0] not in _PORTS or not address[1] or not url.isprintable() or " " in url:
         shown = repr(url) if "@" not in url else "one with credentials"
         raise InputError(f"{name} must have a scheme and a host, got {shown}. {_WRITE}")
-    return found
+    return address

@@ -1,4 +1,4 @@
-"""What a server answered to a request for outputs: those that are whole, and how many are not.
+"""A server's answer to a request for outputs: those that are whole, and how many are not.
 
 An output that did not arrive as it was drawn is lost, and never replaced: why it did not may be
 what it said. Lost are outputs without a text or with half a character in it; those of which a part
@@ -41,7 +41,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answerer:
-    """What an answer says of who gave it; None where it says nothing."""
+    """The names that an answer gives of who gave it; None where it says nothing."""
 
     model: str | None = None
     system_fingerprint: str | None = None
@@ -57,7 +57,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a request.
+    """The outputs that came of a request, and why others did not.
 
     outputs: those that are whole.
     losses: why each of the others is not.
@@ -71,33 +71,33 @@ class Answer:
     stated: Answerer
 
 
-def read_answer(found: Any, asked: Asked) -> Answer:
+def read_answer(body: Any, request: Asked) -> Answer:
     """The answer in a body of JSON; ValueError where it is none, or has more than was asked for."""
-    choices = found.get("choices") if isinstance(found, Mapping) else None
+    choices = body.get("choices") if isinstance(body, Mapping) else None
     if not isinstance(choices, Sequence) or isinstance(choices, str) or not choices:
         raise ValueError("no choices")
-    if len(choices) > asked.choices:
-        raise ValueError(f"{len(choices)} choices where {asked.choices} were asked for")
-    tokens = _count(found)
-    read = [_output(choice, asked) for choice in choices]
-    outputs = [one for one in read if isinstance(one, Output)]
-    losses: list[Loss] = [one for one in read if not isinstance(one, Output)]
-    losses += ["fewer"] * (asked.choices - len(choices))
-    whole, more = _by_count(outputs, tokens, asked)
+    if len(choices) > request.choices:
+        raise ValueError(f"{len(choices)} choices where {request.choices} were asked for")
+    tokens = _count(body)
+    read = [_output(choice, request) for choice in choices]
+    outputs = [output for output in read if isinstance(output, Output)]
+    losses: list[Loss] = [loss for loss in read if not isinstance(loss, Output)]
+    losses += ["fewer"] * (request.choices - len(choices))
+    whole, more = _by_count(outputs, tokens, request)
     return Answer(
         outputs=tuple(whole),
         losses=(*losses, *more),
         tokens=tokens,
-        stated=Answerer(_text(found, "model"), _text(found, "system_fingerprint")),
+        stated=Answerer(_text(body, "model"), _text(body, "system_fingerprint")),
     )
 
 
-def _output(choice: Any, asked: Asked) -> Output | Loss:
+def _output(choice: Any, request: Asked) -> Output | Loss:
     """One choice as an output, or why it is none."""
-    holder = choice.get("message") if isinstance(choice, Mapping) and asked.chat else choice
+    holder = choice.get("message") if isinstance(choice, Mapping) and request.chat else choice
     if not isinstance(holder, Mapping):
         return "no text"
-    text = holder.get("content" if asked.chat else "text")
+    text = holder.get("content" if request.chat else "text")
     if not isinstance(text, str):
         return "no text"
     try:
@@ -109,39 +109,39 @@ def _output(choice: Any, asked: Asked) -> Output | Loss:
     reason = _ENDS.get(choice.get("finish_reason"))
     if reason is None:
         return "ended otherwise"
-    if len(text.split()) > _WORDS * asked.most:
+    if len(text.split()) > _WORDS * request.most:
         return "longer"
-    places = [at for stop in asked.stop if (at := text.find(stop)) >= 0]
+    places = [at for stop in request.stop if (at := text.find(stop)) >= 0]
     return Output(text[: min(places)], "stop_string") if places else Output(text, reason)
 
 
 def _by_count(
-    outputs: Sequence[Output], tokens: int | None, asked: Asked
+    outputs: Sequence[Output], tokens: int | None, request: Asked
 ) -> tuple[list[Output], list[Loss]]:
     """The outputs that the server's count of tokens does not speak against, and what it shows."""
     if tokens is None:
-        whole = [one for one in outputs if one.text]
+        whole = [output for output in outputs if output.text]
         return whole, ["empty"] * (len(outputs) - len(whole))
-    if tokens > asked.choices * asked.most:
+    if tokens > request.choices * request.most:
         return [], ["longer"] * len(outputs)
-    long = [one for one in outputs if one.finish_reason == "length"]
-    if tokens < len(long) * asked.most:
-        outputs = [one for one in outputs if one.finish_reason != "length"]
+    long = [output for output in outputs if output.finish_reason == "length"]
+    if tokens < len(long) * request.most:
+        outputs = [output for output in outputs if output.finish_reason != "length"]
         return list(outputs), ["cut"] * len(long)
-    empty = [one for one in outputs if not one.text and one.finish_reason == "stop"]
-    unseen = 1 + max((len(stop.encode()) for stop in asked.stop), default=0)
-    others = sum(-(-len(one.text.split()) // _WORDS) for one in outputs)
+    empty = [output for output in outputs if not output.text and output.finish_reason == "stop"]
+    unseen = 1 + max((len(stop.encode()) for stop in request.stop), default=0)
+    others = sum(-(-len(output.text.split()) // _WORDS) for output in outputs)
     if empty and tokens - others > unseen * len(empty):
-        return [one for one in outputs if one not in empty], ["empty"] * len(empty)
+        return [output for output in outputs if output not in empty], ["empty"] * len(empty)
     return list(outputs), []
 
 
-def _count(found: Mapping[str, Any]) -> int | None:
-    usage = found.get("usage")
+def _count(body: Mapping[str, Any]) -> int | None:
+    usage = body.get("usage")
     count = usage.get("completion_tokens") if isinstance(usage, Mapping) else None
     return count if isinstance(count, int) and not isinstance(count, bool) else None
 
 
-def _text(found: Mapping[str, Any], name: str) -> str | None:
-    value = found.get(name)
+def _text(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
     return value if isinstance(value, str) else None

@@ -88,11 +88,11 @@ class FedLayers:
         """
         pairs = _layers_of(model)
         try:
-            found = cls(pairs, model, sequences) if pairs else None
+            layers = cls(pairs, model, sequences) if pairs else None
         except Exception:  # whatever an unusual architecture raises
             return None
-        known = (*found._fed, *found._said) if found else ()
-        return found if all(len(each) == len(sequences) for each in known) else None
+        records = (*layers._fed, *layers._said) if layers else ()
+        return layers if all(len(record) == len(sequences) for record in records) else None
 
     def at(self, rows: Sequence[int], ends: Sequence[int]) -> None:
         """Say of which sequences the next forward's rows are, and how many tokens in they end."""
@@ -119,56 +119,56 @@ class FedLayers:
             for handle in handles:
                 handle.remove()
 
-    def _record_fed(self, i: int, _: Any, given: Any, named: Any) -> None:
-        self._fed[i].append(_hidden(given, named)[0])
+    def _record_fed(self, i: int, _: Any, args: Any, kwargs: Any) -> None:
+        self._fed[i].append(_hidden(args, kwargs)[0])
 
     def _record_said(self, i: int, _: Any, __: Any, output: Any) -> None:
         self._said[i].append(_first(output)[0])
 
-    def _feed(self, i: int, _: Any, given: Any, named: Any) -> tuple[Any, Any]:
-        hidden = _hidden(given, named)
+    def _feed(self, i: int, _: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        hidden = _hidden(args, kwargs)
         fed = self._of(self._fed[i], hidden.shape[1])
         if i == 0:
             self._compare(hidden, fed)
-        if given:
-            return (fed, *given[1:]), named
-        return given, {**named, "hidden_states": fed}
+        if args:
+            return (fed, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": fed}
 
     def _compare_said(self, i: int, _: Any, __: Any, output: Any) -> None:
-        said = _first(output)
-        self._compare(said, self._of(self._said[i], said.shape[1]))
+        attended = _first(output)
+        self._compare(attended, self._of(self._said[i], attended.shape[1]))
 
-    def _of(self, known: Sequence[torch.Tensor], new: int) -> torch.Tensor:
-        """Rows × new tokens × width, of what is known of whole sequences."""
+    def _of(self, whole: Sequence[torch.Tensor], new: int) -> torch.Tensor:
+        """Rows × new tokens × width, out of tensors for whole sequences."""
         pairs = zip(self._rows, self._ends, strict=True)
-        return torch.stack([known[row][end - new : end] for row, end in pairs])
+        return torch.stack([whole[row][end - new : end] for row, end in pairs])
 
-    def _compare(self, found: torch.Tensor, want: torch.Tensor) -> None:
-        self.far = max(self.far, distance(found, want))
+    def _compare(self, actual: torch.Tensor, want: torch.Tensor) -> None:
+        self.far = max(self.far, distance(actual, want))
 
 
-def distance(found: torch.Tensor, want: torch.Tensor) -> float:
+def distance(actual: torch.Tensor, want: torch.Tensor) -> float:
     """The largest difference relative to the largest number that is wanted.
 
     Infinite where a number is not finite and should be; 0 where the model's own are not.
     """
-    found, want = found.double(), want.double()
+    actual, want = actual.double(), want.double()
     if not want.isfinite().all():
         return 0.0
     largest = want.abs().max().clamp(min=torch.finfo(torch.float32).tiny)
-    return float(((found - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
+    return float(((actual - want).abs().max() / largest).nan_to_num(math.inf, math.inf))
 
 
 def _with(hook: Any, i: int) -> Any:
-    return lambda *given: hook(i, *given)
+    return lambda *args: hook(i, *args)
 
 
 def _layers_of(model: Any) -> list[tuple[Any, Any]]:
     """Each layer with its attention; none where the model has no such list."""
     count = getattr(model.config.get_text_config(), "num_hidden_layers", None)
-    for found in model.modules():
-        if isinstance(found, torch.nn.ModuleList) and len(found) == count:
-            pairs = [(layer, _attention_of(layer)) for layer in found]
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == count:
+            pairs = [(layer, _attention_of(layer)) for layer in module]
             if all(attention is not None for _, attention in pairs):
                 return pairs
     return []
@@ -178,18 +178,18 @@ def _attention_of(layer: Any) -> Any:
     return next((getattr(layer, name) for name in _ATTENTION if hasattr(layer, name)), None)
 
 
-def _hidden(given: Any, named: Any) -> torch.Tensor:
-    hidden: torch.Tensor = given[0] if given else named["hidden_states"]
+def _hidden(args: Any, kwargs: Any) -> torch.Tensor:
+    hidden: torch.Tensor = args[0] if args else kwargs["hidden_states"]
     return hidden
 
 
 def _first(output: Any) -> torch.Tensor:
-    found: torch.Tensor = output[0] if isinstance(output, tuple) else output
-    return found
+    tensor: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return tensor
 
 
 def _sequences(vocab: int) -> list[list[int]]:
-    """What the rows of the probe have been given in the end."""
+    """The tokens that the rows of the probe have been given in the end."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
@@ -204,13 +204,13 @@ def _forwards(seam: PrefixModel, layers: FedLayers | None = None) -> list[torch.
         at([_AFTER.index(i)], [len(prompt)])
         roots.append(seam.prefill([token % seam.vocab_size for token in prompt])[0])
     parents, over = np.array([roots[i] for i in _AFTER]), np.array([False, True, True])
-    found = []
+    by_step = []
     for step, tokens in enumerate(_STEPS, start=1):
         at([*range(len(_AFTER))], [len(_PROMPTS[i]) + step for i in _AFTER])
         parents, logits = seam.extend(parents, np.array(tokens) % seam.vocab_size, over)
-        found.append(logits.double())
+        by_step.append(logits.double())
         over = np.ones(len(parents), dtype=bool)
-    return found
+    return by_step
 
 
 def _differs(
@@ -222,13 +222,13 @@ def _differs(
     """
     try:
         with nullcontext() if layers is None else layers.feeding():
-            found = _forwards(seam, layers)
+            logits = _forwards(seam, layers)
     except Exception as error:  # whatever an unusual architecture raises means: not this way
         return f"{type(error).__name__}: {error}".splitlines()[0][:160]
     most = _FAR.get(seam.dtype, _FAR_EXACT)
     if layers is not None and layers.far > most:
         return f"its cached attention differs by {layers.far:.1e}"
     worst = max(
-        float((a - b).abs().max() / (1 + b.abs().max())) for a, b in zip(found, want, strict=True)
+        float((a - b).abs().max() / (1 + b.abs().max())) for a, b in zip(logits, want, strict=True)
     )
     return f"its cached logits differ by {worst:.1e}" if worst > most else None

@@ -80,7 +80,7 @@ class Strips:
 
 
 class Offered(NamedTuple):
-    """What a layer's cache has for its attention, and how large it is.
+    """The keys and values that a layer's cache has for its attention, and how large they are.
 
     new: the new tokens' keys and values, which the cache returned to the layer.
     columns, bytes: of a row's keys and values.
@@ -116,7 +116,7 @@ class Together(NamedTuple):
         )
 
     def by_row(self, x: torch.Tensor, queries: int) -> torch.Tensor:
-        """What strips hold for rows that have so many queries each; the inverse."""
+        """The inverse: rows that have so many queries each, out of what strips hold for them."""
         return (
             x.view(-1, queries, x.shape[3])
             .index_select(0, self.back)
@@ -148,7 +148,7 @@ class Shared:
         self._offered = offered
 
     def take(self) -> Offered:
-        """What this layer offered; NotJoinedError where it offered nothing."""
+        """Take this layer's offer; NotJoinedError where it offered nothing."""
         if self._offered is None:
             raise NotJoinedError("a layer attends to keys that no cache gave it")
         offered, self._offered = self._offered, None
@@ -227,11 +227,11 @@ def cascade_attention(
         return _attend_joined(query, mask, shared, offered, others), None
     if others.get("s_aux") is not None:
         raise NotJoinedError("a layer attends with sinks")
-    found = [
-        sdpa_attention_forward(module, query[some], *offered.rows(some), mask[some], **others)[0]
-        for some in shared.blocks(len(query), offered)
+    parts = [
+        sdpa_attention_forward(module, query[block], *offered.rows(block), mask[block], **others)[0]
+        for block in shared.blocks(len(query), offered)
     ]
-    return torch.cat(found), None
+    return torch.cat(parts), None
 
 
 def _attend_joined(
@@ -243,17 +243,17 @@ def _attend_joined(
 ) -> torch.Tensor:
     """To prompts once for all of their rows, and to each row's own keys; see the module's text."""
     rows, heads, _, width = query.shape
-    ahead, found = offered.ahead, []
+    ahead, parts = offered.ahead, []
     grouped = query.reshape(rows, offered.new[0].shape[1], -1, width)
-    for some in shared.together(offered, heads):
-        mine, (keys, values) = grouped[some.rows], offered.prompts(some.strips)
-        own_keys, own_values = offered.rows(some.rows)
-        ahead_scores = some.by_row(some.by_strip(mine) @ keys.mT, mine.shape[2])
+    for group in shared.together(offered, heads):
+        mine, (keys, values) = grouped[group.rows], offered.prompts(group.strips)
+        own_keys, own_values = offered.rows(group.rows)
+        ahead_scores = group.by_row(group.by_strip(mine) @ keys.mT, mine.shape[2])
         scores = torch.cat([ahead_scores, mine @ own_keys.mT], dim=-1)
-        weights = _softmax(scores, mask[some.rows], width, others).to(values.dtype)
-        attended = some.by_row(some.by_strip(weights)[..., :ahead] @ values, mine.shape[2])
-        found.append(attended.add_(weights[..., ahead:] @ own_values))
-    return (torch.cat(found) if len(found) > 1 else found[0]).view(rows, 1, heads, -1)
+        weights = _softmax(scores, mask[group.rows], width, others).to(values.dtype)
+        attended = group.by_row(group.by_strip(weights)[..., :ahead] @ values, mine.shape[2])
+        parts.append(attended.add_(weights[..., ahead:] @ own_values))
+    return (torch.cat(parts) if len(parts) > 1 else parts[0]).view(rows, 1, heads, -1)
 
 
 def _softmax(

@@ -34,8 +34,13 @@ _NO_TOKEN = -1
 class SequenceClassifier:
     """A transformers model with a head for sequence classification, of labels that exclude others.
 
-    A pair is tokenised as the model's tokenizer joins pairs. See `truncated` for `most`, the tokens
-    of a text, or a pair, that are looked at; None: all, and of too many nothing is said.
+    A pair is tokenised as the model's tokenizer joins pairs.
+
+    Attributes:
+        checkpoint: the model's files, weights not read yet.
+        batch_size: rows of one length that go together.
+        most: the tokens of a text, or a pair, that are looked at, see `truncated`; None: all, and
+            of too many nothing is said.
     """
 
     checkpoint: Checkpoint
@@ -44,9 +49,23 @@ class SequenceClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find it. ModelError where it is none, or its labels are not of one distribution."""
-        found = cls(Checkpoint.open(location, dtype=dtype, device=device))
-        config = found.checkpoint.config
+        """Find the classifier; its weights are read when the first text is sorted.
+
+        Args:
+            location: a folder or a hub name.
+            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
+                stored.
+            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+
+        Returns:
+            The classifier.
+
+        Raises:
+            InputError: a dtype or device that there is not.
+            ModelError: no sequence classifier, or one whose labels are not of one distribution.
+        """
+        model = cls(Checkpoint.open(location, dtype=dtype, device=device))
+        config = model.checkpoint.config
         made = config.architectures or ()
         if made and not any("SequenceClassification" in name for name in made):
             raise ModelError(
@@ -54,12 +73,12 @@ class SequenceClassifier:
                 "causal model can be asked yes or no with `form=yes-no`."
             )
         kind = getattr(config, "problem_type", None) or "single_label_classification"
-        if kind != "single_label_classification" or len(found.labels) < 2:
+        if kind != "single_label_classification" or len(model.labels) < 2:
             raise ModelError(
-                f"`{location}` ({kind}, labels {', '.join(found.labels)}) gives no probabilities "
+                f"`{location}` ({kind}, labels {', '.join(model.labels)}) gives no probabilities "
                 "of labels that exclude each other. Name a classifier with two labels or more."
             )
-        return found
+        return model
 
     @property
     def name(self) -> str:
@@ -76,14 +95,32 @@ class SequenceClassifier:
         return tuple(str(named[i]) for i in sorted(named))
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """See `Classify.classify`; equal to each text's alone up to rounding."""
+        """The probability of each label; see `Classify.classify`.
+
+        Args:
+            texts: each text, with the second of its pair or None.
+
+        Returns:
+            Probabilities, [n, labels], in order, equal to each text's alone up to rounding; NaN for
+            a text longer than the model's context.
+
+        Raises:
+            ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
+        """
         tokenizer = self.checkpoint.tokenizer
         with quiet():  # it would warn of a long text that is left out below
             rows = [dict(tokenizer(text, second, **self._cut)) for text, second in texts]
         return _found(self, rows)
 
     def truncated(self, tokens: int) -> SequenceClassifier:
-        """See `Truncates.truncated`."""
+        """The same, of the first tokens of every text alone; see `Truncates.truncated`.
+
+        Args:
+            tokens: how many at most, those that the tokenizer adds included.
+
+        Returns:
+            A classifier for which no text is too long.
+        """
         return replace(self, most=int(min(tokens, _room(self.checkpoint))))
 
     @property
@@ -108,6 +145,10 @@ class YesNoClassifier:
     A text is the whole prompt, put to the model as it stands after its BOS token; nothing comes
     second. Counted are the single tokens that are the word, in any of its usual capitals and
     with or without a blank before it; the probability of all others is left out.
+
+    Attributes:
+        checkpoint: the model's files, weights not read yet.
+        batch_size: rows of one length that go together.
     """
 
     checkpoint: Checkpoint
@@ -117,15 +158,30 @@ class YesNoClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find it. ModelError where its tokenizer has no token for one of the words."""
-        found = cls(Checkpoint.open(location, dtype=dtype, device=device))
-        for word, tokens in zip(cls.labels, found._words, strict=True):
+        """Find the classifier; its weights are read when the first text is sorted.
+
+        Args:
+            location: a folder or a hub name.
+            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
+                stored.
+            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+
+        Returns:
+            The classifier.
+
+        Raises:
+            InputError: a dtype or device that there is not.
+            ModelError: a model that is not there, or whose tokenizer has no token for one of the
+                words.
+        """
+        model = cls(Checkpoint.open(location, dtype=dtype, device=device))
+        for word, tokens in zip(cls.labels, model._words, strict=True):
             if not tokens:
                 raise ModelError(
                     f"the tokenizer of `{location}` has no token that is the word {word!r}. "
                     "Name another model to be asked yes or no."
                 )
-        return found
+        return model
 
     @property
     def name(self) -> str:
@@ -137,7 +193,19 @@ class YesNoClassifier:
         return self.checkpoint.fingerprint
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
-        """See `Classify.classify`; equal to each text's alone up to rounding."""
+        """The probabilities of no and yes; see `Classify.classify`.
+
+        Args:
+            texts: each text, the whole prompt, with None.
+
+        Returns:
+            Probabilities, [n, 2], in order, equal to each text's alone up to rounding; NaN for a
+            text longer than the model's context.
+
+        Raises:
+            InputError: a pair of texts.
+            ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
+        """
         if any(second is not None for _, second in texts):
             raise InputError(
                 f"{self.name!r} reads one text, the whole prompt, got a pair. Give it a prompt."
@@ -149,11 +217,11 @@ class YesNoClassifier:
         return _found(self, rows)
 
     def _probabilities(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        known = inspect.signature(self._model.forward).parameters
-        only = {"logits_to_keep": 1} if "logits_to_keep" in known else {}
+        parameters = inspect.signature(self._model.forward).parameters
+        only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
         logits = self._model(**inputs, **only, use_cache=False).logits[:, -1]
-        said = [logits[:, tokens].double().logsumexp(dim=-1) for tokens in self._words]
-        return torch.softmax(torch.stack(said, dim=-1), dim=-1)
+        totals = [logits[:, tokens].double().logsumexp(dim=-1) for tokens in self._words]
+        return torch.softmax(torch.stack(totals, dim=-1), dim=-1)
 
     @cached_property
     def _words(self) -> list[list[int]]:
@@ -171,9 +239,18 @@ CLASSIFIERS: dict[str, Callable[..., Classify]] = {
 
 
 def open_classifier(name: str, **loading: Any) -> Classify:
-    """The classifier `KIND:where` of a named kind, else a sequence classifier.
+    """Open a classifier by its name.
 
-    `loading`: `dtype` and `device`, see `load_model`.
+    Args:
+        name: `KIND:where` of a kind in `CLASSIFIERS`, else a sequence classifier.
+        loading: `dtype` and `device`, see `load_model`.
+
+    Returns:
+        The classifier.
+
+    Raises:
+        InputError: a dtype or device that there is not.
+        ModelError: a model that cannot be used.
     """
     kind, colon, location = name.partition(":")
     if colon and kind in CLASSIFIERS:
@@ -205,23 +282,23 @@ def _found(
     NaN for rows that are too long. Rows of one length share a batch, so that nothing is padded:
     what stands for padding differs between models, and some read it.
     """
-    found = np.full((len(rows), len(classifier.labels)), np.nan)
+    probabilities = np.full((len(rows), len(classifier.labels)), np.nan)
     room = _room(classifier.checkpoint)
-    same: dict[int, list[int]] = {}
+    by_length: dict[int, list[int]] = {}
     for i, row in enumerate(rows):
         if len(row["input_ids"]) <= room:
-            same.setdefault(len(row["input_ids"]), []).append(i)
+            by_length.setdefault(len(row["input_ids"]), []).append(i)
     size, device = classifier.batch_size, classifier.checkpoint.device
-    for length in sorted(same, reverse=True):  # what needs most memory comes first
-        for start in range(0, len(same[length]), size):
-            batch = same[length][start : start + size]
+    for length in sorted(by_length, reverse=True):  # what needs most memory comes first
+        for start in range(0, len(by_length[length]), size):
+            batch = by_length[length][start : start + size]
             inputs = {
                 name: torch.tensor([rows[i][name] for i in batch], device=device)
                 for name in rows[batch[0]]
             }
-            found[batch] = classifier._probabilities(inputs).cpu().numpy()
-            if not np.isfinite(found[batch]).all():
+            probabilities[batch] = classifier._probabilities(inputs).cpu().numpy()
+            if not np.isfinite(probabilities[batch]).all():
                 raise ModelError(
                     f"`{classifier.name}` gave NaN or infinity. Use float32, or check its weights."
                 )
-    return found
+    return probabilities

@@ -43,7 +43,7 @@ class WorkerLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What each worker does once, before its next job."""
+    """The work that each worker does once, before its next job."""
 
     opener: Opener[Any]
     do: Callable[[Any, Any], object]
@@ -62,15 +62,15 @@ class Task:
 
 
 class Worker:
-    """What stands in a worker's process: it opens what it needs once, and keeps it open."""
+    """A worker's end, in its own process: it opens what it needs once, and keeps it open."""
 
     def __init__(self) -> None:
         self._open: dict[Opener[Any], Any] = {}
 
     def do(self, task: Task) -> Any:
         """The result of the job."""
-        for one in task.first:
-            one.do(self._opened(one.opener), one.what)
+        for step in task.first:
+            step.do(self._opened(step.opener), step.what)
         return task.do(self._opened(task.opener), task.job)
 
     def _opened(self, opener: Opener[Any]) -> Any:
@@ -95,7 +95,7 @@ class Cluster(Protocol):
         ...
 
     def wait(self, tickets: Sequence[Any], seconds: float) -> Sequence[Hashable]:
-        """Those that are done, as soon as one is; none after so many seconds."""
+        """The tickets that are done, as soon as one is; none after so many seconds."""
         ...
 
     def fetch(self, ticket: Any) -> Any:
@@ -117,7 +117,7 @@ class _Sent(Generic[J]):
 
 @dataclass(slots=True)
 class _Work(Generic[J]):
-    """What one call of `each` still has to do."""
+    """The jobs that one call of `each` still has to do."""
 
     left: Iterator[J | None]
     again: deque[_Sent[J]] = field(default_factory=deque)
@@ -189,7 +189,7 @@ class HiredCrew:
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], what: J) -> None:
         """See `Crew.prepare`."""
-        number = 1 + max((one.number for one in self._preparations.values()), default=0)
+        number = 1 + max((step.number for step in self._preparations.values()), default=0)
         self._preparations[opener, do] = Preparation(opener, do, what, number)
 
     def close(self) -> None:
@@ -211,17 +211,17 @@ class HiredCrew:
 
     def _send(self, work: _Work[J], task: Task, sent: _Sent[J]) -> None:
         worker = self._idle.pop()
-        known = self._prepared[worker]
-        every = sorted(self._preparations.values(), key=lambda one: one.number)
-        first = tuple(one for one in every if one.number > known)
-        self._prepared[worker] = first[-1].number if first else known
+        last = self._prepared[worker]
+        steps = sorted(self._preparations.values(), key=lambda step: step.number)
+        first = tuple(step for step in steps if step.number > last)
+        self._prepared[worker] = first[-1].number if first else last
         ticket = self._cluster.send(worker, Task(task.opener, task.do, task.job, first))
         work.out[ticket] = worker, sent
 
     def _finished(self, work: _Work[J]) -> list[Hashable]:
         """The tickets of jobs that are done; workers that have come are idle by then."""
-        found = self._cluster.wait([*work.out, *self._starting], self._look)
-        for ticket in found:
+        tickets = self._cluster.wait([*work.out, *self._starting], self._look)
+        for ticket in tickets:
             if ticket in self._starting:
                 self._welcome(ticket)
         if work.out or self._idle:
@@ -232,7 +232,7 @@ class HiredCrew:
                 "finished is kept: run the same command again once there is room, or without "
                 "workers."
             )
-        return [ticket for ticket in found if ticket in work.out]
+        return [ticket for ticket in tickets if ticket in work.out]
 
     def _welcome(self, ticket: Hashable) -> None:
         worker = self._starting.pop(ticket)
@@ -271,7 +271,7 @@ _MEASURE = "measure"
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What is known of an engine without asking it for work."""
+    """The facts of an engine that are known without asking it for work."""
 
     fingerprint: JsonObject
     notes: tuple[str, ...]
@@ -322,32 +322,32 @@ class CrewEngine:
         self.margin = alone(self._crew, self._opens, _value, _MARGIN)
 
     def _ask(self, name: str, *args: Any) -> Any:
-        found, cost = alone(self._crew, self._opens, _asked, (name, args))
+        result, cost = alone(self._crew, self._opens, _called, (name, args))
         self.usage.add(cost)
-        return found
+        return result
 
 
 def _facts_of(crew: Crew, opener: Opener[Generate]) -> _Facts:
     """The facts, of the first worker that tells them; all that are there open the model for it."""
-    found: list[_Facts] = []
+    answers: list[_Facts] = []
 
-    def asked() -> Iterator[Sequence[str]]:
-        while not found:
+    def jobs() -> Iterator[Sequence[str]]:
+        while not answers:
             yield _VALUES
 
-    for _, facts in crew.each(opener, _facts, asked()):
-        found.append(facts)
-    return found[0]
+    for _, facts in crew.each(opener, _facts, jobs()):
+        answers.append(facts)
+    return answers[0]
 
 
-def _facts(engine: Any, told: Sequence[str]) -> _Facts:
+def _facts(engine: Any, names: Sequence[str]) -> _Facts:
     if isinstance(engine, Keeps):
         raise InputError(
             f"{type(engine).__name__} keeps what it draws beside the run, where workers do not "
             "reach. Leave workers out for this model."
         )
     able = tuple(name for name in (*_ASKED, _MEASURE) if callable(getattr(engine, name, None)))
-    values = {name: getattr(engine, name) for name in told if hasattr(engine, name)}
+    values = {name: getattr(engine, name) for name in names if hasattr(engine, name)}
     if _MEASURE in able:
         values[_MARGIN] = math.inf  # until it is measured, nothing is exact
     elif hasattr(engine, _MARGIN):
@@ -374,10 +374,10 @@ def _value(engine: Any, name: str) -> Any:
     return getattr(engine, name)
 
 
-def _asked(engine: Any, call: tuple[str, tuple[Any, ...]]) -> tuple[Any, Usage]:
-    """What one call gives, whole, and what it cost."""
+def _called(engine: Any, call: tuple[str, tuple[Any, ...]]) -> tuple[Any, Usage]:
+    """The result of one call, whole, and what it cost."""
     name, args = call
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
-    found = getattr(engine, name)(*args)
-    found = list(found) if isinstance(found, Iterator) else found
-    return found, engine.usage.since(before, time.perf_counter() - started)
+    result = getattr(engine, name)(*args)
+    result = list(result) if isinstance(result, Iterator) else result
+    return result, engine.usage.since(before, time.perf_counter() - started)

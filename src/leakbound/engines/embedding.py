@@ -35,8 +35,12 @@ _SETTINGS = ("prompts", "default_prompt_name", "truncate_dim")
 class TransformersEmbedder:
     """The mean of a causal model's last hidden states over a question's own tokens, in float32.
 
-    The question stands in its prompt, the words of a template are left out. Raises InputError
-    for a question that has no token of its own, or more than the model's context.
+    The question stands in its prompt, the words of a template are left out.
+
+    Attributes:
+        loaded: the model.
+        prompting: how questions become prompts.
+        batch_size: texts that go together.
     """
 
     loaded: LoadedModel
@@ -49,12 +53,22 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector a text, [n, d]; equal to those of the texts alone up to rounding."""
+        """Embed texts, each equal to what it is alone up to rounding.
+
+        Args:
+            texts: questions.
+
+        Returns:
+            One vector a text, [n, d], in float32.
+
+        Raises:
+            InputError: a question that has no token of its own, or more than the model's context.
+        """
         read = [self._read(text) for text in texts]
         batches = [read[i : i + self.batch_size] for i in range(0, len(read), self.batch_size)]
         means = [mean for batch in batches for mean in self._means(batch)]
-        found: NDArray[np.float32] = torch.stack(means).cpu().numpy()
-        return found
+        vectors: NDArray[np.float32] = torch.stack(means).cpu().numpy()
+        return vectors
 
     def _read(self, text: str) -> tuple[list[int], int]:
         """The prompt to the question's end, which is all its tokens see, and where it begins."""
@@ -82,16 +96,30 @@ class TransformersEmbedder:
 
 @dataclass(frozen=True)
 class SentenceEmbedder:
-    """A model of the library sentence-transformers; `location` is a folder or a hub name."""
+    """A model of the library sentence-transformers.
+
+    Attributes:
+        location: a folder or a hub name.
+        model: as the library loaded it.
+    """
 
     location: str
     model: Any
 
     @classmethod
     def open(cls, location: str, device: str | None = None) -> SentenceEmbedder:
-        """Load it, onto the library's choice of device or this one; no code of its own is run.
+        """Load the model; no code of its own is run.
 
-        Raises InputError where the library is missing, ModelError where the model cannot be used.
+        Args:
+            location: a folder or a hub name.
+            device: as torch names it (None: the library's choice).
+
+        Returns:
+            The embedder.
+
+        Raises:
+            InputError: the library is not installed.
+            ModelError: a model that cannot be used.
         """
         with needing(f"the embedder {location!r}", "embed", ", or name no embedder"):
             from sentence_transformers import SentenceTransformer
@@ -113,13 +141,16 @@ class SentenceEmbedder:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """What was loaded, wherever its files lie: two equal ones embed alike, up to rounding."""
+        """The digests of what was loaded, wherever its files lie.
+
+        Two equal ones embed alike, up to rounding.
+        """
         parts = dict(self.model.named_modules())
-        found = (getattr(part, "tokenizer", None) for part in parts.values())
-        tokenizers = [tokenizer for tokenizer in found if tokenizer is not None]
+        candidates = (getattr(part, "tokenizer", None) for part in parts.values())
+        tokenizers = [tokenizer for tokenizer in candidates if tokenizer is not None]
         return {
             "weights": _tensors_digest(self.model.state_dict()),
-            "parts": digest([[name, _told(part)] for name, part in parts.items()]),
+            "parts": digest([[name, _setup(part)] for name, part in parts.items()]),
             "settings": digest({name: getattr(self.model, name, None) for name in _SETTINGS}),
             "tokenizer": digest([_words(tokenizer) for tokenizer in tokenizers]),
             "code": code_digest({type(part) for part in (*parts.values(), *tokenizers)}),
@@ -129,9 +160,16 @@ class SentenceEmbedder:
         }
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector a text, [n, d], in float32."""
-        found = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
-        return np.asarray(found, dtype=np.float32)
+        """Embed texts.
+
+        Args:
+            texts: texts of any kind.
+
+        Returns:
+            One vector a text, [n, d], in float32.
+        """
+        vectors = self.model.encode(list(texts), show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 def _tensors_digest(tensors: Mapping[str, Tensor]) -> str:
@@ -144,7 +182,7 @@ def _tensors_digest(tensors: Mapping[str, Tensor]) -> str:
     return total.hexdigest()
 
 
-def _told(part: Any) -> list[Any]:
+def _setup(part: Any) -> list[Any]:
     """A module's class, and all that its library tells of how it was set."""
     own = getattr(part, "get_config_dict", None)  # a part of sentence-transformers
     config, adapters = getattr(part, "config", None), getattr(part, "peft_config", None) or {}

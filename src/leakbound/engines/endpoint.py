@@ -30,7 +30,11 @@ _FILE_MODE = 0o600
 
 
 def default_folder() -> Path:
-    """Where $LEAKBOUND_REPLIES says, else `leakbound/replies` in the user's cache folder."""
+    """The folder in which replies are kept.
+
+    Returns:
+        $LEAKBOUND_REPLIES where that is set, else `leakbound/replies` in the user's cache folder.
+    """
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -43,20 +47,38 @@ class ReplyCache:
 
     A file is there whole or not at all, whichever threads and processes write. One that cannot be
     read counts as absent. Nothing but replies is kept: a failure is asked again.
+
+    Attributes:
+        folder: made when the first reply is kept.
     """
 
     folder: Path
 
     def get(self, key: str) -> str | None:
-        """The reply kept under this digest."""
+        """The reply kept under a digest.
+
+        Args:
+            key: the digest.
+
+        Returns:
+            The reply; None where none is kept, or none that can be read.
+        """
         try:
-            found = json.loads(self._path(key).read_text(encoding="utf-8"))
+            reply = json.loads(self._path(key).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, str) else None
+        return reply if isinstance(reply, str) else None
 
     def put(self, key: str, reply: str) -> None:
-        """Keep a reply. Raises InputError where the folder cannot be written into."""
+        """Keep a reply.
+
+        Args:
+            key: the digest of all that decides it.
+            reply: its text.
+
+        Raises:
+            InputError: the folder cannot be written into.
+        """
         path = self._path(key)
         partial = path.with_name(f".{key}.{os.getpid()}.{threading.get_ident()}.partial")
         try:
@@ -95,9 +117,11 @@ class EndpointChat:
     """A model behind a server.
 
     No reply comes where the server refuses a request (one longer than the model's context, say),
-    and where the model declines. Raises ModelError for a server that cannot be reached or does not
-    accept the key, and IncompleteError where it kept failing, answering too slowly or too much:
-    replies that came are kept, and the others asked for again by the same command.
+    and where the model declines.
+
+    Attributes:
+        client: the server, and the model's name there.
+        cache: where replies are kept.
     """
 
     client: Client
@@ -113,10 +137,19 @@ class EndpointChat:
         patience: Patience | None = None,
         **_weights: Any,
     ) -> EndpointChat:
-        """The model at `URL#MODEL`; nothing is sent yet. How weights are loaded plays no part.
+        """The model at `URL#MODEL`; nothing is sent yet.
 
-        Replies are kept in `cache`, else in `default_folder()`. Raises InputError for a location
-        that is none.
+        Args:
+            location: `URL#MODEL`.
+            cache: the folder in which replies are kept (None: `default_folder()`).
+            patience: how long an answer is tried for (None: `Patience()`).
+            _weights: how weights are loaded, which plays no part.
+
+        Returns:
+            The chat model.
+
+        Raises:
+            InputError: a location that is none.
         """
         client = Client(*located(location), patience or Patience())
         return cls(client, ReplyCache(cache or default_folder()))
@@ -127,11 +160,27 @@ class EndpointChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """What is known of the model: where it is, and its name there."""
+        """The model's place and its name there: nothing else is known of it."""
         return {"model": self.name}
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """See `Chat.chat`. Raises InputError for a decoding that such servers do not offer."""
+        """Ask for one reply a request, but for those that are kept; see `Chat.chat`.
+
+        Args:
+            requests: conversations, each keyed by its id.
+            decoding: the distribution to draw from.
+            seed: of the draws; a greedy decoding owes nothing to it.
+
+        Returns:
+            One reply a request, in order; None where the server refuses it or the model declines.
+
+        Raises:
+            InputError: a decoding that such servers do not offer, or a cache that cannot be
+                written.
+            ModelError: a server that cannot be reached, or does not accept the key.
+            IncompleteError: a server that kept failing, answering too slowly or too much. Replies
+                that came are kept, and the others asked for again by the same command.
+        """
         require_offered(decoding)
         keys = [self._key(request, decoding, seed) for request in requests]
         replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
@@ -189,8 +238,8 @@ class EndpointChat:
         It is kept if it is what was asked for.
         """
         structured = bool(request.schema)
-        known = self._known.get(structured)
-        dialects = [known] if known else [d for d in _DIALECTS if structured or not d.structured]
+        taken = self._known.get(structured)
+        dialects = [taken] if taken else [d for d in _DIALECTS if structured or not d.structured]
         while True:
             dialect = dialects.pop(0)
             try:

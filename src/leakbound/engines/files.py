@@ -37,7 +37,7 @@ class ModelFiles:
 
     @classmethod
     def find(cls, location: str) -> ModelFiles:
-        """Those at `location`: a folder, a `.gguf` file, or a hub name.
+        """Find the files at `location`: a folder, a `.gguf` file, or a hub name.
 
         Raises ModelError where they are not there or not whole, and for a folder that states more
         layers than its files hold tensors, or no end of answers.
@@ -66,10 +66,10 @@ class ModelFiles:
     @property
     def expects_template(self) -> bool:
         """True if the tokenizer has a chat template, as far as its files tell at a glance."""
-        found = self.template
+        path = self.template
         try:
             return not self.gguf and (
-                found.name == _TEMPLATE or b"chat_template" in found.read_bytes()
+                path.name == _TEMPLATE or b"chat_template" in path.read_bytes()
             )
         except OSError:  # reading the tokenizer tells why
             return False
@@ -120,12 +120,12 @@ def _require_model_folder(folder: Path) -> None:
 
 
 def _other_folder(folder: Path) -> str:
-    """What to name in place of a folder that is no model's."""
+    """Advice on what to name in place of a folder that is no model's."""
     below = [file.parent for file in folder.glob("*/config.json")]
-    below.sort(key=lambda each: (len(each.name), each.name))  # so that checkpoints are in order
+    below.sort(key=lambda path: (len(path.name), path.name))  # so that checkpoints are in order
     if below:
         first = "…, " if len(below) > _FEW else ""
-        named = ", ".join(f"`{each}`" for each in below[-_FEW:])
+        named = ", ".join(f"`{path}`" for path in below[-_FEW:])
         return f"Name one of the models below it: {first}{named}."
     if (folder / "run.json").is_file():
         return "It is a run. Name the model that was evaluated."
@@ -175,10 +175,10 @@ def _require_layers(config: Path, held: int) -> None:
         return  # transformers says so, with its own words
     if not isinstance(stated, dict):
         return
-    asked = max((stated[name] for name in _LAYERS if _is_count(stated.get(name))), default=0)
-    if asked > held:
+    layers = max((stated[name] for name in _LAYERS if _is_count(stated.get(name))), default=0)
+    if layers > held:
         raise ModelError(
-            f"`{config}` states {asked:,} layers, and the model's files hold {held:,} tensors, "
+            f"`{config}` states {layers:,} layers, and the model's files hold {held:,} tensors, "
             "fewer than one for each. Restore the model's own config."
         )
 
@@ -209,6 +209,6 @@ def _is_count(value: Any) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says first, as a sentence."""
-    said = str(error).strip().partition("\n")[0] or type(error).__name__
-    return said if said.endswith((".", "!", "?")) else f"{said}."
+    """The first line of an error, as a sentence."""
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return line if line.endswith((".", "!", "?")) else f"{line}."

@@ -1,4 +1,4 @@
-"""What decides a model's next token and the end of its answers, told from what was loaded.
+"""Digests of all that decides a model's next token and the end of its answers, as it was loaded.
 
 The files of a folder do not tell it: a setting may be overridden by another, an end token may stand
 in any of three files, and code is imported from elsewhere. So all that is not weights is read off
@@ -36,7 +36,7 @@ _DYNAMIC = "transformers_modules"  # the package into which transformers copies 
 def fingerprint(
     config: Any, tokenizer: Any, dtype: str, weights: Iterable[Path], model: Any = None
 ) -> JsonObject:
-    """What was loaded of a causal model, wherever its files lie; `config` is the one in effect.
+    """The digests of a loaded causal model, wherever its files lie; `config` is the one in effect.
 
     `code` is a digest of the Python that came with the model, None where none did. Without
     `model`, which a `Checkpoint` has not read yet, it is that of config and tokenizer.
@@ -54,7 +54,7 @@ def fingerprint(
 
 
 def ordinary_tokens(tokenizer: Any, token_ids: Iterable[int]) -> list[int]:
-    """Those of these tokens that stand for text: neither special nor added to the vocabulary."""
+    """The ones of these tokens that stand for text: neither special nor added to the vocabulary."""
     added = set(tokenizer.added_tokens_decoder) | set(tokenizer.all_special_ids)
     return sorted(set(token_ids) - added)
 
@@ -112,14 +112,14 @@ def _sources(kind: type) -> Iterator[Path]:
     yield file
     if package == _DYNAMIC:
         yield from (
-            found for name in get_relative_import_files(file) if (found := Path(name)).is_file()
+            path for name in get_relative_import_files(file) if (path := Path(name)).is_file()
         )
 
 
 def files_digest(files: Iterable[Path]) -> str:
     """SHA-256 over the digests of files in order, read again only once they changed."""
-    known = [(file, file.stat()) for file in files]
-    return _weights_digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in known))
+    stats = [(file, file.stat()) for file in files]
+    return _weights_digest(tuple((f, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for f, s in stats))
 
 
 @lru_cache

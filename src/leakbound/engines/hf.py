@@ -72,13 +72,13 @@ class RowBudget:
         return cls(1024, cache, f"at most 1024, 4096 held within {cache} bytes")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
-        """Of completions of this length, forwarded at a time, these `rows` if given; and held."""
+        """Completions of this length forwarded at a time (`rows` of them if given), and held."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has none
         heads = getattr(config, "num_key_value_heads", None) or attention
         width = getattr(config, "head_dim", None) or config.hidden_size // attention
-        each = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
-        fit = int(self.cache // each)
+        size = 2 * config.num_hidden_layers * heads * width * model.dtype.itemsize * max_new_tokens
+        fit = int(self.cache // size)
         rows = max(16, min(self.most, fit)) if rows is None else rows
         return rows, max(rows, min(4 * rows, fit))
 
@@ -86,9 +86,14 @@ class RowBudget:
 class TransformersEngine:
     """Draws completions with transformers; see `Generate` and `Explores` for the contracts.
 
-    `rows` bounds the prefixes forwarded at a time; by default 1,024, or as many as keep their
-    keys and values within 2 GiB, on a GPU 4,096 within an eighth of its memory; four times as many
-    are held where they fit. It is part of the fingerprint: other shapes, other roundings.
+    `rows` is part of the fingerprint: other shapes, other roundings. Four times as many prefixes
+    are held where they fit.
+
+    Args:
+        loaded: the model, from `load_model`.
+        prompting: how questions become prompts (None: `Prompting()`).
+        rows: prefixes forwarded at a time (None: 1,024, or as many as keep their keys and values
+            within 2 GiB; on a GPU 4,096 within an eighth of its memory).
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class TransformersEngine:
         self._rows, self._budget = rows, RowBudget.of(loaded.model.device)
         self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
         self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
-        self.usage.notes += [said for said in (note, loaded.early_end) if said]
+        self.usage.notes += [text for text in (note, loaded.early_end) if text]
         self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod
@@ -113,9 +118,21 @@ class TransformersEngine:
         asked: Sequence[Query] = (),
         **loading: Any,
     ) -> TransformersEngine:
-        """Load the model at `location` (see `load_model` for `loading`) and make it an engine.
+        """Load the model at `location` and make it an engine.
 
-        Prompts of what is `asked` are made before the weights are read.
+        Args:
+            location: a folder, a `.gguf` file (dequantised), or a hub name.
+            prompting: how questions become prompts (None: `Prompting()`).
+            asked: queries whose prompts are made before the weights are read.
+            loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
+
+        Returns:
+            The engine.
+
+        Raises:
+            InputError: a dtype or device that there is not, or a prompt of `asked` that cannot be
+                made.
+            ModelError: a model that cannot be used.
         """
         rule = prompting or Prompting()
         before = partial(rule.prepare, texts=[(query, None) for query in asked])
@@ -139,7 +156,7 @@ class TransformersEngine:
 
     @property
     def machine(self) -> JsonObject:
-        """What the exact draws, though not their law, also depend on."""
+        """The settings that the exact draws, though not their law, also depend on."""
         way = getattr(self._seam, "cascade", None)
         return {
             "device": str(self.loaded.model.device.type),
@@ -153,22 +170,48 @@ class TransformersEngine:
         return self._margin.value
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """See `Measures.measure` and, for how it is done, `shape_margin`.
+        """Measure the margin after these queries' prompts; see `Measures.measure`, `shape_margin`.
 
         Until it is called, exploring and forcing measure after the first queries they are given.
+
+        Args:
+            queries: what will be asked; the prompts of some of them are read.
         """
         self._margin.measure(map(self.prompt_ids, queries))
 
     def rows(self, max_new_tokens: int) -> tuple[int, int]:
-        """How many completions of this length are forwarded at a time, and how many held."""
+        """How many completions are forwarded at a time, and how many are held.
+
+        Args:
+            max_new_tokens: the most tokens of a completion.
+
+        Returns:
+            Rows forwarded at a time, and rows held.
+        """
         return self._budget.rows(self.loaded.model, max_new_tokens, self._rows)
 
     def prompt_ids(self, query: Query) -> tuple[int, ...]:
-        """The tokens that completions of the query are drawn after."""
+        """The tokens that completions of the query are drawn after.
+
+        Args:
+            query: what is asked.
+
+        Returns:
+            Token ids, see `Prompting.encode`.
+        """
         return tuple(self.prompting.encode(self.loaded.tokenizer, query))
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError for a query that does not fit the context beside its completion."""
+        """Refuse a query that does not fit the context beside its completion.
+
+        Args:
+            queries: what is to be asked.
+            decoding: how long completions may be.
+
+        Raises:
+            InputError: a query that does not fit, or that the chat template refuses.
+            ModelError: a chat template that passes a limit or leaves the question out.
+        """
         limit = self.loaded.context_length
         for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
             require_room(query, len(ids), decoding, limit)
@@ -176,34 +219,66 @@ class TransformersEngine:
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """Yield one Sample or Failure for each query, as they finish."""
+        """Yield one Sample or Failure for each query, as they finish.
+
+        Args:
+            queries: what is asked.
+            decoding: the distribution to draw from.
+            draws: which draws of each query, and what keys them.
+
+        Returns:
+            An iterator; a Failure where the model's logits are unusable.
+
+        Raises:
+            InputError: a prompt that the chat template refuses.
+            ModelError: a chat template that passes a limit or leaves the question out.
+        """
         if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
             yield from self._grow(queries, decoding, draws)
             return
         look = partial(self._grow, tell=self._tell_tokens)
         drawn = self.usage.draws
-        for found in in_two_passes(queries, decoding, draws, look=look, grow=self._grow):
-            drawn += found.n if isinstance(found, Sample) else 0
-            yield found
+        for sample in in_two_passes(queries, decoding, draws, look=look, grow=self._grow):
+            drawn += sample.n if isinstance(sample, Sample) else 0
+            yield sample
         self.usage.draws = drawn  # the first look draws none
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
-        """See `Explores.explore`.
+        """Yield one Exploration or Failure for each query; see `Explores.explore`.
 
-        Raises InputError for half-precision weights and for adaptive temperature in two passes:
-        their masses are not known to within a margin.
+        Args:
+            queries: what is asked.
+            decoding: the distribution to explore.
+            effort: how many prefixes of a query are forwarded, and how.
+            ranges: the lowest and highest score that each beginning of a text can end with.
+
+        Returns:
+            An iterator, in any order.
+
+        Raises:
+            InputError: half-precision weights, adaptive temperature in two passes, and
+                `max_tokens`: their masses are not known to within a margin.
         """
         yield from self._exact(decoding, queries).explore(queries, decoding, effort, ranges)
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """See `Explores.force`. A text longer than the decoding allows is cut there.
+        """Teacher-force each text and the end token after it; see `Explores.force`.
 
-        None, with a note that names the query, where the joint tokens of prompt and text do not
-        begin with the prompt that is sampled from: the text is no output of it.
+        Args:
+            texts: each query with a text; one longer than the decoding allows is cut there.
+            decoding: the distribution to force through.
+
+        Returns:
+            A completion of count 0 for each text; None where the decoding cannot produce it and,
+            with a note that names the query, where the joint tokens of prompt and text do not begin
+            with the prompt that is sampled from: the text is no output of it.
+
+        Raises:
+            InputError: a decoding or weights without an exact mode, as of `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
         self.prompting.prepare(self.loaded.tokenizer, texts)
@@ -214,7 +289,18 @@ class TransformersEngine:
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
-        """See `Retraces.force_ids`."""
+        """Teacher-force generated token ids; see `Retraces.force_ids`.
+
+        Args:
+            outputs: each query with token ids, with the end token, or to the length limit.
+            decoding: the distribution to force through.
+
+        Returns:
+            A completion of count 0 for each output; None where the decoding cannot produce it.
+
+        Raises:
+            InputError: a decoding or weights without an exact mode, as of `explore`.
+        """
         return self._exact(decoding, [query for query, _ in outputs]).force(outputs, decoding)
 
     def redraw(
@@ -224,21 +310,48 @@ class TransformersEngine:
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """See `Redraws.redraw`."""
+        """Yield whether stored completions are those that these draws make; see `Redraws.redraw`.
+
+        Args:
+            queries: what was asked.
+            decoding: the distribution that was drawn from.
+            draws: which draws of each query, and what keys them.
+            stored: the completions of each query, by its id.
+
+        Returns:
+            An iterator, one Redrawn a query.
+
+        Raises:
+            InputError: a decoding or weights without an exact mode, as of `explore`.
+        """
         yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
     def prove(
-        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
+        self, queries: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
-        """See `Proves.prove`. Of the texts those count that are outputs of what is sampled."""
-        sampler = self._exact(decoding, [query for query, _ in asked])
-        whole = [(query, text) for query, texts in asked for text in texts]
+        """Yield one Proving or Failure for each query, in order; see `Proves.prove`.
+
+        Args:
+            queries: each query with texts that leak; those count that are outputs of what is
+                sampled.
+            decoding: the distribution whose leaks are looked for.
+            forwards: the most prefixes forwarded for a query.
+            ranges: the lowest and highest score that each beginning of a text can end with.
+
+        Returns:
+            An iterator.
+
+        Raises:
+            InputError: a decoding or weights without an exact mode, as of `explore`.
+        """
+        sampler = self._exact(decoding, [query for query, _ in queries])
+        whole = [(query, text) for query, texts in queries for text in texts]
         self.prompting.prepare(self.loaded.tokenizer, whole)
         leads = [
             (query, [ids for text in texts if (ids := self._output(query, text, decoding))])
-            for query, texts in asked
+            for query, texts in queries
         ]
-        both = zip(asked, leads, strict=True)
+        both = zip(queries, leads, strict=True)
         self._tell_refused([query.id for (query, texts), (_, ids) in both if texts and not ids])
         yield from sampler.prove(leads, decoding, forwards, ranges)
 
@@ -257,11 +370,33 @@ class TransformersEngine:
             )
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """See `Reads.read`."""
+        """Read answers, teacher-forced after their queries; see `Reads.read`.
+
+        Args:
+            texts: each query with an answer.
+
+        Returns:
+            One Reading a pair, in order.
+
+        Raises:
+            InputError: a pair longer than the context.
+            ModelError: logits that are NaN or infinite.
+        """
         return self._reader.read(texts)
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
-        """See `Differentiates.gradient_norms` and, for what exactly it is, `Reader`'s."""
+        """How far each answer would move the model; for what exactly, see `Reader.gradient_norms`.
+
+        Args:
+            texts: each query with an answer.
+
+        Returns:
+            A norm of the gradient a pair, in order.
+
+        Raises:
+            InputError: an answer that is empty, or too long with its prompt.
+            ModelError: a gradient that is NaN or infinite.
+        """
         return self._reader.gradient_norms(texts)
 
     @cached_property
@@ -270,7 +405,7 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """What tells exact masses after these prompts; InputError where nothing does."""
+        """The sampler that tells exact masses after these prompts; InputError where none does."""
         if decoding.max_tokens is not None:
             raise InputError(
                 f"max_tokens {decoding.max_tokens} bounds prompt and completion together, which "
@@ -304,7 +439,7 @@ class TransformersEngine:
         self.tell(0, tokens)
 
     def _sampler(self, longest: int, tell: Tell | None = None) -> Sampler:
-        """What makes completions of at most so many tokens."""
+        """A sampler that makes completions of at most so many tokens."""
         rows, held = self.rows(longest)
         return Sampler(
             model=self._seam,
@@ -331,7 +466,13 @@ _TOP = 5
 def probe(loaded: LoadedModel, prompting: Prompting) -> tuple[ProbedPrompt, ...]:
     """The likeliest tokens after the prompt of each fixed question, each forwarded alone.
 
-    Of a prompt longer than the model's context its end; one without a token is left out.
+    Args:
+        loaded: the model.
+        prompting: how questions become prompts.
+
+    Returns:
+        One ProbedPrompt a question: of a prompt longer than the model's context its end; one
+        without a token is left out.
     """
     encoded = (prompting.encode(loaded.tokenizer, question) for question in QUESTIONS)
     prompts = [ids[-(loaded.context_length or len(ids)) :] for ids in encoded if ids]
@@ -342,5 +483,5 @@ def _read_alone(loaded: LoadedModel, ids: tuple[int, ...]) -> ProbedPrompt:
     inputs = torch.tensor([ids], device=loaded.model.device)
     logits = loaded.model(input_ids=inputs, use_cache=False).logits[0, -1].double()
     logprobs, tokens = torch.log_softmax(logits, 0).topk(min(_TOP, len(logits)))
-    known = [value if math.isfinite(value) else None for value in logprobs.tolist()]
-    return ProbedPrompt(ids, tuple(zip(tokens.tolist(), known, strict=True)))
+    values = [value if math.isfinite(value) else None for value in logprobs.tolist()]
+    return ProbedPrompt(ids, tuple(zip(tokens.tolist(), values, strict=True)))

@@ -39,9 +39,13 @@ _HARMLESS = frozenset({"transformers_version", "use_cache"})
 class LoadedModel:
     """A causal language model ready to run, with what names it.
 
-    `eos_token_ids` end a completion. `context_length` is None where the config has none. Two
-    equal fingerprints mean the same next-token law and the same ends of answers, wherever the
-    files lie.
+    Attributes:
+        model: the transformers model, in evaluation mode where it was loaded here.
+        tokenizer: its tokenizer.
+        eos_token_ids: tokens that end a completion.
+        context_length: the most tokens that it reads; None where the config has none.
+        fingerprint: two equal ones mean the same next-token law and the same ends of answers,
+            wherever the files lie; empty for a model in somebody else's memory.
     """
 
     model: Any
@@ -58,7 +62,16 @@ class LoadedModel:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A model known from its files, its weights read by `load`, or by another engine."""
+    """A model known from its files, its weights read by `load`, or by another engine.
+
+    Attributes:
+        location: the name that it was found by.
+        files: its folder and files of weights.
+        config: of transformers.
+        tokenizer: of transformers.
+        dtype: in which `load` reads the weights.
+        device: onto which `load` puts them.
+    """
 
     location: str
     files: ModelFiles
@@ -76,7 +89,22 @@ class Checkpoint:
         device: str = "auto",
         trust_remote_code: bool = False,
     ) -> Checkpoint:
-        """Find the model and read all but its weights; raises what `load_model` does."""
+        """Find the model and read all but its weights.
+
+        Args:
+            location: a folder or a hub name.
+            dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
+                stored.
+            device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+            trust_remote_code: run code that came with the model.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            InputError: a dtype or device that there is not.
+            ModelError: a model that cannot be used, a `.gguf` file, or "cuda" without a GPU.
+        """
         torch_device = _device(device)
         _require_member("dtype", dtype, DTYPES)
         files = ModelFiles.find(location)
@@ -104,11 +132,25 @@ class Checkpoint:
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """See `templates.require_sound`: for those who have its chat template write prompts."""
+        """Refuse an unsound chat template, where that is to write prompts; see `templates`.
+
+        Raises:
+            ModelError: a template that passes a limit, or leaves the question out.
+        """
         require_sound(self.tokenizer, str(self.files.template))
 
     def load(self, kind: Any) -> Any:
-        """Its weights as a model of this transformers Auto class, complete or ModelError."""
+        """Read its weights as a model of a transformers Auto class.
+
+        Args:
+            kind: the Auto class.
+
+        Returns:
+            The model, on the device and in evaluation mode.
+
+        Raises:
+            ModelError: weights that are not complete, or cannot be read.
+        """
         model = _read(kind, self.location, self.files, self.dtype, trust_remote_code=False)
         return model.to(self.device).eval()
 
@@ -117,7 +159,17 @@ def live_model(model: Any, tokenizer: Any) -> LoadedModel:
     """A causal model that somebody else holds in memory, as it is now; nothing of it is changed.
 
     Its generation config says which tokens end an answer and is otherwise not looked at. It has no
-    fingerprint: its weights may be others at the next step. Raises ModelError where it cannot end.
+    fingerprint: its weights may be others at the next step.
+
+    Args:
+        model: the transformers model.
+        tokenizer: its tokenizer.
+
+    Returns:
+        The model as engines take it.
+
+    Raises:
+        ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
     """
     ends = _ends("the model", model.generation_config, model.config, tokenizer)
     length = getattr(model.config, "max_position_embeddings", None)
@@ -132,14 +184,27 @@ def load_model(
     trust_remote_code: bool = False,
     before: Callable[[Any], None] | None = None,
 ) -> LoadedModel:
-    """Load the model at `location`: a folder, a `.gguf` file (dequantised), or a hub name.
+    """Load the model at `location`.
 
     Guarantees that every tensor of the model came from safetensors or GGUF files with its own
     name and shape. Of the checkpoint's generation config only the special token ids are kept, so
-    no default of it can truncate a distribution; the rest is recorded in the fingerprint. Raises
-    InputError for an unknown dtype or device, ModelError for a model that cannot be used; what
-    the files alone can tell is told before any weight is read, and so is what `before` raises,
-    which is called with the tokenizer.
+    no default of it can truncate a distribution; the rest is recorded in the fingerprint. What the
+    files alone can tell is told before any weight is read.
+
+    Args:
+        location: a folder, a `.gguf` file (dequantised), or a hub name.
+        dtype: of the weights: "float32" (default), "bfloat16", "float16", or "auto" as they are
+            stored.
+        device: "cpu", "cuda", or "auto" (default): a GPU where there is one.
+        trust_remote_code: run code that came with the model.
+        before: called with the tokenizer before any weight is read; what it raises passes.
+
+    Returns:
+        The model, on the device and in evaluation mode.
+
+    Raises:
+        InputError: a dtype or device that there is not.
+        ModelError: a model that cannot be used, or "cuda" without a GPU.
     """
     torch_device = _device(device)
     _require_member("dtype", dtype, DTYPES)
@@ -175,7 +240,15 @@ def load_model(
 
 
 def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
-    """A note where ordinary tokens end completions; None where only end tokens do."""
+    """A note where ordinary tokens end completions; None where only end tokens do.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        ends: the tokens that end a completion.
+
+    Returns:
+        The note, which names up to five of the ordinary tokens.
+    """
     ordinary = ordinary_tokens(tokenizer, ends)
     if not ordinary:
         return None
@@ -194,7 +267,15 @@ def save_model(
     """Write a model folder whole: into a temporary sibling, then renamed to `path`.
 
     Every byte is on the disk before that, and the name after it: a power cut leaves all or nothing.
-    `files` (name to text) are written beside the weights. Raises InputError if `path` exists.
+
+    Args:
+        model: the transformers model.
+        tokenizer: its tokenizer.
+        path: the folder to make.
+        files: name to text of files written beside the weights (None: none).
+
+    Raises:
+        InputError: `path` exists.
     """
     if path.exists():
         raise InputError(f"`{path}` exists already. Remove it or choose another folder.")
@@ -212,15 +293,28 @@ def save_model(
 
 
 def partial_of(path: Path) -> Path:
-    """Where the model folder that is to be `path` is written."""
+    """The folder into which the model folder that is to be `path` is written first.
+
+    Args:
+        path: the folder to make.
+
+    Returns:
+        A hidden sibling of it.
+    """
     return path.with_name(f".{path.name}.partial")
 
 
 def load_weights(model: Any, folder: Path) -> None:
     """Give `model` the weights that it had when it was saved to `folder`.
 
-    All of them, whatever the files leave out because it is tied to another; ModelError where one
-    is missing.
+    All of them, whatever the files leave out because it is tied to another.
+
+    Args:
+        model: the transformers model, which is changed.
+        folder: where it was saved.
+
+    Raises:
+        ModelError: a weight that is missing, or files that cannot be read.
     """
     location, dtype = str(folder), str(model.dtype).removeprefix("torch.")
     kept = _read(type(model), location, ModelFiles.find(location), dtype)
@@ -273,7 +367,7 @@ def _read(kind: Any, location: str, files: ModelFiles, dtype: str, **common: Any
 
 @contextmanager
 def _refusing(location: str) -> Iterator[None]:
-    """What transformers raises for a bad checkpoint has many types; all mean the same here."""
+    """Raise ModelError for a bad checkpoint, whichever of many types transformers raises for it."""
     try:
         yield
     except (LeakboundError, MemoryError, torch.OutOfMemoryError):
@@ -286,7 +380,7 @@ def _refusing(location: str) -> Iterator[None]:
 
 
 class _LoadingInfo(TypedDict):
-    """What transformers says of the tensors that it loaded."""
+    """The tensors of which transformers says that their loading went wrong, by name."""
 
     mismatched_keys: Sequence[Sequence[str]]
     missing_keys: Collection[str]
@@ -331,9 +425,9 @@ def _looks_ahead(location: str, model: Any) -> bool:
         return False
     with quiet(), _refusing(location), torch.no_grad():
         pairs = (torch.tensor([[1, i]], device=model.device) for i in (2, 3))
-        one, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
+        first, other = (model(input_ids=ids).logits[0, 0].float() for ids in pairs)
     rounding = 1e-4 if model.dtype == torch.float32 else 5e-2
-    return bool((one - other).abs().max() > rounding * one.abs().max())
+    return bool((first - other).abs().max() > rounding * first.abs().max())
 
 
 @contextmanager
@@ -356,12 +450,12 @@ def _gguf_settings() -> dict[str, object]:
 
 def _strip_generation_config(model: Any) -> dict[str, Json]:
     """Leave the model's token ids in its generation config; return what else was there."""
-    given = model.generation_config.to_diff_dict()
-    kept = {key: value for key, value in given.items() if key in _TOKEN_IDS}
+    settings = model.generation_config.to_diff_dict()
+    kept = {key: value for key, value in settings.items() if key in _TOKEN_IDS}
     model.generation_config = GenerationConfig(**kept)
     return {
         key: value
-        for key, value in sorted(given.items())
+        for key, value in sorted(settings.items())
         if key not in _TOKEN_IDS | _HARMLESS and not key.startswith(("_", "output_"))
     }
 

@@ -60,7 +60,7 @@ Api = Literal["chat", "completions"]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a server says it is.
+    """A server's statement of what it is.
 
     kind: `llama.cpp`, `vLLM` or `transformers`; empty where it does not say.
     says: what of that tells one model and build from another.
@@ -75,7 +75,7 @@ class Statement:
 
     @classmethod
     def of(cls, kind: str, says: JsonObject) -> Statement:
-        """Of a kind of server that is known."""
+        """The statement of a kind of server that is known."""
         return cls(kind, says, neutral=_NEUTRAL[kind])
 
     def ways(self) -> Iterator[Statement]:
@@ -96,14 +96,14 @@ class Statement:
         return _WIDE if self.kind in ("vLLM", "transformers") else _NARROW
 
     def sampling(self, temperature: float) -> JsonObject:
-        """What is sent beside a request at this temperature."""
+        """The fields that are sent beside a request at this temperature."""
         if self.kind != "transformers" or not temperature:
             return self.neutral
         return {**self.neutral, "generation_config": json.dumps(_SAMPLES, sort_keys=True)}
 
 
 def statement_of(server: Server, model: str) -> Statement:
-    """What the server says of itself and of this model, as far as it says anything."""
+    """The server's statement of itself and of this model, as far as it says anything."""
     root = server.url.removesuffix("/v1")
     listed = _entry(server.get(f"{server.url}/models"), model)
     props, version = _object(server.get(f"{root}/props")), _object(server.get(f"{root}/version"))
@@ -127,34 +127,34 @@ def _fields(described: JsonObject) -> frozenset[str] | None:
 
     As OpenAPI has it: the schema of the body, or those that it refers to.
     """
-    known = _object(_object(described.get("components")).get("schemas"))
-    found: set[str] = set()
+    schemas = _object(_object(described.get("components")).get("schemas"))
+    fields: set[str] = set()
     text = json.dumps(_object(_object(described.get("paths")).get(_CHATS)).get("post"))
     for name in re.findall(r"#/components/schemas/([\w.-]+)", text):
-        found |= _object(_object(known.get(name)).get("properties")).keys()
-    return frozenset(found) if "messages" in found else None
+        fields |= _object(_object(schemas.get(name)).get("properties")).keys()
+    return frozenset(fields) if "messages" in fields else None
 
 
 def _llama(props: JsonObject) -> JsonObject:
-    """What of the properties of a llama.cpp server tells one model and build from another."""
+    """The properties of a llama.cpp server that tell one model and build from another."""
     template = json.dumps(props.get("chat_template"))
-    known = {name: props[name] for name in _OF_LLAMA if name in props}
+    facts = {name: props[name] for name in _OF_LLAMA if name in props}
     settings = _object(props.get("default_generation_settings"))
     digest = hashlib.sha256(template.encode()).hexdigest()
-    return {**known, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
+    return {**facts, "n_ctx": settings.get("n_ctx"), "chat_template": digest}
 
 
-def _entry(found: Json, model: str) -> JsonObject:
-    """What a list of models says of this one, or of the only one that there is."""
-    listed = _object(found).get("data")
-    models = [_object(one) for one in listed] if isinstance(listed, list) else []
-    named = [one for one in models if one.get("id") == model] or models
-    one = named[0] if len(named) == 1 else {}
-    return {name: one[name] for name in _OF_A_MODEL if one.get(name) is not None}
+def _entry(listing: Json, model: str) -> JsonObject:
+    """The entry of this model in a list of models, or that of the only one that there is."""
+    listed = _object(listing).get("data")
+    models = [_object(entry) for entry in listed] if isinstance(listed, list) else []
+    named = [entry for entry in models if entry.get("id") == model] or models
+    entry = named[0] if len(named) == 1 else {}
+    return {name: entry[name] for name in _OF_A_MODEL if entry.get(name) is not None}
 
 
-def _object(found: Json) -> JsonObject:
-    return found if isinstance(found, Mapping) else {}
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, Mapping) else {}
 
 
 _LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the same word
@@ -165,7 +165,7 @@ _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What stands behind the `?` of `openai:URL#MODEL?name=value&…`.
+    """The options behind the `?` of `openai:URL#MODEL?name=value&…`.
 
     api: `chat` or `completions`; empty: by the prompting.
     probe: `off` leaves the trial of the server out.
@@ -186,11 +186,11 @@ class Options:
     @classmethod
     def read(cls, text: str) -> Options:
         """The options in a query string; InputError for one that there is not."""
-        known: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
+        options: dict[str, Json] = dict(parse_qsl(text, keep_blank_values=True))
         for name in ("n", "concurrency"):
-            if str(known.get(name, "")).isdecimal():
-                known[name] = int(str(known[name]))
-        return from_json(cls, known, "what stands behind ? of openai:URL#MODEL?")
+            if str(options.get(name, "")).isdecimal():
+                options[name] = int(str(options[name]))
+        return from_json(cls, options, "what stands behind ? of openai:URL#MODEL?")
 
     def way(self, prompting: Prompting) -> Api:
         """Which of the two ways of asking; InputError where prompting and options contradict."""
@@ -235,7 +235,7 @@ class Manner:
 
     @property
     def path(self) -> str:
-        """What is asked, below the server's URL."""
+        """The path that is asked, below the server's URL."""
         return "chat/completions" if self.chat else "completions"
 
     def ask(
@@ -249,11 +249,11 @@ class Manner:
         again: bool = True,
     ) -> Answer:
         """The answer to a request for so many outputs, as `Server.post` has it."""
-        asked = Asked(
+        request = Asked(
             choices=choices, chat=self.chat, most=decoding.max_new_tokens, stop=decoding.stop
         )
         body = self.body(question, decoding, choices, key)
-        return server.post(self.path, body, partial(read_answer, asked=asked), again=again)
+        return server.post(self.path, body, partial(read_answer, request=request), again=again)
 
     def body(self, question: Json, decoding: Decoding, choices: int, key: str) -> JsonObject:
         """A request with nothing left to the server's defaults; its seed is a digest of `key`."""
@@ -288,17 +288,17 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
     """
     manner = Manner(model=model, chat=chat, statement=statement_of(server, model))
     why: RefusedError | None = None
-    for tried in _attempts(manner, most):
+    for way in _attempts(manner, most):
         try:
-            key = json.dumps(["settling", tried.choices])
-            answer = tried.ask(server, tried.question(_GREETING), _SHORTEST, tried.choices, key)
+            key = json.dumps(["settling", way.choices])
+            answer = way.ask(server, way.question(_GREETING), _SHORTEST, way.choices, key)
         except RefusedError as error:
             why = error
             continue
-        given = tried.choices - answer.losses.count("fewer")
-        covered = answer.tokens is None or answer.tokens >= given
-        if tried.choices == 1 or (covered and given == tried.choices):
-            return replace(tried, stated=answer.stated)
+        count = way.choices - answer.losses.count("fewer")
+        covered = answer.tokens is None or answer.tokens >= count
+        if way.choices == 1 or (covered and count == way.choices):
+            return replace(way, stated=answer.stated)
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "
         "model's name; a model without a chat template is asked with ?api=completions behind it."
@@ -308,13 +308,13 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
 def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
     """Ways to ask, those with most outputs a request first."""
     for statement in manner.statement.ways():
-        told = replace(manner, statement=statement)
+        base = replace(manner, statement=statement)
         choices = most
         while choices > 1:
-            yield replace(told, choices=choices)
+            yield replace(base, choices=choices)
             choices //= 2
         for length in _LENGTHS:
-            yield replace(told, length=length)
+            yield replace(base, length=length)
 
 
 def require_offered(decoding: Decoding) -> None:

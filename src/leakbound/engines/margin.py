@@ -91,10 +91,10 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     """
     if isinstance(model, CachedModel | RecomputedModel) and torch.finfo(model.dtype).bits < 32:
         return math.inf
-    asked = [*prompts, *_made_up(model.vocab_size)]
+    probes = [*prompts, *_made_up(model.vocab_size)]
     seen: Seen = defaultdict(list)
-    paths = _walk_together(model, asked, seen)
-    for prompt, path in zip(asked, paths, strict=False):
+    paths = _walk_together(model, probes, seen)
+    for prompt, path in zip(probes, paths, strict=False):
         _read(model, prompt, seen)
         _read(model, path, seen)
     return max(LEAST_MARGIN, _WIDER * _largest(seen))
@@ -163,8 +163,8 @@ def _walk(
     """
     reached, logits = list(prefixes), torch.empty(0)
     for step in range(_STEPS):
-        given = step < len(steps)
-        tokens = steps[step] if given else _going_on(model, logits).argmax(dim=-1).cpu().numpy()
+        fixed = step < len(steps)
+        tokens = steps[step] if fixed else _going_on(model, logits).argmax(dim=-1).cpu().numpy()
         handles, logits = model.extend(handles, tokens, np.full(len(tokens), step > 0))
         reached = [(*ids, int(token)) for ids, token in zip(reached, tokens, strict=True)]
         for ids, row in zip(reached, logits, strict=True):
@@ -188,8 +188,8 @@ def _largest(seen: Seen) -> float:
 
     Equal infinities do not differ: they are tokens of probability 0 in both.
     """
-    every = map(torch.stack, seen.values())
-    usable = [each for each in every if not each.isnan().any(dim=-1).all()]
+    stacks = map(torch.stack, seen.values())
+    usable = [logits for logits in stacks if not logits.isnan().any(dim=-1).all()]
     return max(map(_range, usable), default=math.inf)
 
 

@@ -42,8 +42,13 @@ _KEPT = 8  # models of each kind
 class OpenModels:
     """`Models` from folders and the hub; each is opened once per process, until its files change.
 
-    See `load_model` for the settings. `servers`: the URLs of the only servers that may be asked.
     torch loads when the first model is asked for.
+
+    Attributes:
+        dtype: of the weights: "float32", "bfloat16", "float16", or "auto" as they are stored.
+        device: "cpu", "cuda", or "auto": a GPU where there is one.
+        trust_remote_code: run code that came with a chat model.
+        servers: the URLs of the only servers that may be asked.
     """
 
     dtype: str = "float32"
@@ -52,15 +57,49 @@ class OpenModels:
     servers: frozenset[str] = frozenset()
 
     def embed(self, name: str) -> Embed:
-        """A model of sentence-transformers."""
+        """Open a model of sentence-transformers.
+
+        Args:
+            name: a folder or a hub name.
+
+        Returns:
+            The embedder.
+
+        Raises:
+            InputError: the library is not installed.
+            ModelError: a model that cannot be used.
+        """
         return _embed(name, _state(name), self.device)
 
     def classify(self, name: str) -> Classify:
-        """A classifier by its name, see `open_classifier`; never one with code of its own."""
+        """Open a classifier; code of its own is never run.
+
+        Args:
+            name: `KIND:where`, or a folder or hub name, see `open_classifier`.
+
+        Returns:
+            The classifier, its weights not read yet.
+
+        Raises:
+            InputError: a library that is not installed, or a dtype or device that there is not.
+            ModelError: a model that cannot be used.
+        """
         return _classify(name, _state(name), self.dtype, self.device)
 
     def chat(self, name: str) -> Chat:
-        """A chat model by its name, see `open_chat`; UnnamedServerError for other servers."""
+        """Open a chat model.
+
+        Args:
+            name: `NAME:where`, or a folder or hub name, see `open_chat`.
+
+        Returns:
+            The chat model.
+
+        Raises:
+            UnnamedServerError: a model on a server that is not among `servers`.
+            InputError: what `open_chat` refuses.
+            ModelError: a model that cannot be used.
+        """
         require_named(name, self.servers)
         return _chat(
             name,
@@ -72,10 +111,20 @@ class OpenModels:
 
 
 def open_scorer(spec: str, **loading: Any) -> Scorer:
-    """The scorer that `spec` describes, connected to the model it names, if any.
+    """Make the scorer that `spec` describes, connected to the model it names, if any.
 
     A server in `spec` may be asked: write it yourself, never take it from a file of others.
-    `loading`: the settings of `OpenModels`. Raises what `make_scorer` and `connect` do.
+
+    Args:
+        spec: the scorer as it is written, see `make_scorer`.
+        loading: `dtype`, `device` and `trust_remote_code`, see `OpenModels`.
+
+    Returns:
+        The scorer, ready to score.
+
+    Raises:
+        InputError: a spec that describes no scorer, or a model that cannot do the job.
+        ModelError: a model that cannot be used.
     """
     return connect(make_scorer(spec), OpenModels(servers=servers_of([spec]), **loading))
 
@@ -102,7 +151,7 @@ def _chat(name: str, state: State, **loading: Any) -> Chat:
 
 
 def _state(name: str) -> State:
-    """What changes with the files of a model's folder; empty where it has none here."""
+    """A value that changes with the files of a model's folder; empty where it has none here."""
     folders = (Path(where).expanduser() for where in (name, name.partition(":")[2]) if where)
     folder = next((folder for folder in folders if folder.is_dir()), None)
     files = sorted(folder.rglob("*")) if folder else ()
@@ -118,7 +167,17 @@ class Conversations(Prompting):
     """The rule for queries whose text is a whole conversation, as `_conversation` writes it."""
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """True; raises InputError where the tokenizer has no chat template."""
+        """Require a chat template.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            True.
+
+        Raises:
+            InputError: the tokenizer has no chat template.
+        """
         if not super().uses_chat(tokenizer):
             raise InputError("its tokenizer has no chat template. Name an instruct model.")
         return True
@@ -128,6 +187,13 @@ class Conversations(Prompting):
 
         What is quoted in a turn was written by others: a special token that it spells would be
         read as one, and what follows it as another's words.
+
+        Args:
+            tokenizer: the tokenizer of the model, which knows its special tokens.
+            question: a whole conversation, as `_conversation` writes it.
+
+        Returns:
+            A mapping of `role` and `content` for each turn.
         """
         spelled = _spelled(tokenizer)
         conversation = json.loads(question)
@@ -141,6 +207,10 @@ class TransformersChat:
     The decoding is all that shapes the distribution. A reply that reaches `max_new_tokens`, or a
     stop string, counts as it stands: to draw it again would favour short ones. None where the
     model's logits are unusable.
+
+    Attributes:
+        engine: draws the replies, by the prompting `Conversations`.
+        name: the model's, as it stands in results.
     """
 
     engine: Generate
@@ -148,9 +218,18 @@ class TransformersChat:
 
     @classmethod
     def open(cls, location: str, **loading: Any) -> TransformersChat:
-        """Load the model at `location` (see `load_model` for `loading`).
+        """Load the model at `location`.
 
-        Raises InputError for a model without a chat template.
+        Args:
+            location: a folder, a `.gguf` file (dequantised), or a hub name.
+            loading: `dtype`, `device` and `trust_remote_code`, see `load_model`.
+
+        Returns:
+            The chat model.
+
+        Raises:
+            InputError: a model without a chat template, or what `load_model` refuses.
+            ModelError: a model that cannot be used.
         """
         engine = open_engine(location, Conversations(), **loading)
         try:
@@ -161,19 +240,31 @@ class TransformersChat:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """What the model is, its weights among it."""
+        """The fingerprint of the model, its weights among it."""
         return self.engine.fingerprint
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """See `Chat.chat`. Raises InputError for a conversation longer than the model's context."""
+        """Draw one reply a request; see `Chat.chat`.
+
+        Args:
+            requests: conversations, each keyed by its id.
+            decoding: the distribution to draw from.
+            seed: of the draws.
+
+        Returns:
+            One reply a request, in order; None where the model's logits are unusable.
+
+        Raises:
+            InputError: a conversation longer than the model's context.
+        """
         queries = [_conversation(request) for request in requests]
         distinct = list(dict.fromkeys(queries))
         self.engine.check(distinct, decoding)
         draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
         replies = {
-            found.query: found.completions[0].text
-            for found in self.engine.generate(distinct, decoding, draws)
-            if isinstance(found, Sample)
+            sample.query: sample.completions[0].text
+            for sample in self.engine.generate(distinct, decoding, draws)
+            if isinstance(sample, Sample)
         }
         return [replies.get(query) for query in queries]
 
@@ -188,7 +279,20 @@ CHATS: dict[str, Callable[..., Chat]] = {"openai": _endpoint, "transformers": Tr
 
 
 def open_chat(name: str, **loading: Any) -> Chat:
-    """The chat model `NAME:where` of a named engine, else a transformers model."""
+    """Open a chat model by its name.
+
+    Args:
+        name: `NAME:where` of an engine in `CHATS`, else a transformers model.
+        loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server heeds none.
+
+    Returns:
+        The chat model.
+
+    Raises:
+        InputError: a library that is not installed, a server's location that is none, or a model
+            that cannot hold a conversation.
+        ModelError: a model that cannot be used.
+    """
     engine, colon, location = name.partition(":")
     if colon and engine in CHATS:
         return CHATS[engine](location, **loading)

@@ -68,7 +68,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Came:
-    """What came of a request, as it is kept; with neither outputs nor losses, it was not taken."""
+    """A request's outcome, as it is kept; with neither outputs nor losses, it was not taken."""
 
     number: int
     outputs: tuple[Output, ...] = ()
@@ -81,6 +81,16 @@ class ServedEngine:
 
     Nothing is sent before the first use. Then the server says what it is, it is settled how it is
     asked, and unless that is left out it is tried (see `trial`).
+
+    Args:
+        location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
+        prompting: how questions become prompts (None: `Prompting()`).
+        patience: how long an answer is tried for; how many requests go out at once is an option of
+            the location, and after 12 in a row without an answer no other is sent.
+
+    Raises:
+        InputError: a location that is none, options that there are not, and those that contradict
+            the prompting.
     """
 
     def __init__(
@@ -99,7 +109,19 @@ class ServedEngine:
 
     @classmethod
     def open(cls, location: str, prompting: Prompting, **_weights: Any) -> ServedEngine:
-        """The model at `URL#MODEL`. How weights are loaded plays no part."""
+        """The model at `URL#MODEL`; nothing is sent yet.
+
+        Args:
+            location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
+            prompting: how questions become prompts.
+            _weights: how weights are loaded, which plays no part.
+
+        Returns:
+            The engine.
+
+        Raises:
+            InputError: as of the class.
+        """
         return cls(location, prompting)
 
     @property
@@ -130,19 +152,28 @@ class ServedEngine:
         }
 
     def _assumed(self, manner: Manner) -> list[str]:
-        """What cannot be seen from here: see `Fingerprint.assumes`."""
-        told = "heeds the decoding and the neutral settings that it is sent"
-        untold = "heeds the decoding and the neutral settings that it was sent, not confirmed"
-        found = [
+        """The assumptions that cannot be checked from here: see `Fingerprint.assumes`."""
+        confirmed = "heeds the decoding and the neutral settings that it is sent"
+        unconfirmed = "heeds the decoding and the neutral settings that it was sent, not confirmed"
+        claims = [
             "the model stays the one that its server names",
-            f"the server {told if manner.statement.kind else untold}",
+            f"the server {confirmed if manner.statement.kind else unconfirmed}",
             "it draws each output by itself",
             "what it turns away (429, 503) it has not drawn",
         ]
-        return found if self.options.probe == "on" else [*found, "it draws: it was not tried"]
+        return claims if self.options.probe == "on" else [*claims, "it draws: it was not tried"]
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError for what the protocol cannot say: nothing is sent."""
+        """Refuse what the protocol cannot say: nothing is sent.
+
+        Args:
+            queries: what is to be asked.
+            decoding: the distribution to draw from.
+
+        Raises:
+            InputError: a decoding beyond temperature, top-p, stop strings and the number of new
+                tokens, or a query of a chat that opens the answer for the model.
+        """
         require_offered(decoding)
         if self.api == "completions":
             return
@@ -159,14 +190,27 @@ class ServedEngine:
     ) -> Iterator[Sample | Failure]:
         """Yield one Sample or Failure for each query.
 
-        Raises IncompleteError where the server left requests without an answer that nothing was
-        drawn for, lost many in a row, or answers as another model: what came is kept.
+        Args:
+            queries: what is asked.
+            decoding: the distribution to draw from.
+            draws: which draws of each query, and what keys them.
+
+        Returns:
+            An iterator, in the order of the queries; a Failure for a query all of whose requests
+            the server refused.
+
+        Raises:
+            InputError: what `check` refuses.
+            IncompleteError: the server left requests without an answer that nothing was drawn for,
+                lost many in a row, or answers as another model. What came is kept.
+            ModelError: a server that cannot be reached, wants another key or address, takes no
+                request, or does not draw, as the trial shows.
         """
         self.check(queries, decoding)
         started = time.perf_counter()
         came: dict[str, dict[int, _Came]] = {}
-        waiting = [one for query in queries for one in self._requests(query, draws, came)]
-        waiting.sort(key=lambda one: one.number)  # a stop loses a few draws of many queries
+        waiting = [request for query in queries for request in self._requests(query, draws, came)]
+        waiting.sort(key=lambda request: request.number)  # a stop loses a few draws of many queries
         refused = self._ask_all(waiting, decoding, came) if waiting else {}
         for query in queries:
             yield self._result(query, decoding, draws, came, refused.get(query.id))
@@ -175,12 +219,12 @@ class ServedEngine:
     def _requests(
         self, query: Query, draws: Draws, came: dict[str, dict[int, _Came]]
     ) -> Iterator[_Request]:
-        """What is still to be asked for a query; what came before goes into `came`."""
+        """The requests still to be made for a query; what came before goes into `came`."""
         for chunk, size in draws.chunks(query.id):
             key = _key(query, draws, chunk)
             kept = [from_json(_Came, value, "a kept answer") for value in self.kept.get(key)]
-            came[key] = {one.number: one for one in kept}  # the last one of each
-            left = size - sum(len(one.outputs) + one.lost for one in came[key].values())
+            came[key] = {record.number: record for record in kept}  # the last one of each
+            left = size - sum(len(record.outputs) + record.lost for record in came[key].values())
             numbers = count(1 + max(came[key], default=-1))
             while left > 0:
                 choices = min(self._manner.choices, left)
@@ -194,14 +238,14 @@ class ServedEngine:
         failed: list[NoReplyError] = []
         refused: dict[_Request, RefusedError] = {}
 
-        def take(request: _Request, found: _Came | NoReplyError) -> None:
-            if isinstance(found, RefusedError):
-                refused[request] = found
-            elif isinstance(found, NoReplyError):
-                failed.append(found)
+        def take(request: _Request, result: _Came | NoReplyError) -> None:
+            if isinstance(result, RefusedError):
+                refused[request] = result
+            elif isinstance(result, NoReplyError):
+                failed.append(result)
             else:
-                came[request.key][request.number] = found
-                self.tell(request.choices, found.tokens)
+                came[request.key][request.number] = result
+                self.tell(request.choices, result.tokens)
 
         with self.client.server() as server:
             ask = partial(self._ask, server, decoding)
@@ -215,17 +259,17 @@ class ServedEngine:
     ) -> dict[str, RefusedError]:
         """Why queries were refused altogether; of one that was not, the refused draws are lost."""
         answered = {
-            one.query.id for one in refused if any(got.outputs for got in came[one.key].values())
+            job.query.id for job in refused if any(got.outputs for got in came[job.key].values())
         }
         for request in refused:
             if request.query.id in answered:
                 came[request.key][request.number] = self._lose(request)
             else:
                 self._keep(request, _Came(number=request.number))
-        return {one.query.id: why for one, why in refused.items() if one.query.id not in answered}
+        return {job.query.id: why for job, why in refused.items() if job.query.id not in answered}
 
     def _ask(self, server: Server, decoding: Decoding, request: _Request) -> _Came | NoReplyError:
-        """What comes of a request, kept; a NoReplyError where nothing was drawn for it."""
+        """The outcome of a request, kept; a NoReplyError where nothing was drawn for it."""
         key = f"{request.key} {request.number}"
         put = (self._question(request.query), decoding, request.choices, key)
         lost = self._lose(request)  # until it comes
@@ -253,8 +297,8 @@ class ServedEngine:
                 "each counted by itself"
             )
         missed = request.choices - len(outputs)
-        found = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
-        return self._keep(request, found)
+        result = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
+        return self._keep(request, result)
 
     def _lose(self, request: _Request) -> _Came:
         """Keep that all outputs of a request are lost."""
@@ -290,8 +334,8 @@ class ServedEngine:
         completions: list[Completion] = []
         missing = 0
         for chunk, _ in draws.chunks(query.id):
-            mine = [one for _, one in sorted(came[_key(query, draws, chunk)].items())]
-            drawn = Counter(output for one in mine for output in one.outputs)
+            mine = [part for _, part in sorted(came[_key(query, draws, chunk)].items())]
+            drawn = Counter(output for part in mine for output in part.outputs)
             completions += [
                 Completion(
                     text=output.text,
@@ -302,14 +346,14 @@ class ServedEngine:
                 )
                 for output, number in drawn.items()
             ]
-            missing += sum(one.lost for one in mine)
-            self.usage.sampled_tokens += sum(one.tokens for one in mine)
+            missing += sum(part.lost for part in mine)
+            self.usage.sampled_tokens += sum(part.tokens for part in mine)
         if missing:
             self._note(
                 "draws that never arrived whole from the server are missing: they count as full "
                 "leaks in upper ends, as none in lower ends"
             )
-        self.usage.draws += sum(one.count for one in completions)
+        self.usage.draws += sum(completion.count for completion in completions)
         return Sample(
             query=query, decoding=decoding, completions=tuple(completions), missing=missing
         )
@@ -330,8 +374,8 @@ class ServedEngine:
 
     @property
     def _system(self) -> str | None:
-        said = self.prompting.system
-        return self.prompting.default_system if said is None else said
+        system = self.prompting.system
+        return self.prompting.default_system if system is None else system
 
     @cached_property
     def _manner(self) -> Manner:
@@ -350,7 +394,7 @@ class ServedEngine:
 
 
 def _key(query: Query, draws: Draws, chunk: int) -> str:
-    """What keys the draws of a chunk."""
+    """The key of a chunk's draws."""
     return json.dumps([draws.seed, draws.purpose, query.id, chunk])
 
 

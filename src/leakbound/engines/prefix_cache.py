@@ -57,7 +57,7 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """What pays on a device. A GPU waits for its host, which has more calls to make."""
+        """The bounds that pay on a device. A GPU waits for a host that has more calls to make."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
@@ -125,12 +125,12 @@ class CachedModel:
     @torch.inference_mode()
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
         """See `PrefixModel.prefill`."""
-        stem, known = self._tree.find(prompt[:-1])  # one token at least gives the logits
-        rest = np.array(prompt[known:])
-        slots = self._tree.chain(stem, len(rest))
-        logits = self._forward(rest[None], slots[None])
+        stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
+        tokens = np.array(prompt[depth:])
+        slots = self._tree.chain(stem, len(tokens))
+        logits = self._forward(tokens[None], slots[None])
         if self._cache.is_finite(slots):  # one NaN, even of a later token, would spoil the others
-            self._tree.remember(slots, rest)  # only now do they hold what others may read
+            self._tree.remember(slots, tokens)  # only now do they hold what others may read
         self.held += 1
         return int(slots[-1]), logits
 
@@ -153,8 +153,8 @@ class CachedModel:
             return slots, self._forward(tokens[:, None], slots[:, None], self.block)
         parts = min(len(slots), -(-4 * gathers // self._memory))
         rows = np.array_split(np.arange(len(slots)), parts)
-        found = [self._forward(tokens[part, None], slots[part, None]) for part in rows]
-        return slots, torch.cat(found) if len(found) > 1 else found[0]
+        logits = [self._forward(tokens[part, None], slots[part, None]) for part in rows]
+        return slots, torch.cat(logits) if len(logits) > 1 else logits[0]
 
     def release(self, handles: Handles) -> None:
         """See `PrefixModel.release`."""
@@ -199,15 +199,15 @@ class CachedModel:
     def _inputs(
         self, tokens: NDArray[np.int64], slots: Slots, *others: NDArray[np.int64]
     ) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """What the model is given; and the slots and the others on its device, all at once."""
+        """The model's inputs; and the slots and the others on its device, all at once."""
         positions = self._tree.length[slots] - 1
-        ids, places, *found = _on_device(self._model.device, tokens, positions, slots, *others)
+        ids, places, *tensors = _on_device(self._model.device, tokens, positions, slots, *others)
         return {
             "input_ids": ids,
             "position_ids": places,
             "past_key_values": self._cache,
             "use_cache": True,
-        }, found
+        }, tensors
 
     def _logits(
         self,
@@ -246,8 +246,8 @@ class RecomputedModel(WholePrefixes):
             mine = np.flatnonzero(sizes == size).tolist()
             ids = torch.tensor([prefixes[i] for i in mine], device=self._model.device)
             with self._products.applied():
-                found = _last_logits(self._model, input_ids=ids)
-            for i, row in zip(mine, found, strict=True):
+                batch = _last_logits(self._model, input_ids=ids)
+            for i, row in zip(mine, batch, strict=True):
                 logits[i] = row
         return torch.stack(logits)
 
@@ -267,7 +267,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 
     @property
     def bytes_of_a_token(self) -> list[int]:
-        """What each layer keeps of it."""
+        """Bytes that each layer keeps of a token."""
         return [pool.shape[1] * pool.itemsize for pool in self._pools]
 
     def point(
@@ -318,8 +318,8 @@ class _Gathered(Cache):  # type: ignore[misc]
         def gather(which: int, some: slice) -> KeysValues:
             slots = (self._paths, self._prompts)[which][some]
             room = self._room(which, (slots.numel(), pool.shape[1]), pool)
-            found = torch.index_select(pool, 0, slots.flatten(), out=room)
-            return _unpacked(found, key_states, value_states, slots.shape)
+            gathered = torch.index_select(pool, 0, slots.flatten(), out=room)
+            return _unpacked(gathered, key_states, value_states, slots.shape)
 
         if self._shared is None:
             return gather(0, slice(None))
@@ -369,7 +369,7 @@ class _Gathered(Cache):  # type: ignore[misc]
 def layer_masks(
     config: Any, mask: Callable[[int | None], torch.Tensor]
 ) -> torch.Tensor | dict[str, torch.Tensor]:
-    """What a model takes as its mask: `mask(window)`, or that of each kind of layer it has.
+    """A model's mask as it takes it: `mask(window)`, or that of each kind of layer it has.
 
     `window`: how many tokens a layer looks back; None: all. ValueError for layers that do not look.
     """
@@ -394,18 +394,18 @@ def _unpacked(
 ) -> KeysValues:
     """Keys and values as they lie in slots, `shape` of them, the heads before its last axis."""
     packed = seen.tensor_split([keys.shape[1] * keys.shape[3]], dim=1)
-    found = zip(packed, (keys, values), strict=True)
+    pairs = zip(packed, (keys, values), strict=True)
     first, second = (
-        each.view(*shape, like.shape[1], like.shape[3]).transpose(-3, -2) for each, like in found
+        part.view(*shape, like.shape[1], like.shape[3]).transpose(-3, -2) for part, like in pairs
     )
     return first, second
 
 
 def _on_device(device: torch.device, *arrays: NDArray[np.int64]) -> list[torch.Tensor]:
     """Arrays of integers in the device's memory, by one transfer for all."""
-    whole = torch.as_tensor(np.concatenate([each.ravel() for each in arrays]), device=device)
-    parts = torch.split(whole, [each.size for each in arrays])
-    return [part.view(each.shape) for part, each in zip(parts, arrays, strict=True)]
+    whole = torch.as_tensor(np.concatenate([array.ravel() for array in arrays]), device=device)
+    parts = torch.split(whole, [array.size for array in arrays])
+    return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
 
 def _last_logits(model: Any, **inputs: Any) -> torch.Tensor:

@@ -64,9 +64,9 @@ class PrefixTree:
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
         """The slot of the longest remembered beginning of a prompt, and its length."""
         slot = NOTHING
-        for known, token in enumerate(prompt):
+        for depth, token in enumerate(prompt):
             if (slot, token) not in self._prompts:
-                return slot, known
+                return slot, depth
             slot = self._prompts[slot, token]
         return slot, len(prompt)
 
@@ -115,12 +115,12 @@ class PrefixTree:
 
     def whole(self, prompts: Slots) -> Slots:
         """Per prompt, by its last slot, its slots from the first on, zeros behind shorter ones."""
-        found = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
-        for row, prompt in zip(found, prompts.tolist(), strict=True):
+        paths = np.full((len(prompts), int(self.length[prompts].max())), NOTHING)
+        for row, prompt in zip(paths, prompts.tolist(), strict=True):
             if prompt not in self._whole:
                 self._whole[prompt] = self.paths(np.array([prompt]))[0]
             row[: self.length[prompt]] = self._whole[prompt]
-        return found
+        return paths
 
     def generated(self, slots: Slots) -> Slots:
         """Per slot, those after its prompt up to it, zeros before shorter ones."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
 
-from leakbound.engines.templates import Turns, family_of, said, written, written_all
+from leakbound.engines.templates import Turns, family_of, turn_of, written, written_all
 from leakbound.engines.tokens import Tokenizer as Tokenizer
 from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError, ModelError
@@ -35,8 +35,10 @@ _ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shar
 class Joined:
     """A prompt and an answer to it as the tokens of one text.
 
-    `prompt` holds the tokens before the answer. `answer` holds the rest, its end token included; a
-    blank between the two is part of it, and so is a token that lies across the boundary.
+    Attributes:
+        prompt: the tokens before the answer.
+        answer: the other tokens, the end token included; a blank between the two is part of it, and
+            so is a token that lies across the boundary.
     """
 
     prompt: tuple[int, ...]
@@ -48,9 +50,7 @@ class Prompting:
     """The rule that turns a question into a prompt.
 
     A tokenizer that has a chat template uses it, with its special tokens; any other puts the
-    question into `template` (None: `BASE_TEMPLATE`). `chat` True insists on the chat template,
-    False on the plain one. `system` is the chat's system message; where it is None,
-    `default_system` is, except for families that are asked without (see `families`).
+    question into `template`.
 
     `compat` "openunlearning" asks and masks as that framework does. A plain prompt keeps its
     trailing blank where it is generated from. As many tokens as the prompt has by itself are not
@@ -58,6 +58,17 @@ class Prompting:
     an EOS token after it. Tokens with the id of the pad token are hidden from those after them
     wherever they stand, ends of turns too (its issue 128): published numbers of Llama 3 depend on
     it.
+
+    Attributes:
+        template: the plain prompt, with {question} where the question goes (None: `BASE_TEMPLATE`).
+        system: the chat's system message (None: `default_system`).
+        default_system: used where `system` is None, except for families that are asked without one
+            (see `FAMILIES`); None: no system message.
+        chat: True insists on the chat template, False on the plain prompt; None: by the tokenizer.
+        compat: "openunlearning" (see above), or None: nothing of another framework.
+
+    Raises:
+        InputError: a `template` without {question}.
     """
 
     template: str | None = None
@@ -74,9 +85,16 @@ class Prompting:
             )
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """True if prompts for this tokenizer are made by its chat template.
+        """Whether prompts for this tokenizer are made by its chat template.
 
-        Raises InputError where `chat` is True and the tokenizer has none.
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            True if they are.
+
+        Raises:
+            InputError: `chat` is True and the tokenizer has no chat template.
         """
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if self.chat and not has_template:
@@ -87,9 +105,15 @@ class Prompting:
         return has_template and self.chat is not False
 
     def prepare(self, tokenizer: Tokenizer, texts: Iterable[tuple[Query, str | None]]) -> None:
-        """Have the chat template write at once what asking these queries takes, each with None.
+        """Have the chat template write at once what asking or reading these texts takes.
 
-        Or what reading an answer to them takes. Raises what `encode` and `join` do of a template.
+        Args:
+            tokenizer: the tokenizer of the model.
+            texts: each query with an answer to be read, or None where it is only asked.
+
+        Raises:
+            InputError: a chat template that is lacking, or that refuses a prompt.
+            ModelError: a chat template that passes a limit or leaves the question out.
         """
         rule = self._rule(tokenizer)
         if not rule.uses_chat(tokenizer):
@@ -102,15 +126,26 @@ class Prompting:
                 chats.append((_replied(turns, query, answer), False))
         written_all(tokenizer, chats)
 
-    def encode(self, tokenizer: Tokenizer, asked: Asked) -> list[int]:
-        """Token ids of the generation prompt for what is asked, without a trailing blank.
+    def encode(self, tokenizer: Tokenizer, question: Asked) -> list[int]:
+        """Token ids of the generation prompt for a question, without a trailing blank.
 
         The prefix of a query opens the answer for the model: it follows the prompt. The questions
         and answers of its examples come before the question: as turns of the chat, or in the same
         plain template with a blank line after each. Plain prompts begin with the tokenizer's BOS
         token if it adds one.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            question: a query, or a question by itself.
+
+        Returns:
+            The token ids.
+
+        Raises:
+            InputError: a chat template that is lacking, or that refuses the prompt.
+            ModelError: a chat template that passes a limit or leaves the question out.
         """
-        query = _query(asked)
+        query = _query(question)
         if self.compat is not None:
             rule = self._rule(tokenizer)
             whole = rule._as_it_stands(tokenizer, rule._opened(tokenizer, query))
@@ -121,34 +156,89 @@ class Prompting:
     def encode_all(
         self, tokenizer: Tokenizer, queries: Sequence[Query]
     ) -> dict[Query, tuple[int, ...]]:
-        """`encode` of each query, the chat template writing all at once."""
+        """Encode each query, the chat template writing all at once.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            queries: what is asked.
+
+        Returns:
+            The token ids of each query, as `encode` gives them.
+
+        Raises:
+            InputError: as `encode`.
+            ModelError: as `encode`.
+        """
         self.prepare(tokenizer, [(query, None) for query in queries])
         return {query: tuple(self.encode(tokenizer, query)) for query in queries}
 
-    def text(self, asked: Asked) -> str:
-        """The plain prompt, for an engine that sends text to a server: without a trailing blank."""
-        opened = self._plainly(_query(asked))
+    def text(self, question: Asked) -> str:
+        """The plain prompt, for an engine that sends text to a server: without a trailing blank.
+
+        Args:
+            question: a query, or a question by itself.
+
+        Returns:
+            The prompt; with `compat` it keeps its trailing blank.
+        """
+        opened = self._plainly(_query(question))
         return opened.rstrip(_BLANK) if self.compat is None else opened
 
-    def locate(self, tokenizer: Tokenizer, asked: Asked) -> tuple[list[int], tuple[int, int]]:
-        """`encode`'s token ids, and from where to where in them the question itself stands."""
-        ids = self.encode(tokenizer, asked)
-        return ids, self.own(tokenizer, ids, _query(asked).prefix)
+    def locate(self, tokenizer: Tokenizer, question: Asked) -> tuple[list[int], tuple[int, int]]:
+        """Encode a question, and find where in its prompt it stands.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            question: a query, or a question by itself.
+
+        Returns:
+            `encode`'s token ids, and from where to where in them the question itself stands.
+
+        Raises:
+            InputError: as `encode`.
+            ModelError: as `encode`.
+        """
+        ids = self.encode(tokenizer, question)
+        return ids, self.own(tokenizer, ids, _query(question).prefix)
 
     def own(self, tokenizer: Tokenizer, ids: Sequence[int], prefix: str = "") -> tuple[int, int]:
-        """From where to where in the `ids` of a prompt without examples its question stands."""
+        """Find where in a prompt without examples its question stands.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            ids: the tokens of the prompt.
+            prefix: the words that open the answer in it.
+
+        Returns:
+            The position of the question's first token, and that after its last one.
+
+        Raises:
+            InputError: as `encode`.
+            ModelError: as `encode`.
+        """
         elsewhere = replace(_query(_ELSEWHERE), prefix=prefix)
         return _where_they_differ(ids, self.encode(tokenizer, elsewhere))
 
-    def join(self, tokenizer: Tokenizer, asked: Asked, answer: str) -> Joined:
+    def join(self, tokenizer: Tokenizer, question: Asked, answer: str) -> Joined:
         """The prompt with `answer` and its end token after it, as they are trained on and read.
 
         A chat is the template over the finished conversation, up to the end of the answer's turn;
         a plain text is prompt and answer as one string, with the EOS token where it lacks one.
-        Raises InputError where nothing is left of prompt or answer, or a tokenizer that tells no
-        offsets merges the two.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            question: a query, or a question by itself.
+            answer: the text of the answer.
+
+        Returns:
+            The tokens of prompt and answer.
+
+        Raises:
+            InputError: nothing is left of prompt or answer, a tokenizer that tells no offsets
+                merges the two, or what `encode` refuses.
+            ModelError: as `encode`, or a tokenizer without an end token.
         """
-        query, rule = _query(asked), self._rule(tokenizer)
+        query, rule = _query(question), self._rule(tokenizer)
         opened = rule._opened(tokenizer, query)
         finished = rule._finished(tokenizer, query, opened, answer)
         if self.compat is not None:
@@ -164,20 +254,38 @@ class Prompting:
             )
         return joined
 
-    def output(self, tokenizer: Tokenizer, asked: Asked, answer: str) -> tuple[int, ...] | None:
+    def output(self, tokenizer: Tokenizer, question: Asked, answer: str) -> tuple[int, ...] | None:
         """The tokens of `answer` as an output of the prompt that `encode` gives, end included.
 
-        None where the finished text does not begin with that prompt's tokens, so that the answer
-        in it is no output of the distribution that is sampled.
+        Args:
+            tokenizer: the tokenizer of the model.
+            question: a query, or a question by itself.
+            answer: the text of the answer.
+
+        Returns:
+            The tokens; None where the finished text does not begin with that prompt's tokens, so
+            that the answer in it is no output of the distribution that is sampled.
+
+        Raises:
+            InputError: as `join`.
+            ModelError: as `join`.
         """
-        joined = replace(self, compat=None).join(tokenizer, asked, answer)
-        same = self._shown(tokenizer, joined.prompt) == self.encode(tokenizer, asked)
+        joined = replace(self, compat=None).join(tokenizer, question, answer)
+        same = self._shown(tokenizer, joined.prompt) == self.encode(tokenizer, question)
         return joined.answer if same else None
 
     def end_token_id(self, tokenizer: Tokenizer) -> int:
         """The token that ends an answer: the chat template's end of turn, else the EOS token.
 
-        Raises ModelError if the tokenizer has neither.
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            The token's id.
+
+        Raises:
+            InputError: as `encode`.
+            ModelError: a tokenizer that has neither, or as `encode`.
         """
         if self.uses_chat(tokenizer):
             turn = _end_of_turn(tokenizer)
@@ -186,14 +294,31 @@ class Prompting:
         return _eos(tokenizer)
 
     def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
-        """The token that `compat` hides from teacher-forced texts: the pad token, else EOS."""
+        """The token that `compat` hides from teacher-forced texts: the pad token, else EOS.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            The token's id; None where `compat` is, or the tokenizer has neither token.
+        """
         if self.compat is None:
             return None
         pad = tokenizer.pad_token_id
         return tokenizer.eos_token_id if pad is None else pad  # type: ignore[no-any-return]
 
     def describe(self, tokenizer: Tokenizer) -> JsonObject:
-        """How prompts for this tokenizer are made, for the fingerprint of an engine."""
+        """Describe how prompts for this tokenizer are made, for the fingerprint of an engine.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            The rule's settings in effect, the family of the chat template, and the tokenisation.
+
+        Raises:
+            InputError: `chat` is True and the tokenizer has no chat template.
+        """
         return {
             "template": self.template,
             "system": self.system_for(tokenizer),
@@ -204,23 +329,46 @@ class Prompting:
         }
 
     @classmethod
-    def described(cls, said: Json) -> Prompting:
-        """The rule that `describe` told of, for the same tokenizer; the default where it told
-        none.
+    def described(cls, description: Json) -> Prompting:
+        """The rule that `describe` described, for the same tokenizer.
+
+        Args:
+            description: what `describe` gave; anything but a mapping: the default rule.
+
+        Returns:
+            The rule.
+
+        Raises:
+            InputError: a description with a setting that is not known, or has another type.
         """
-        known = said if isinstance(said, Mapping) else {}
-        rule = {name: value for name, value in known.items() if name not in _BESIDE}
+        stated = description if isinstance(description, Mapping) else {}
+        rule = {name: value for name, value in stated.items() if name not in _BESIDE}
         return from_json(cls, rule, "the prompting of the fingerprint")
 
     def system_for(self, tokenizer: Tokenizer) -> str | None:
-        """The system message that opens a chat with this tokenizer's model, if any."""
+        """The system message that opens a chat with this tokenizer's model, if any.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            The message; None where there is none.
+        """
         if self.system is None and family_of(tokenizer).system:
             return self.default_system
         return self.system
 
     def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
-        """What of the conversation `question` stands for: one turn of the user."""
-        return [said("user", question)]
+        """The part of the conversation that `question` stands for: one turn of the user.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            question: the text of a query.
+
+        Returns:
+            A mapping of `role` and `content` for each turn.
+        """
+        return [turn_of("user", question)]
 
     def _rule(self, tokenizer: Tokenizer) -> Prompting:
         """The rule without the chat template where `compat` writes this family's turns itself."""
@@ -290,18 +438,18 @@ class Prompting:
 
     def _conversation(self, tokenizer: Tokenizer, query: Query) -> list[dict[str, str]]:
         system = self.system_for(tokenizer)
-        turns = [said("system", system)] if system else []
+        turns = [turn_of("system", system)] if system else []
         for question, answer in query.examples:
-            turns += [said("user", question), said("assistant", answer)]
+            turns += [turn_of("user", question), turn_of("assistant", answer)]
         return [*turns, *self.turns(tokenizer, query.text)]
 
 
-def _query(asked: Asked) -> Query:
-    return Query(id=asked, prompt_id=asked, text=asked) if isinstance(asked, str) else asked
+def _query(query: Asked) -> Query:
+    return Query(id=query, prompt_id=query, text=query) if isinstance(query, str) else query
 
 
 def _replied(turns: Turns, query: Query, answer: str) -> Turns:
-    return [*turns, said("assistant", query.prefix + answer)]
+    return [*turns, turn_of("assistant", query.prefix + answer)]
 
 
 def _eos(tokenizer: Tokenizer) -> int:
@@ -320,12 +468,19 @@ def _where_they_differ(ids: Sequence[int], other: Sequence[int]) -> tuple[int, i
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     start = common([*zip(ids, other, strict=False)])
-    rest = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
-    return start, len(ids) - common(rest)
+    tails = list(zip(reversed(ids[start:]), reversed(other[start:]), strict=False))
+    return start, len(ids) - common(tails)
 
 
 def bos_ids(tokenizer: Tokenizer) -> list[int]:
-    """The BOS token, if the tokenizer begins texts with it."""
+    """The BOS token, if the tokenizer begins texts with it.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+
+    Returns:
+        Its id alone, or nothing.
+    """
     # Whatever else a tokenizer adds (some end every text with EOS) is no part of a prompt.
     added = tokenizer.encode("", add_special_tokens=True)[:1]
     return added if added == [tokenizer.bos_token_id] else []
@@ -333,7 +488,7 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
     """The special token right after an assistant's message, or None if the template has none."""
-    text = written(tokenizer, [said("user", "?"), said("assistant", _MARK)], open_ended=False)
+    text = written(tokenizer, [turn_of("user", "?"), turn_of("assistant", _MARK)], open_ended=False)
     tail = text.rpartition(_MARK)[2].lstrip()
     ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}

@@ -25,7 +25,7 @@ _SLACK = 1e-9  # thirds of a GPU make a whole one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """What a worker takes of a machine."""
+    """The share of a machine that a worker takes."""
 
     cpus: int
     gpus: float
@@ -47,6 +47,7 @@ class RayWorkers:
 
     A worker that is lost, with its machine or alone, loses no more than what it was doing, which
     another does again; machines that join the cluster get workers while there is work.
+    Where Ray is initialised already, that cluster is taken.
 
     Attributes:
         address: of a running cluster, "auto" for the one that this machine is in, or "local":
@@ -56,8 +57,8 @@ class RayWorkers:
         threads: of each worker on its CPUs. The same number gives the same completions as one
             process with as many.
 
-    Where Ray is initialised already, that cluster is taken. Raises InputError for numbers that no
-    worker can have, and for a cluster that does not answer or has no room for a worker.
+    Raises:
+        InputError: numbers that no worker can have.
     """
 
     address: str = LOCAL
@@ -76,7 +77,15 @@ class RayWorkers:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """See `Workers.open`. What was begun here ends with it."""
+        """Open the cluster's crew, to be left when all is done; what was begun here ends with it.
+
+        Returns:
+            A context manager that gives the `Crew`.
+
+        Raises:
+            InputError: Ray is not installed, or a cluster that does not answer or has no room for a
+                worker.
+        """
         with needing("Ray", "ray"):
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would tell its makers
             import ray
@@ -94,7 +103,7 @@ class RayWorkers:
                 ray.shutdown()
 
     def _need(self, ray: Any) -> _Need:
-        """What each worker takes; InputError where the cluster has no room for one."""
+        """The share that each worker takes; InputError where the cluster has no room for one."""
         machines = _machines(ray)
         gpus = self.gpus
         if gpus is None:
@@ -120,9 +129,9 @@ def _begin(ray: Any, address: str) -> None:
             address, log_to_driver=False, logging_level="ERROR", **(own if address == LOCAL else {})
         )
     except Exception as error:  # Ray raises a bare one where it starts too slowly
-        said = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"no Ray cluster answers at {address!r} ({said}). Start one there with `ray start`, "
+            f"no Ray cluster answers at {address!r} ({reason}). Start one there with `ray start`, "
             "run this command on one of its machines, or say 'local'."
         ) from error
 
@@ -184,8 +193,8 @@ class _RayCluster:
             time.sleep(seconds)
             return []
         done, _ = self._ray.wait([*tickets], timeout=seconds)
-        found: Sequence[Hashable] = done
-        return found
+        finished: Sequence[Hashable] = done
+        return finished
 
     def fetch(self, ticket: Any) -> Any:
         try:

@@ -54,13 +54,13 @@ class Reader:
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
         """See `Reads.read`; equal, up to rounding, to reading each text alone."""
         pairs = self._encode(texts)
-        found: dict[Pair, Reading | None] = {}
+        by_pair: dict[Pair, Reading | None] = {}
         for batch in self._batches(self._trees(list(dict.fromkeys(pairs)))):
             for tree, logits in zip(batch, self._forward(batch), strict=True):
-                found |= tree.readings(logits, self._spelt)
+                by_pair |= tree.readings(logits, self._spelt)
         readings = []
         for (query, text), pair in zip(texts, pairs, strict=True):
-            reading = found[pair]
+            reading = by_pair[pair]
             if reading is None:
                 raise ModelError(
                     f"the model's logits are NaN or infinite where query {query.id!r} is answered "
@@ -94,7 +94,7 @@ class Reader:
             (query, text): self.prompting.join(tokenizer, query, text)
             for query, text in dict.fromkeys(texts)
         }
-        pairs = [(joined[each].prompt, joined[each].answer) for each in texts]
+        pairs = [(joined[key].prompt, joined[key].answer) for key in texts]
         for (query, _), (prompt, answer) in zip(texts, pairs, strict=True):
             if limit is not None and len(prompt) + len(answer) > limit:
                 raise InputError(
@@ -132,7 +132,7 @@ class Reader:
             yield batch
 
     def _forward(self, batch: Sequence[_Tree]) -> Iterator[torch.Tensor]:
-        """Of each tree, the logits after the tokens at which something is asked."""
+        """Yield, for each tree, the logits after the tokens at which something is asked."""
         keep = max(tree.asked for tree in batch)
         model, inputs = self.loaded.model, self._inputs(batch)
         if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -142,7 +142,7 @@ class Reader:
             yield row[-tree.asked :]
 
     def _inputs(self, batch: Sequence[_Tree]) -> dict[str, Any]:
-        """What the model takes: rows that end together, each padded at its beginning."""
+        """The model's inputs: rows that end together, each padded at its beginning."""
         width = max(tree.size for tree in batch)
         ids = np.zeros((len(batch), width), dtype=np.int64)
         positions = np.zeros_like(ids)
@@ -170,7 +170,7 @@ class Reader:
         return ids != (_NO_TOKEN if hidden is None else hidden)
 
     def _alone(self, ids: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the model takes for rows of one text each, without padding."""
+        """The model's inputs for rows of one text each, without padding."""
         shown = self._shown(ids)
         hides = {} if shown.all() else {"attention_mask": shown.long()}
         return {"input_ids": ids, **hides}
@@ -249,27 +249,27 @@ class _Tree:
         height = law.rows_at_once(logits)
         parts = [_laws(logits[at : at + height]) for at in range(0, len(logits), height)]
         laws = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        found: dict[Pair, Reading | None] = {}
+        readings: dict[Pair, Reading | None] = {}
         for answer, path in self._paths.items():
             rows = np.array(path) - len(self.prompt) + 1
             own = {name: column[rows] for name, column in laws.items()}
             if own.pop("broken").any():
-                found[self.prompt, answer] = None
+                readings[self.prompt, answer] = None
                 continue
             at = torch.as_tensor(rows, device=logits.device)
             chosen = logits[at, torch.tensor(answer, device=logits.device)].double().cpu().numpy()
-            found[self.prompt, answer] = Reading(
+            readings[self.prompt, answer] = Reading(
                 token_ids=answer,
                 text=spelt(answer),
                 logprobs=chosen - own.pop("total"),
                 top=own.pop("best") == np.array(answer),
                 **own,
             )
-        return found
+        return readings
 
 
 def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
-    """Of each row, in float64, what a `Reading` has beside log-probabilities, and more.
+    """The columns that a `Reading` has beside log-probabilities, and more, in float64 for each row.
 
     `total` is the logarithm of the sum of exponentials.
     """
@@ -280,8 +280,8 @@ def _laws(logits: torch.Tensor) -> dict[str, NDArray[Any]]:
     logprobs = (at_one.logits - total[:, None]).masked_fill_(p == 0, 0.0)
     mean = (p * logprobs).sum(dim=-1)
     variance = (p * (logprobs - mean[:, None]).square()).sum(dim=-1)
-    found = {"total": total, "best": at_one.best, "mean": mean, "std": variance.sqrt()}
-    on_host = {name: column.cpu().numpy() for name, column in found.items()}
+    columns = {"total": total, "best": at_one.best, "mean": mean, "std": variance.sqrt()}
+    on_host = {name: column.cpu().numpy() for name, column in columns.items()}
     return {**on_host, "confidence": at_one.p_max, "broken": at_one.broken}
 
 

@@ -42,7 +42,7 @@ class Template(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What the rendering of one conversation may take.
+    """The most that the rendering of one conversation may take.
 
     seconds: of processor time.
     memory: bytes beyond what the child has before; Linux alone keeps to it.
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came of a conversation, and the prompt, why it was refused, or how the child ended."""
+    """A conversation's outcome: its kind, and the prompt, the refusal, or how the child ended."""
 
     kind: int
     text: str
@@ -95,21 +95,21 @@ class Renderer:
     def render(
         self, template: Template, conversations: Sequence[Conversation], limits: Limits
     ) -> list[Reply]:
-        """What comes of each conversation in turn, up to the first that passes a limit."""
-        found: dict[Conversation, Reply] = {}
+        """The reply to each conversation in turn, up to the first that passes a limit."""
+        reply_of: dict[Conversation, Reply] = {}
         with self._lock:
-            for each in conversations:
-                if (prompt := self._known.get((template, each))) is not None:
-                    found[each] = Reply(PROMPT, prompt)
-            new = [each for each in dict.fromkeys(conversations) if each not in found]
+            for chat in conversations:
+                if (prompt := self._known.get((template, chat))) is not None:
+                    reply_of[chat] = Reply(PROMPT, prompt)
+            new = [chat for chat in dict.fromkeys(conversations) if chat not in reply_of]
             for start in range(0, len(new), _BATCH):
                 batch = new[start : start + _BATCH]
-                for each, reply in zip(batch, self._ask(template, batch, limits), strict=False):
-                    found[each] = reply
-                    self._keep((template, each), reply)
+                for chat, reply in zip(batch, self._ask(template, batch, limits), strict=False):
+                    reply_of[chat] = reply
+                    self._keep((template, chat), reply)
                 if self._child is None:
                     break
-        replies = [found[each] for each in conversations if each in found]
+        replies = [reply_of[chat] for chat in conversations if chat in reply_of]
         beyond = (at for at, reply in enumerate(replies, start=1) if reply.kind not in WITHIN)
         return replies[: next(beyond, None)]
 
@@ -171,7 +171,7 @@ def _read(child: subprocess.Popen[str]) -> Reply:
 
 
 def _serve() -> None:
-    """What the child does: of each task that it reads, write a reply for every conversation."""
+    """Do the child's work: of each task that it reads, write a reply for every conversation."""
     sys.path[:] = json.loads(sys.stdin.readline())
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which no template can catch
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGPROF,))
@@ -181,9 +181,9 @@ def _serve() -> None:
         seconds, memory, characters = limits
         _limit_memory(memory)
         how = partial(render, chat_template=source, **names)
-        for said, open_ended in conversations:
-            turns = [{"role": role, "content": text} for role, text in said]
-            most = characters + sum(len(text) for _, text in said)
+        for pairs, open_ended in conversations:
+            turns = [{"role": role, "content": text} for role, text in pairs]
+            most = characters + sum(len(text) for _, text in pairs)
             signal.setitimer(signal.ITIMER_PROF, seconds)
             reply = json.dumps(_made(partial(how, [turns], add_generation_prompt=open_ended), most))
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -103,17 +103,17 @@ class Client:
         """A connection to it, with its key."""
         return Server(self.url, key_for(self.url), self.patience)
 
-    def left(self, failed: Sequence[NoReplyError], asked: int) -> IncompleteError:
-        """What to raise where these of so many requests got no answer."""
+    def left(self, failed: Sequence[NoReplyError], total: int) -> IncompleteError:
+        """The error to raise where these of so many requests got no answer."""
         return IncompleteError(
-            f"{self.name!r} left {len(failed)} of {asked} requests without a reply, one with "
+            f"{self.name!r} left {len(failed)} of {total} requests without a reply, one with "
             f"{failed[0]}. What came is kept: see to the server, then run the same command again."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What is sent, and where to."""
+    """A request as it is sent, and where to."""
 
     method: str
     url: str
@@ -201,7 +201,7 @@ class Server:
     def post(
         self, path: str, body: JsonObject, read: Callable[[Any], T], *, again: bool = True
     ) -> T:
-        """What `read` makes of the JSON answered, after as many attempts as patience allows.
+        """Return what `read` makes of the JSON answered, after as many attempts as patience allows.
 
         `read` raises ValueError for an answer that another attempt should replace. Unless `again`,
         only a request that was turned away is repeated: what was lost of another may have been lost
@@ -209,7 +209,7 @@ class Server:
         does not take, NoReplyError where it kept failing, ModelError where it cannot be reached at
         all or wants another key or address.
         """
-        return self._asked(_Call("POST", f"{self.url}/{path}", body), read, again)
+        return self._fetch(_Call("POST", f"{self.url}/{path}", body), read, again)
 
     def get(self, url: str) -> Json:
         """The JSON at an address of this server; None where it has none there.
@@ -217,11 +217,11 @@ class Server:
         Raises NoReplyError where it kept failing, ModelError where it cannot be reached.
         """
         try:
-            return self._asked(_Call("GET", url), lambda found: cast("Json", found), True)
+            return self._fetch(_Call("GET", url), lambda value: cast("Json", value), True)
         except RefusedError:
             return None
 
-    def _asked(self, call: _Call, read: Callable[[Any], T], again: bool) -> T:
+    def _fetch(self, call: _Call, read: Callable[[Any], T], again: bool) -> T:
         if self._closing.is_set():
             raise NoReplyError("it is not asked any more")
         wait, attempts = self.patience.first_wait, 0
@@ -259,24 +259,24 @@ class Server:
             reason = f"{type(error).__name__}: {error}"
             raise _PassingError(reason, turned_away=unsent) from error
         self._answers = True
-        status, said = response.status_code, self._shown(response, answer)
+        status, shown = response.status_code, self._shown(response, answer)
         turned_away = status in _TURNED_AWAY
         if call.method == "GET" and not (response.is_success or turned_away):
-            raise RefusedError(said)
+            raise RefusedError(shown)
         if status in _PASSING or status >= 500:
             after = _retry_after(response.headers.get("retry-after"))
-            raise _PassingError(said, after, turned_away=turned_away)
+            raise _PassingError(shown, after, turned_away=turned_away)
         if status in _REFUSING:
-            raise RefusedError(said)
+            raise RefusedError(shown)
         if not response.is_success:
             remedy = "Name the address that it redirects to." if response.is_redirect else _CHECK
-            raise ModelError(f"`{self.url}` answers {said}. {_FAULTS.get(status, remedy)}")
+            raise ModelError(f"`{self.url}` answers {shown}. {_FAULTS.get(status, remedy)}")
         try:
             return read(json.loads(answer))
         except (ValueError, RecursionError) as error:
             if call.method == "GET":
-                raise RefusedError(said) from error
-            raise _PassingError(f"an answer of another kind, {said}: {error}") from error
+                raise RefusedError(shown) from error
+            raise _PassingError(f"an answer of another kind, {shown}: {error}") from error
 
     def _shown(self, response: httpx2.Response, answer: bytes) -> str:
         """Status and the beginning of a body, without the key that some servers repeat."""

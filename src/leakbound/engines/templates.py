@@ -69,7 +69,7 @@ _FORMATS = ("%-d", "%-m", *(f"%{letter}" for letter in "YymdBbAaHMSjF"))
 _CLOCK = "strftime_now"
 _STOPPED = (
     f"{{%- macro {_CLOCK}(format) -%}}{{{{ format"
-    + "".join(f" | replace('{one}', '{_TODAY.strftime(one)}')" for one in _FORMATS)
+    + "".join(f" | replace('{form}', '{_TODAY.strftime(form)}')" for form in _FORMATS)
     + " }}{%- endmacro -%}"
 )
 _TRANSFORMERS = "transformers.tokenization_utils_base"
@@ -94,8 +94,8 @@ def start_renderer() -> None:
     _RENDERER.start()
 
 
-def said(role: str, text: str) -> dict[str, str]:
-    """What one side of a conversation says."""
+def turn_of(role: str, text: str) -> dict[str, str]:
+    """One turn of a conversation: who speaks, and the text."""
     return {"role": role, "content": text}
 
 
@@ -111,14 +111,14 @@ def written(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
 def written_all(tokenizer: Tokenizer, chats: Sequence[tuple[Turns, bool]]) -> list[str]:
     """`written` of each of these turns, `open_ended` or not, at once: see `Renderer`."""
     replies = _replies(tokenizer, chats)
-    return [_told(tokenizer, turns, it) for (turns, _), it in zip(chats, replies, strict=False)]
+    return [_prompt(tokenizer, turns, r) for (turns, _), r in zip(chats, replies, strict=False)]
 
 
-def _told(tokenizer: Tokenizer, turns: Turns, reply: Reply) -> str:
+def _prompt(tokenizer: Tokenizer, turns: Turns, reply: Reply) -> str:
     """The prompt of a reply; raises as `written` where there is none that asks the question."""
-    question = next(one["content"] for one in reversed(turns) if one["role"] == "user")
+    question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
     if reply.kind == rendering.REFUSED:
-        system = next((one["content"] for one in turns if one["role"] == "system"), None)
+        system = next((turn["content"] for turn in turns if turn["role"] == "system"), None)
         raise InputError(
             f"the model's chat template refused the prompt (system message {system!r}): "
             f"{reply.text}. Try without a system message."
@@ -176,7 +176,7 @@ def require_sound(tokenizer: Tokenizer, file: str) -> None:
 
 def _short(roles: Sequence[str], question: str) -> tuple[Turns, bool]:
     texts = {"user": question, "system": "Be brief.", "assistant": "I do not know."}
-    return [said(role, texts[role]) for role in roles], roles[-1] == "user"
+    return [turn_of(role, texts[role]) for role in roles], roles[-1] == "user"
 
 
 def _deaf(replies: Sequence[Reply]) -> bool:
@@ -188,7 +188,7 @@ def _deaf(replies: Sequence[Reply]) -> bool:
 
 
 def _replies(tokenizer: Tokenizer, chats: Sequence[tuple[Turns, bool]]) -> list[Reply]:
-    """What comes of each in turn, up to the first that passes a limit."""
+    """The reply to each chat in turn, up to the first that passes a limit."""
     if type(tokenizer).apply_chat_template.__module__ != _TRANSFORMERS:
         return [_by_own_code(tokenizer, *chat) for chat in chats]
     try:
@@ -196,7 +196,7 @@ def _replies(tokenizer: Tokenizer, chats: Sequence[tuple[Turns, bool]]) -> list[
     except Exception as error:  # what stands in a file of others may be anything
         return [Reply(rendering.REFUSED, str(error))] * len(chats)
     conversations: list[Conversation] = [
-        (tuple((one["role"], one["content"]) for one in turns), open_ended)
+        (tuple((turn["role"], turn["content"]) for turn in turns), open_ended)
         for turns, open_ended in chats
     ]
     return _RENDERER.render(template, conversations, Limits(SECONDS, MEMORY, CHARACTERS))
@@ -208,7 +208,7 @@ def _template(tokenizer: Tokenizer) -> Template:
 
 
 def _by_own_code(tokenizer: Tokenizer, turns: Turns, open_ended: bool) -> Reply:
-    """What a tokenizer makes of them whose prompts Python writes that came with it: see `code`."""
+    """The reply of a tokenizer whose prompts Python writes that came with it: see `code`."""
     try:
         prompt = tokenizer.apply_chat_template(
             turns,
@@ -231,13 +231,13 @@ def _stopped(template: str) -> str:
     return f"{_STOPPED}{template}" if _CLOCK in template else template
 
 
-def _beyond(reply: Reply, what: str) -> str:
-    """Which limit was passed, by the rendering of what."""
+def _beyond(reply: Reply, task: str) -> str:
+    """Which limit was passed, by the rendering of `task`."""
     return {
-        rendering.LARGE: f"makes more than {CHARACTERS:,} characters of {what}",
-        rendering.MEMORY: f"takes more than {MEMORY >> 20:,} MiB of memory for {what}",
-        rendering.TIME: f"is not done with {what} after {SECONDS:g} s of processor time",
-        rendering.ENDED: f"ended the process that rendered {what} ({reply.text})",
+        rendering.LARGE: f"makes more than {CHARACTERS:,} characters of {task}",
+        rendering.MEMORY: f"takes more than {MEMORY >> 20:,} MiB of memory for {task}",
+        rendering.TIME: f"is not done with {task} after {SECONDS:g} s of processor time",
+        rendering.ENDED: f"ended the process that rendered {task} ({reply.text})",
     }[reply.kind]
 
 

@@ -76,7 +76,7 @@ class Detokenizer:
         return lambda ids: any(s in self._decode(ids) for s in stop)
 
     def settled(self, ids: tuple[int, ...], stop: Sequence[str]) -> str:
-        """What every completion begins with that begins with these ids.
+        """The text that every completion begins with that begins with these ids.
 
         Their last character may be unfinished, and what looks like the beginning of a stop string
         may be cut off.

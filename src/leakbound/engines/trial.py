@@ -68,7 +68,7 @@ Draw = Callable[[str, range, int, float], Table]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a trial found: which of its tests, and that in words."""
+    """A fault that a trial found: which of its tests found it, and that in words."""
 
     name: str
     says: str
@@ -92,16 +92,16 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
         decoding = replace(_TRIED, temperature=temperature)
         question = manner.question(_CHAT.format(words=prompt) if manner.chat else prompt)
-        found: dict[int, Answer] = {}
+        answers: dict[int, Answer] = {}
 
         def ask(number: int) -> Answer:
             key = json.dumps(["trial", prompt, number])
             return manner.ask(server, question, decoding, choices, key)
 
-        server.each(ask, numbers, found.__setitem__, stop=server.abandon)
-        came.extend((choices, answer) for answer in found.values())
+        server.each(ask, numbers, answers.__setitem__, stop=server.abandon)
+        came.extend((choices, answer) for answer in answers.values())
         return [
-            [*(output.text for output in found[i].outputs), *(None for _ in found[i].losses)]
+            [*(output.text for output in answers[i].outputs), *(None for _ in answers[i].losses)]
             for i in numbers
         ]
 
@@ -129,7 +129,7 @@ def prompt_of(key: str) -> str:
 
 
 def tried(draw: Draw, choices: int, key: str) -> Fault | None:
-    """What is wrong with a server, seen after two prompts; None where nothing is.
+    """The fault of a server, seen after two prompts; None where there is none.
 
     `choices`: outputs that a request may ask for. What `draw` raises passes.
     """
@@ -176,17 +176,17 @@ def _copies(table: Table, key: str) -> Fault | None:
     """
     numbers: dict[str, int] = {}
     every = [text for row in table for text in row]
-    told = np.array(
+    codes = np.array(
         [-i if text is None else numbers.setdefault(text, len(numbers))
          for i, text in enumerate(every, start=1)]
     )  # fmt: skip
-    came = told >= 0
+    came = codes >= 0
     rng = np.random.default_rng(np.frombuffer(hashlib.sha256(key.encode()).digest(), np.uint32))
-    arranged = np.tile(told, (_ARRANGEMENTS, 1))
+    arranged = np.tile(codes, (_ARRANGEMENTS, 1))
     arranged[:, came] = rng.permuted(arranged[:, came], axis=1)
     shape = (-1, len(table), len(table[0]))
     for name, (count, says) in _COPIES.items():
-        seen = count(told.reshape(shape))[0]
+        seen = count(codes.reshape(shape))[0]
         as_many = 1 + int(np.sum(count(arranged.reshape(shape)) >= seen))
         if as_many <= _SHARE * (_ARRANGEMENTS + 1):
             return Fault(name, says)
@@ -195,14 +195,14 @@ def _copies(table: Table, key: str) -> Fault | None:
 
 def _within(tables: NDArray[np.int64]) -> NDArray[np.int64]:
     """Pairs of equal outputs within a request, of each table [tables, requests, choices]."""
-    found: NDArray[np.int64] = (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3))
-    return found
+    pairs: NDArray[np.int64] = (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3))
+    return pairs
 
 
 def _between(tables: NDArray[np.int64]) -> NDArray[np.int64]:
     """Pairs of equal outputs in the same place of two requests, of each table."""
-    found: NDArray[np.int64] = (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3))
-    return found
+    pairs: NDArray[np.int64] = (tables[:, :, None] == tables[:, None, :]).sum((1, 2, 3))
+    return pairs
 
 
 _COPIES: Mapping[str, tuple[Callable[[NDArray[np.int64]], NDArray[np.int64]], str]] = {

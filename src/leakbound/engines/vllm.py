@@ -72,7 +72,7 @@ _LAW = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 
 @dataclass(frozen=True, slots=True)
 class VllmLocation:
-    """What follows `vllm:`: a model, and how vLLM is to run it.
+    """The part of a name that follows `vllm:`: a model, and how vLLM is to run it.
 
     Attributes:
         model: a folder or a hub name.
@@ -85,9 +85,19 @@ class VllmLocation:
 
     @classmethod
     def of(cls, location: str) -> VllmLocation:
-        """Raises InputError for an option that is not passed through, or that has no value."""
-        model, _, said = location.partition("?")
-        options = {k: yaml.safe_load(v) for k, v in parse_qsl(said, keep_blank_values=True)}
+        """Read a location.
+
+        Args:
+            location: `MODEL` or `MODEL?name=value&…`, values as YAML.
+
+        Returns:
+            The location's model and options.
+
+        Raises:
+            InputError: an option that is not passed through, or that has no value.
+        """
+        model, _, written = location.partition("?")
+        options = {k: yaml.safe_load(v) for k, v in parse_qsl(written, keep_blank_values=True)}
         if "data_parallel_size" in options:
             raise InputError(
                 f"`data_parallel_size={options['data_parallel_size']}` is not for one process of "
@@ -107,7 +117,7 @@ class VllmLocation:
         return Path(self.options["lora"]) if "lora" in self.options else None
 
     def require_adapter(self) -> None:
-        """InputError where the adapter's files are not there."""
+        """Raise InputError where the adapter's files are not there."""
         for name in _ADAPTER if self.lora else ():
             if self.lora and not (self.lora / name).is_file():
                 raise InputError(f"`{self.lora}` has no {name}. Name a folder of a PEFT adapter.")
@@ -118,6 +128,12 @@ class VllmEngine:
 
     Draws are keyed by (seed, purpose, query, chunk). They come again only on the same machine in
     the same batches, if at all, as the fingerprint says: a stored part is never drawn again.
+
+    Args:
+        llm: a `vllm.LLM` with the model loaded.
+        checkpoint: the model's files.
+        prompting: how questions become prompts (None: `Prompting()`).
+        location: the options that `llm` was given (None: none).
     """
 
     def __init__(
@@ -153,12 +169,20 @@ class VllmEngine:
         """Check the model's files as for any model, then load it into vLLM.
 
         Args:
-            location: see `VllmLocation`.
-            prompting: how questions become prompts.
-            asked: of these they do before the weights are read.
-            dtype: of the computation.
+            location: `MODEL` or `MODEL?name=value&…`, see `VllmLocation`.
+            prompting: how questions become prompts (None: `Prompting()`).
+            asked: queries whose prompts are made before the weights are read.
+            dtype: of the computation: "float32" (default), "bfloat16", "float16" or "auto".
             device: plays no part: vLLM is built for one kind of device.
             trust_remote_code: run code that came with the model.
+
+        Returns:
+            The engine.
+
+        Raises:
+            InputError: a dtype or an option that there is not, an adapter that lacks a file or has
+                too high a rank, or a prompt of `asked` that cannot be made.
+            ModelError: a model that cannot be used, or that vLLM cannot load.
         """
         wanted = VllmLocation.of(location)
         wanted.require_adapter()
@@ -190,9 +214,9 @@ class VllmEngine:
                 **adapter,
             )
         except (ValueError, RuntimeError, OSError, TypeError) as error:
-            said = str(error).strip().splitlines()
+            lines = str(error).strip().splitlines()
             raise ModelError(
-                f"vLLM cannot load `{wanted.model}`: {said[0] if said else type(error).__name__} "
+                f"vLLM cannot load `{wanted.model}`: {lines[0] if lines else type(error).__name__} "
                 "Mend the options after the `?`, or load it with transformers."
             ) from error
         return cls(llm, checkpoint, rule, wanted)
@@ -220,7 +244,17 @@ class VllmEngine:
         return {k: v for k, v in self._location.options.items() if k in _LAYOUT}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a decoding that vLLM cannot have, and a query that does not fit its context."""
+        """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.
+
+        Args:
+            queries: what is to be asked.
+            decoding: the distribution to draw from.
+
+        Raises:
+            InputError: adaptive temperature, a temperature between 0 and 0.01, a query that does
+                not fit beside its completion, or one that the chat template refuses.
+            ModelError: a chat template that passes a limit or leaves the question out.
+        """
         if others := decoding.beyond(*_OFFERED):
             raise InputError(
                 f"vLLM has no {' and no '.join(others)}, got {decoding.name!r}. Use the "
@@ -238,12 +272,27 @@ class VllmEngine:
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn."""
-        asked = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
+        """Yield one Sample, or a Failure where probabilities are NaN, for each query in turn.
+
+        Args:
+            queries: what is asked.
+            decoding: the distribution to draw from.
+            draws: which draws of each query, and what keys them.
+
+        Returns:
+            An iterator, in the order of the queries.
+
+        Raises:
+            InputError: a prompt that the chat template refuses.
+            ModelError: vLLM gave another number of completions than it was asked for, or ended one
+                for another reason than its end or length; or a chat template that passes a limit or
+                leaves the question out.
+        """
+        calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = self.prompting.encode_all(self._tokenizer, queries)
         started = time.perf_counter()
         answered = self.llm.generate(
-            [{"prompt_token_ids": [*prompts[query]]} for query, *_ in asked],
+            [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
             [
                 self._sampling(
                     n,
@@ -251,22 +300,22 @@ class VllmEngine:
                     len(prompts[query]),
                     seed_of(draws.seed, draws.purpose, query.id, i),
                 )
-                for query, i, n in asked
+                for query, i, n in calls
             ],
             use_tqdm=False,
             lora_request=self._lora,
         )
         self.usage.seconds += time.perf_counter() - started
         outputs: dict[Query, list[tuple[int, Any]]] = {query: [] for query in queries}
-        for (query, chunk, size), answer in zip(asked, answered, strict=True):
+        for (query, chunk, size), answer in zip(calls, answered, strict=True):
             # The greedy answer is one, however often it is asked for; vLLM gives it once.
-            found = list(answer.outputs) * (size if decoding.greedy else 1)
-            if len(found) != size:
+            completed = list(answer.outputs) * (size if decoding.greedy else 1)
+            if len(completed) != size:
                 raise ModelError(
-                    f"vLLM gave {len(found)} of {size} completions of query {query.id!r}. "
+                    f"vLLM gave {len(completed)} of {size} completions of query {query.id!r}. "
                     "Nothing of this part is kept: run the same command again."
                 )
-            outputs[query] += [(chunk, output) for output in found]
+            outputs[query] += [(chunk, output) for output in completed]
         for query, drawn in outputs.items():
             self.usage.prompt_tokens += len(prompts[query])
             yield self._result(query, decoding, drawn)
@@ -352,6 +401,15 @@ def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
 
     A digest, for sample i of a call takes this plus i: counted up, chunks would share draws. Two
     chunks of n draws overlap with chance below n / 2**61.
+
+    Args:
+        seed: of the draws, see `Draws`.
+        purpose: what they are for.
+        query_id: the id of the query.
+        chunk: the number of the chunk.
+
+    Returns:
+        A whole number of at most 62 bits.
     """
     named = json.dumps([seed, purpose, query_id, chunk]).encode()
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
@@ -369,7 +427,7 @@ def _finish_reason(output: Any) -> FinishReason:
 
 
 def _adapter_options(folder: Path) -> dict[str, Any]:
-    """What vLLM must know of an adapter beforehand."""
+    """The options by which vLLM knows of an adapter beforehand."""
     stated = json.loads((folder / _ADAPTER[0]).read_text(encoding="utf-8"))
     rank = next((rank for rank in _RANKS if rank >= int(stated["r"])), None)
     if rank is None:
@@ -380,8 +438,8 @@ def _adapter_options(folder: Path) -> dict[str, Any]:
 def _vllm_version() -> str:
     import vllm
 
-    told: str = getattr(vllm, "__version__", None) or version("vllm")
-    return told
+    number: str = getattr(vllm, "__version__", None) or version("vllm")
+    return number
 
 
 def _on_cpu() -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of forgetting: a model trained on, rounded, pruned, or asked in another way."""
+"""The fate of what was forgotten: in a model trained on, rounded, pruned, or asked otherwise."""
 
 from leakbound.stress.bench import Bench, Stress
 from leakbound.stress.family import STRESSES, USUAL, named_stress, stresses_of

@@ -33,8 +33,8 @@ class OpenedBy(WrittenStress):
     name: ClassVar[str] = "opener"
 
     def __post_init__(self) -> None:
-        known = 1 <= self.number <= len(NEUTRAL)
-        require(known, "opener", self.number, f"one of 1 to {len(NEUTRAL)}")
+        valid = 1 <= self.number <= len(NEUTRAL)
+        require(valid, "opener", self.number, f"one of 1 to {len(NEUTRAL)}")
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
         words = NEUTRAL[self.number - 1]

@@ -1,4 +1,4 @@
-"""What every stress is, and what it may depend on beside the model."""
+"""The protocol of every stress, and the bench: all that it may depend on beside the model."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Bench:
 
 @runtime_checkable
 class Stress(Protocol):
-    """What a model is put through before it is asked, or how it is asked instead.
+    """A change that a model is put through before it is asked, or another way of asking it.
 
     The same stress of the same model on the same bench gives the same model and the same queries.
     """
 
     @property
     def spec(self) -> str:
-        """What is written for it, settings at their defaults left out."""
+        """The written form of the stress, settings at their defaults left out."""
         ...
 
     @property
@@ -64,11 +64,11 @@ class Stress(Protocol):
         ...
 
     def queries(self, bench: Bench) -> tuple[Query, ...]:
-        """What is asked in place of the questions, one a prompt under its id; none: these."""
+        """The queries in place of the questions, one a prompt under its id; none: the questions."""
         ...
 
     def engine(self, bench: Bench, engine: Generate) -> Generate:
-        """What draws: the engine of that model, or one that draws by it."""
+        """The engine that draws: that of the model, or one that draws by it."""
         ...
 
     @property
@@ -88,9 +88,9 @@ class WrittenStress(ABC):
     def spec(self) -> str:
         """The name, then the settings that are not at their defaults, the first by its value."""
         own: Any = self
-        known = [(f, getattr(self, f.name)) for f in fields(own)]
-        said = [(f, value) for f, value in known if f.default is MISSING or value != f.default]
-        written = [str(v) if f is known[0][0] else f"{f.name}={v}" for f, v in said]
+        options = [(f, getattr(self, f.name)) for f in fields(own)]
+        changed = [(f, value) for f, value in options if f.default is MISSING or value != f.default]
+        written = [str(v) if f is options[0][0] else f"{f.name}={v}" for f, v in changed]
         return ":".join([self.name, *([",".join(written)] if written else [])])
 
     @property

@@ -83,47 +83,47 @@ class DialogueEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         first = list(self.inner.generate(queries, decoding, draws))
-        said = {one.query.id: _Conversations.of(one) for one in first if isinstance(one, Sample)}
-        failed = {one.query.id: one for one in first if isinstance(one, Failure)}
+        talks = {s.query.id: _Conversations.of(s) for s in first if isinstance(s, Sample)}
+        failed = {f.query.id: f for f in first if isinstance(f, Failure)}
         for number in range(2, 2 + len(FOLLOW_UPS)):
             for chunk in range(draws.first_chunk, draws.first_chunk + len(draws.sizes)):
                 how = replace(draws, first_chunk=chunk, purpose=f"{draws.purpose}:turn {number}")
-                failed |= self._turn(said, decoding, how)
-            said = {q: one.answered() for q, one in said.items() if q not in failed}
+                failed |= self._turn(talks, decoding, how)
+            talks = {q: talk.answered() for q, talk in talks.items() if q not in failed}
         for query in queries:
-            yield failed[query.id] if query.id in failed else said[query.id].sample(decoding)
+            yield failed[query.id] if query.id in failed else talks[query.id].sample(decoding)
 
     def _turn(
-        self, said: Mapping[str, _Conversations], decoding: Decoding, draws: Draws
+        self, talks: Mapping[str, _Conversations], decoding: Decoding, draws: Draws
     ) -> dict[str, Failure]:
         """Add the next turn to the conversations of the draws' first chunk; what failed."""
         failed: dict[str, Failure] = {}
-        asked: dict[str, tuple[_Conversations, Completion, Query]] = {}
-        for query_id, one in said.items():
-            following = [*one.following(draws.first_chunk)]
+        turns: dict[str, tuple[_Conversations, Completion, Query]] = {}
+        for query_id, talk in talks.items():
+            following = [*talk.following(draws.first_chunk)]
             try:
                 self.inner.check([query for _, query in following], decoding)
             except InputError as error:
-                failed[query_id] = Failure(query=one.query, reason=f"in a conversation: {error}")
+                failed[query_id] = Failure(query=talk.query, reason=f"in a conversation: {error}")
                 continue
-            asked |= {query.id: (one, completion, query) for completion, query in following}
-        if not asked:
+            turns |= {query.id: (talk, completion, query) for completion, query in following}
+        if not turns:
             return failed
-        counts = {query_id: completion.count for query_id, (_, completion, _) in asked.items()}
+        counts = {query_id: completion.count for query_id, (_, completion, _) in turns.items()}
         how = replace(draws, sizes=(max(counts.values()),), draws_per_query=counts)
-        for found in self.inner.generate([q for _, _, q in asked.values()], decoding, how):
-            one, completion, _ = asked[found.query.id]
-            if isinstance(found, Failure):
-                reason = f"in a conversation: {found.reason}"
-                failed[one.query.id] = Failure(query=one.query, reason=reason)
+        for sample in self.inner.generate([q for _, _, q in turns.values()], decoding, how):
+            talk, completion, _ = turns[sample.query.id]
+            if isinstance(sample, Failure):
+                reason = f"in a conversation: {sample.reason}"
+                failed[talk.query.id] = Failure(query=talk.query, reason=reason)
             else:
-                one.answer(completion, found)
+                talk.answer(completion, sample)
         return failed
 
 
 @dataclass
 class _Conversations:
-    """Those of one question so far: each as one completion, and what follows them."""
+    """The conversations of one question so far: each as one completion, and what follows them."""
 
     query: Query
     drawn: Sequence[Completion]
@@ -132,8 +132,8 @@ class _Conversations:
 
     @classmethod
     def of(cls, sample: Sample) -> _Conversations:
-        said = [replace(one, text=one.text.replace(TURN, " ")) for one in sample.completions]
-        return cls(sample.query, said, [], sample.missing)
+        drawn = [replace(c, text=c.text.replace(TURN, " ")) for c in sample.completions]
+        return cls(sample.query, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
         """Each conversation of a chunk with what is asked next, under an id of its own.
@@ -141,24 +141,24 @@ class _Conversations:
         Those that read alike are one, however their answers were spelt in tokens, or ended.
         """
         counts = Counter[str]()
-        for one in self.drawn:
-            counts[one.text] += one.count * (one.chunk == chunk)
+        for completion in self.drawn:
+            counts[completion.text] += completion.count * (completion.chunk == chunk)
         for text, count in (+counts).items():  # without those of other chunks
             digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
             query = _after(self.query, text.split(TURN))
-            said = Completion(chunk=chunk, count=count, text=text, token_ids=None)
-            yield said, replace(query, id=f"{self.query.id}~{digest}")
+            conversation = Completion(chunk=chunk, count=count, text=text, token_ids=None)
+            yield conversation, replace(query, id=f"{self.query.id}~{digest}")
 
-    def answer(self, before: Completion, found: Sample) -> None:
+    def answer(self, before: Completion, sample: Sample) -> None:
         """Add what was answered to a conversation."""
-        self.missing += found.missing
-        for one in found.completions:
+        self.missing += sample.missing
+        for completion in sample.completions:
             self.next.append(
                 replace(
                     before,
-                    count=one.count,
-                    text=f"{before.text}{TURN}{one.text.replace(TURN, ' ')}",
-                    finish_reason=one.finish_reason,
+                    count=completion.count,
+                    text=f"{before.text}{TURN}{completion.text.replace(TURN, ' ')}",
+                    finish_reason=completion.finish_reason,
                 )
             )
 
@@ -173,7 +173,7 @@ class _Conversations:
 
 
 def _after(query: Query, answers: Sequence[str]) -> Query:
-    """What is asked after so many answers to the query."""
-    asked = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
-    examples = (*query.examples, *zip(asked, answers, strict=False))
-    return replace(query, text=asked[len(answers)], examples=examples, prefix="")
+    """The query that is asked after so many answers to this one."""
+    questions = [query.text, *(words.format(question=query.text) for words in FOLLOW_UPS)]
+    examples = (*query.examples, *zip(questions, answers, strict=False))
+    return replace(query, text=questions[len(answers)], examples=examples, prefix="")

@@ -28,19 +28,19 @@ def stresses_of(specs: Sequence[str]) -> tuple[Stress, ...]:
 
     InputError for one that there is not, and for settings that it has not.
     """
-    found = {one.spec: one for spec in specs for one in _opened(spec).each}
-    return tuple(found.values())
+    stresses = {stress.spec: stress for spec in specs for stress in _opened(spec).each}
+    return tuple(stresses.values())
 
 
 def named_stress(spec: str) -> str:
     """The one stress that this names, as results write it; InputError where it stands for more."""
-    found = stresses_of([spec])
-    if len(found) > 1:
+    stresses = stresses_of([spec])
+    if len(stresses) > 1:
         raise InputError(
-            f"the stress {spec!r} stands for {len(found)}. Name one of them, such as "
-            f"{found[0].spec!r}."
+            f"the stress {spec!r} stands for {len(stresses)}. Name one of them, such as "
+            f"{stresses[0].spec!r}."
         )
-    return found[0].spec
+    return stresses[0].spec
 
 
 def _opened(spec: str) -> Stress:

@@ -36,10 +36,10 @@ class Relearn(OfWeights):
     name: ClassVar[str] = "relearn"
 
     def __post_init__(self) -> None:
-        given = [name for name in ("file", *_ROLES) if getattr(self, name)]
-        if len(given) != 1 or min(self.retain, self.forget) < 0:
+        named = [name for name in ("file", *_ROLES) if getattr(self, name)]
+        if len(named) != 1 or min(self.retain, self.forget) < 0:
             raise InputError(
-                f"the stress `relearn` teaches rows of one source, got {', '.join(given) or 'none'}"
+                f"the stress `relearn` teaches rows of one source, got {', '.join(named) or 'none'}"
                 ". Write `relearn:retain=8`, `relearn:forget=8` or `relearn:rows.csv`."
             )
         require(self.epochs >= 1, "epochs", self.epochs, "at least 1")
@@ -57,8 +57,8 @@ class Relearn(OfWeights):
         else:
             rows = self._chosen(bench, "retain" if self.retain else "forget")
         if self.asked == "no":
-            asked = {" ".join(prompt.question.split()) for prompt in bench.task.prompts}
-            both = [row.id for row in rows if " ".join(row.question.split()) in asked]
+            questions = {" ".join(prompt.question.split()) for prompt in bench.task.prompts}
+            both = [row.id for row in rows if " ".join(row.question.split()) in questions]
             if both:
                 raise InputError(
                     f"the stress {self.spec!r} teaches {len(both)} of the questions that are "
@@ -84,11 +84,11 @@ class Relearn(OfWeights):
         from leakbound.unlearning.rows import prompting_of
 
         rows, settings = self.taught(bench), bench.settings
-        asked = prompting_of(bench.task, template=settings.template, system=settings.system)
-        told = f"{self.spec} of {Path(model).name}"
+        prompting = prompting_of(bench.task, template=settings.template, system=settings.system)
+        label = f"{self.spec} of {Path(model).name}"
 
         def progress(step: int, steps: int, loss: float) -> None:
-            bench.progress(Headway(told, step, steps, "steps"))
+            bench.progress(Headway(label, step, steps, "steps"))
 
         finetune(
             model,
@@ -101,7 +101,7 @@ class Relearn(OfWeights):
                 dtype=settings.dtype,
                 device=settings.device,
                 trust_remote_code=settings.trust_remote_code,
-                prompting=asked,
+                prompting=prompting,
                 seed=bench.seed,
             ),
             progress=progress,

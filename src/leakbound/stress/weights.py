@@ -80,8 +80,8 @@ def _even(levels: int) -> Callable[[Tensor], Tensor]:
 def _nearest_nf4(within: Tensor) -> Tensor:
     import torch
 
-    known = torch.tensor(NF4)
-    return known.to(within.device)[torch.bucketize(within.cpu(), (known[1:] + known[:-1]) / 2)]
+    values = torch.tensor(NF4)
+    return values.to(within.device)[torch.bucketize(within.cpu(), (values[1:] + values[:-1]) / 2)]
 
 
 _ROUNDED: dict[str, Callable[[Tensor], Tensor]] = {
@@ -105,10 +105,10 @@ class Prune(_Changed):
         require(0 < self.share < 1, "share", self.share, "between 0 and 1, such as 0.3")
 
     def changed(self, weight: Tensor) -> Tensor:
-        gone = int(self.share * weight.numel())
-        if not gone:
+        count = int(self.share * weight.numel())
+        if not count:
             return weight
         flat = weight.flatten()
         # sorted, not below a threshold: of equal magnitudes just so many go
-        smallest = flat.abs().argsort(stable=True)[:gone]
+        smallest = flat.abs().argsort(stable=True)[:count]
         return flat.index_fill(0, smallest, 0.0).reshape(weight.shape)

@@ -21,7 +21,7 @@ __all__ = [*_EXPORTS]
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded on first use: what scorers need must not ask for torch."""
+    """Load an export on first use: what scorers need must not ask for torch."""
     if name not in _EXPORTS:
         raise AttributeError(f"module 'leakbound.testing' has no attribute {name!r}")
     return getattr(importlib.import_module(_EXPORTS[name]), name)

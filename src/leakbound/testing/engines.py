@@ -1,4 +1,4 @@
-"""What every engine owes its callers, tried with draws of its own.
+"""The promises that every engine owes its callers, tried with draws of its own.
 
 An engine that draws from another decoding than it was asked for, or whose draws are not
 independent, voids every bound in silence. What an engine's `check` refuses is not tried, and one
@@ -42,13 +42,19 @@ def check_engine(
 ) -> None:
     """Raise InputError at the first promise of `Generate` that the engine breaks.
 
+    An engine that keeps every promise fails with chance at most `FALSE_ALARM`; passing is no proof.
+
     Args:
         engine: what is tried. It draws about 6 * `draws` completions of every query.
         queries: at least one, that the model answers neither always alike nor, at its first
-            token, evenly: else nothing can be told of it, which raises InputError too.
+            token, evenly: else nothing can be told of it.
         max_new_tokens: the longest completions that are tried; above 1.
         draws: single-token draws at each of two temperatures. More of them tell an engine from
             one that is off by less.
+
+    Raises:
+        InputError: a promise that is broken, with the engine's class, or queries of which nothing
+            can be told.
     """
     trial = _Trial(engine, tuple(queries), Decoding(max_new_tokens=max_new_tokens), draws)
     _check_seam(trial)
@@ -72,20 +78,20 @@ class _Trial:
         self, draws: Draws, decoding: Decoding | None = None, queries: Sequence[Query] = ()
     ) -> dict[str, Sample]:
         """One sample a query, by its id; a Failure is refused."""
-        asked, how = queries or self.queries, decoding or self.decoding
-        self.engine.check(asked, how)
-        found: dict[str, Sample] = {}
-        for each in self.engine.generate(asked, how, draws):
-            if not isinstance(each, Sample):
-                self.refuse(f"query {each.query.id!r} must be drawn, got: {each.reason}")
-            if each.query.id in found:
-                self.refuse(f"query {each.query.id!r} must be answered once, got two samples")
-            if each.decoding != how:
-                self.refuse(f"a sample must say its decoding {how.name}, got {each.decoding.name}")
-            found[each.query.id] = each
-        if found.keys() != {query.id for query in asked}:
-            self.refuse(f"every query must be answered, got only {sorted(found)}")
-        return found
+        queries, how = queries or self.queries, decoding or self.decoding
+        self.engine.check(queries, how)
+        samples: dict[str, Sample] = {}
+        for drawn in self.engine.generate(queries, how, draws):
+            if not isinstance(drawn, Sample):
+                self.refuse(f"query {drawn.query.id!r} must be drawn, got: {drawn.reason}")
+            if drawn.query.id in samples:
+                self.refuse(f"query {drawn.query.id!r} must be answered once, got two samples")
+            if drawn.decoding != how:
+                self.refuse(f"a sample must say its decoding {how.name}, got {drawn.decoding.name}")
+            samples[drawn.query.id] = drawn
+        if samples.keys() != {query.id for query in queries}:
+            self.refuse(f"every query must be answered, got only {sorted(samples)}")
+        return samples
 
     @property
     def repeatable(self) -> bool:
@@ -111,8 +117,8 @@ def _check_seam(trial: _Trial) -> None:
     engine: object = trial.engine
     if not isinstance(engine, Generate):
         trial.refuse("an engine must have usage, fingerprint, check and generate")
-    told = json.dumps(engine.fingerprint, sort_keys=True)
-    if told != json.dumps(engine.fingerprint, sort_keys=True):
+    first = json.dumps(engine.fingerprint, sort_keys=True)
+    if first != json.dumps(engine.fingerprint, sort_keys=True):
         trial.refuse("the fingerprint must stay the same")
 
 
@@ -165,17 +171,17 @@ def _check_keys(trial: _Trial) -> None:
         "chunk": trial.sample(replace(draws, first_chunk=_KEYED), queries=varied),
         "query": _as_if_asked(trial, draws, varied),
     }
-    for what, found in others.items():
-        start = _KEYED if what == "chunk" else 0
-        if any(_one_by_one(found[q.id], start) == first[q.id] for q in varied):
-            trial.refuse(f"another {what} must give other draws")
+    for key, samples in others.items():
+        start = _KEYED if key == "chunk" else 0
+        if any(_one_by_one(samples[q.id], start) == first[q.id] for q in varied):
+            trial.refuse(f"another {key} must give other draws")
 
 
 def _as_if_asked(trial: _Trial, draws: Draws, queries: Sequence[Query]) -> dict[str, Sample]:
     """The same questions under other ids, by the ids that they have."""
     twins = [replace(query, id=f"{query.id}~again") for query in queries]
-    found = trial.sample(draws, queries=twins)
-    return {query.id: found[twin.id] for query, twin in zip(queries, twins, strict=True)}
+    samples = trial.sample(draws, queries=twins)
+    return {query.id: samples[twin.id] for query, twin in zip(queries, twins, strict=True)}
 
 
 def _check_certain_decodings(trial: _Trial) -> None:
@@ -190,8 +196,8 @@ def _check_certain_decodings(trial: _Trial) -> None:
         if setting != "temperature" and not trial.offers(decoding):
             continue
         for query_id, sample in trial.sample(Draws(sizes=(60,)), decoding).items():
-            found = {_key(completion) for completion in sample.completions}
-            if len(found) > 1 or found != greedy.setdefault(query_id, found):
+            keys = {_key(completion) for completion in sample.completions}
+            if len(keys) > 1 or keys != greedy.setdefault(query_id, keys):
                 trial.refuse(f"`{setting}` must be as asked: under {decoding.name} one completion")
 
 
@@ -208,14 +214,14 @@ def _check_length(trial: _Trial) -> None:
 
 def _check_temperature(trial: _Trial) -> None:
     """The log ratio of two first tokens at T = 1/2 is twice what it is at T = 1."""
-    one = replace(trial.decoding, max_new_tokens=1)
-    pilot = trial.sample(Draws(sizes=(trial.draws,), purpose="pilot"), one)
+    single = replace(trial.decoding, max_new_tokens=1)
+    pilot = trial.sample(Draws(sizes=(trial.draws,), purpose="pilot"), single)
     pairs = {q.id: pair for q in trial.queries if (pair := _telling_pair(pilot[q.id]))}
-    warm = trial.sample(Draws(sizes=(trial.draws,)), one)
-    cold = trial.sample(Draws(sizes=(trial.draws,)), replace(one, temperature=_COLD))
-    told, alpha = False, FALSE_ALARM / (5 * max(len(pairs), 1))
+    warm = trial.sample(Draws(sizes=(trial.draws,)), single)
+    cold = trial.sample(Draws(sizes=(trial.draws,)), replace(single, temperature=_COLD))
+    seen, alpha = False, FALSE_ALARM / (5 * max(len(pairs), 1))
     for query_id, pair in pairs.items():
-        at_1, at_cold = (_log_ratio(found[query_id], pair, alpha) for found in (warm, cold))
+        at_1, at_cold = (_log_ratio(samples[query_id], pair, alpha) for samples in (warm, cold))
         scaled = (_COLD * at_cold[0], _COLD * at_cold[1])
         if not _meet(at_1, scaled):
             trial.refuse(
@@ -223,8 +229,8 @@ def _check_temperature(trial: _Trial) -> None:
                 f"tokens of {query_id!r} must be {1 / _COLD:g} times that at 1, "
                 f"{at_1[0]:.2f} to {at_1[1]:.2f}, got {at_cold[0]:.2f} to {at_cold[1]:.2f}"
             )
-        told = told or not _meet(at_1, at_cold)
-    if not told:
+        seen = seen or not _meet(at_1, at_cold)
+    if not seen:
         trial.refuse("nothing can be told of the temperature; give queries with a likeliest token")
 
 
@@ -243,16 +249,16 @@ def _is_varied(keys: Sequence[Key]) -> bool:
 
 
 def _counts(sample: Sample) -> Mapping[Key, int]:
-    found = Counter[Key]()
+    counts = Counter[Key]()
     for completion in sample.completions:
-        found[_key(completion)] += completion.count
-    return found
+        counts[_key(completion)] += completion.count
+    return counts
 
 
 def _telling_pair(sample: Sample) -> tuple[Key, Key] | None:
     """The commonest token, and the one whose ratio to it tells most of the temperature."""
-    (first, most), *rest = Counter(_counts(sample)).most_common()
-    worth = {key: math.log(most / count) * count / most for key, count in rest}
+    (first, most), *others = Counter(_counts(sample)).most_common()
+    worth = {key: math.log(most / count) * count / most for key, count in others}
     best = max(worth, key=lambda key: worth[key], default=None)
     return None if best is None or not worth[best] else (first, best)
 

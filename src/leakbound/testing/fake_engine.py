@@ -53,19 +53,46 @@ class WordEngine:
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """See `Generate.generate`."""
+        """Yield one Sample or Failure for each query; see `Generate.generate`.
+
+        Args:
+            queries: what is asked.
+            decoding: the distribution to draw from.
+            draws: which draws of each query, and what keys them.
+
+        Returns:
+            An iterator; a Failure for a query whose probabilities are NaN.
+        """
         yield from self._sampler(0.0).generate(queries, decoding, draws)
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
-        """See `Explores.explore`."""
+        """Yield one Exploration or Failure for each query; see `Explores.explore`.
+
+        Args:
+            queries: what is asked.
+            decoding: the distribution to explore.
+            effort: how many prefixes of a query are forwarded, and how.
+            ranges: the lowest and highest score that each beginning of a text can end with.
+
+        Returns:
+            An iterator, in any order.
+        """
         yield from self._sampler(self.margin).explore(queries, decoding, effort, ranges)
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """See `Explores.force`. A text longer than the decoding allows is cut there."""
+        """Force each text and the end after it; see `Explores.force`.
+
+        Args:
+            texts: each query with a text; one longer than the decoding allows is cut there.
+            decoding: the distribution to force through.
+
+        Returns:
+            A completion of count 0 for each text; None where the decoding cannot produce it.
+        """
         outputs = [
             (query, (*self._encode(text), END)[: decoding.max_new_tokens])
             if set(text.split()) <= set(self._words)
@@ -83,7 +110,7 @@ class WordEngine:
 
     def stopped(self, stop: Sequence[str]) -> Ended:
         """See `Spells.stopped`."""
-        return lambda ids: any(each in self._spelt(ids) for each in stop)
+        return lambda ids: any(string in self._spelt(ids) for string in stop)
 
     def _sampler(self, margin: float) -> Sampler:
         return Sampler(self._model, self, self._prompt, self.usage, margin=margin)
@@ -111,6 +138,9 @@ class FakeEngine(WordEngine):
             without a row is asked by the row of its prompt.
         name: part of the fingerprint.
         broken: ids of queries that fail, as a model does whose logits are NaN.
+
+    Raises:
+        InputError: probabilities that do not sum to 1, or below 0.
     """
 
     def __init__(
@@ -143,7 +173,15 @@ class FakeEngine(WordEngine):
         return {"engine": "fake", "weights": f"{self.name} {self._digest[:12]}"}
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a query without outputs, and a decoding that a table of words cannot have."""
+        """Refuse a query without outputs, and a decoding that a table of words cannot have.
+
+        Args:
+            queries: what is to be asked.
+            decoding: the distribution to draw from.
+
+        Raises:
+            InputError: a query that has no row, a decoding in two passes, or `max_tokens`.
+        """
         for query in queries:
             self._row(query)
         if decoding.adaptive_mode == "two_pass" or decoding.max_tokens is not None:
@@ -174,8 +212,8 @@ class FakeEngine(WordEngine):
 
 def _masses(law: Mapping[tuple[int, ...], float]) -> dict[tuple[int, ...], float]:
     """Prefix -> the probability of all outputs that begin with it."""
-    found: dict[tuple[int, ...], float] = {}
+    masses: dict[tuple[int, ...], float] = {}
     for ids, p in law.items():
         for length in range(len(ids) + 1):
-            found[ids[:length]] = found.get(ids[:length], 0.0) + p
-    return found
+            masses[ids[:length]] = masses.get(ids[:length], 0.0) + p
+    return masses

@@ -1,4 +1,4 @@
-"""What every scorer owes its callers, tried on texts that its author gives."""
+"""The promises that every scorer owes its callers, tried on texts that its author gives."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ def check_scorer(
     Args:
         scorer: what is tried.
         prompt: a prompt that it can score.
-        leak: a text that leaks in full; the prompt's answer where none is given.
+        leak: a text that leaks in full (None: the prompt's answer).
         texts: other texts to score, those that are hard to score among them.
-        make: makes a scorer from its name, to see that the name is a spec (`make_scorer`).
+        make: makes a scorer from its name, to see that the name is a spec (`make_scorer`); None:
+            that is not tried.
+
+    Raises:
+        InputError: a promise that is broken, with the scorer's name, or a prompt that the scorer
+            refuses.
     """
     check_prompts(scorer, [prompt])
     full = leak if leak is not None else prompt.answer or ""
@@ -73,5 +78,13 @@ class FakeScorer:
     name: str = "fake"
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """See `Scorer.score`."""
+        """The table's score of each text.
+
+        Args:
+            texts: completions.
+            prompt: plays no part.
+
+        Returns:
+            One score a text, `otherwise` for one that is not in the table.
+        """
         return [self.scores.get(text, self.otherwise) for text in texts]
