@@ -18,14 +18,18 @@ from leakbound.types import Json, JsonObject, from_json, to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionRecord:
-    """What was seen of a question.
+    """The record of a question, as it was seen.
 
-    id: of its query.
-    value: the share of its draws that leak, or whose score exceeds x; None: nothing was decided.
-    n, missing: its draws, and how many of them have no score.
-    lower, upper: the bounds that a claim about every question rests on; None where it is about
-        the mean.
-    proved: the probability that is proved without chance, at least; None where none is.
+    Attributes:
+        id: of its query.
+        value: the share of its draws that leak, or whose score exceeds x; None: nothing was
+            decided.
+        n: its draws.
+        missing: how many of them have no score.
+        lower: the lower bound that a claim about every question rests on; None where the claim is
+            about the mean.
+        upper: the upper bound, alike.
+        proved: the probability that is proved without chance, at least; None where none is.
     """
 
     id: str
@@ -41,8 +45,9 @@ class QuestionRecord:
 class Proved:
     """A lower bound of what a claim is about, from texts of known probability alone.
 
-    lower: of the mean or of the worst question, at least; it spends nothing of alpha.
-    questions: of how many of them a leak is proved.
+    Attributes:
+        lower: of the mean or of the worst question, at least; it spends nothing of alpha.
+        questions: of how many of them a leak is proved.
     """
 
     lower: float
@@ -51,16 +56,26 @@ class Proved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What was claimed of a run, what was found, and all that is needed to find it again.
+    """A claim about a run, its verdict, and all that is needed to find that again.
 
-    `specification` says in words, by heading, all that the numbers are about; the sentence is made
-    of it.
-    `estimate` bounds the mean or the worst question at alpha a side, so its own confidence is
-    1 - 2 alpha; `allocation` says so in numbers, and `questions` has one entry a question.
-    `proved` is what is known without chance, None where nothing is. `made_from` holds the
-    fingerprints of the questions, model, draws and scorer, `files` the SHA-256 of each file the
-    numbers rest on, `code` that of this package. `forecast` is there where the verdict is open.
-    No text of the data set is in it. `format` names the rule that decided.
+    No text of the data set is in it.
+
+    Attributes:
+        claim: what was claimed.
+        verdict: "pass", "refuted" or "inconclusive".
+        sentence: what was found, in words.
+        specification: in words, by heading, all that the numbers are about; the sentence is made
+            of it.
+        forecast: of the draws that would decide; None unless the verdict is open.
+        estimate: the bounds of the mean or the worst question at alpha a side, so that its own
+            confidence is 1 - 2 alpha.
+        allocation: the same in numbers: the error rates of either verdict.
+        proved: what is known without chance; None where nothing is.
+        questions: the record of each question.
+        made_from: fingerprints of the questions, model, draws and scorer.
+        files: the SHA-256 of each file the numbers rest on, by its path within the run.
+        code: the version of this package, and the SHA-256 of it.
+        format: the rule that decided.
     """
 
     claim: LeakClaim
@@ -121,10 +136,10 @@ _OWN: Mapping[str, Callable[[Any], object]] = {
 def read_values(file: Path) -> dict[str, Json]:
     """The values in a certificate's file, unjudged; InputError where it is none of this format."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
-    found = values.get("format") if isinstance(values, dict) else None
-    if found != FORMAT:
+    stated = values.get("format") if isinstance(values, dict) else None
+    if stated != FORMAT:
         raise InputError(
-            f"`{file}` is no certificate: it has format {found!r}, this version reads {FORMAT!r}. "
+            f"`{file}` is no certificate: it has format {stated!r}, this version reads {FORMAT!r}. "
             "Name the file that `leakbound certify` wrote, or use the version that made it."
         )
     return dict(cast("JsonObject", values))
@@ -138,7 +153,7 @@ Status = Literal["ok", "differs", "note", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the certificate says of a thing, and what was found in the run."""
+    """A thing of which a certificate says one thing, and the run another."""
 
     where: str
     certificate: Any
@@ -158,9 +173,9 @@ class Check:
     differences: tuple[Difference, ...] = ()
 
 
-def compared(name: str, says: str, certificate: Any, found: Any) -> Check:
+def compared(name: str, says: str, certificate: Any, actual: Any) -> Check:
     """A check that two values are the same, numbers to the last digit but one."""
-    differing = tuple(differences(certificate, found))
+    differing = tuple(differences(certificate, actual))
     return Check(name, mark(differing), says, differing)
 
 
@@ -169,20 +184,20 @@ def mark(differing: Sequence[Difference]) -> Status:
     return "differs" if differing else "ok"
 
 
-def differences(certificate: Any, found: Any, where: str = "") -> Iterator[Difference]:
+def differences(certificate: Any, actual: Any, where: str = "") -> Iterator[Difference]:
     """Where two JSON values differ, leaf by leaf."""
-    if isinstance(certificate, Mapping) and isinstance(found, Mapping):
-        for key in {**certificate, **found}:
+    if isinstance(certificate, Mapping) and isinstance(actual, Mapping):
+        for key in {**certificate, **actual}:
             below = f"{where}.{key}" if where else str(key)
-            yield from differences(certificate.get(key, ABSENT), found.get(key, ABSENT), below)
-    elif isinstance(certificate, list) and isinstance(found, list):
-        for i, (said, seen) in enumerate(zip_longest(certificate, found, fillvalue=ABSENT)):
-            yield from differences(said, seen, f"{where}[{i}]")
-    elif not _same(certificate, found):
-        yield Difference(where, certificate, found)
+            yield from differences(certificate.get(key, ABSENT), actual.get(key, ABSENT), below)
+    elif isinstance(certificate, list) and isinstance(actual, list):
+        for i, (left, right) in enumerate(zip_longest(certificate, actual, fillvalue=ABSENT)):
+            yield from differences(left, right, f"{where}[{i}]")
+    elif not _same(certificate, actual):
+        yield Difference(where, certificate, actual)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0, abs_tol=SLACK)
-    return type(one) is type(other) and bool(one == other)
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, float) and isinstance(other, float):
+        return math.isclose(value, other, rel_tol=0, abs_tol=SLACK)
+    return type(value) is type(other) and bool(value == other)

@@ -29,8 +29,17 @@ from leakbound.types import Json, Scorer, from_json
 class LeakClaim:
     """Pr[h > threshold] <= max_leak, averaged over an arm's questions or for every one of them.
 
-    `scorer` names h. A binary one has threshold 0; another one's was fixed before its scores
-    were seen. Raises InputError for numbers outside their range.
+    Attributes:
+        max_leak: the claimed limit of that probability, in (0, 1).
+        scorer: the name of the scorer that gives h.
+        threshold: in [0, 1): 0 for a binary scorer; another one's was fixed before its scores
+            were seen.
+        every_question: whether it is claimed of each question, or of their mean.
+        arm: which model and decoding, by its name in the run.
+        confidence: of the verdict, in (0.5, 1).
+
+    Raises:
+        InputError: for a number outside its range, and for a scorer that is none.
     """
 
     max_leak: float
@@ -72,36 +81,36 @@ class LeakClaim:
     @classmethod
     def from_dict(cls, values: Json) -> LeakClaim:
         """The inverse of `to_dict`; InputError where a field is missing or of another type."""
-        known = values if isinstance(values, Mapping) else {}
-        own = {f.name: known[f.name] for f in fields(cls) if f.name in known}
+        members = values if isinstance(values, Mapping) else {}
+        own = {f.name: members[f.name] for f in fields(cls) if f.name in members}
         return from_json(cls, own, "no claim can be read: it")
 
 
-def threshold_for(scorer: Scorer, asked: float | None) -> float:
+def threshold_for(scorer: Scorer, threshold: float | None) -> float:
     """The x that a claim about this scorer has; InputError where there is no sensible one."""
     if scorer.binary:
-        if asked:
+        if threshold:
             raise InputError(
                 f"scorer {scorer.name!r} is binary: a leak is a score of 1. Leave `threshold` out."
             )
         return 0.0
-    if asked is None:
+    if threshold is None:
         raise InputError(
             f"scorer {scorer.name!r} gives scores between 0 and 1, so a claim needs `threshold`: "
             "the score above which a completion counts as a leak, fixed before looking. Or score "
             f"with '{scorer.name}>=0.5', which is binary."
         )
-    return asked
+    return threshold
 
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
 FORMAT = "leakbound certificate 5"
-"""What a certificate's file calls itself: who decides by another rule has another."""
+"""The format in a certificate's file: who decides by another rule has another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a verdict may be wrong with: any of `bounds` fails, at `each`; in all `alpha`."""
+    """The error rate of a verdict: any of `bounds` may fail, at `each`; in all `alpha`."""
 
     decides: Verdict
     statement: str
@@ -145,7 +154,7 @@ def verdict(estimate: stats.Estimate, claim: LeakClaim, proved: float = 0.0) -> 
 
 
 def allocation(claim: LeakClaim, questions: int) -> tuple[Share, Share]:
-    """What either verdict may be wrong with; only one of them can be."""
+    """The error rates of either verdict; only one of them can be wrong."""
     alpha = 1 - claim.confidence
     bounds = questions if claim.every_question else 1
     which = "the largest of the {} bounds" if claim.every_question else "the {} bound of the mean"
@@ -169,7 +178,7 @@ class Forecast:
 
 
 def forecast(seen: stats.Estimate, claim: LeakClaim) -> Forecast:
-    """What a new run of fixed n would need, had every question the rates that were `seen`.
+    """Forecast what a new run of fixed n would need, had every question the rates that were `seen`.
 
     `seen` has one entry a question. The same bounds are computed at growing n, with the counts
     scaled. Of a mean it is the pooled one alone, as rounds meet every draw: where questions differ
@@ -224,8 +233,8 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
 
 def _scores_at(hits: Array, missing: Array, n: int) -> ArmScores:
     """The scores of a run of fixed n with these rates."""
-    gone = np.rint(missing * n).astype(np.int64)
-    leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - gone)
+    lost = np.rint(missing * n).astype(np.int64)
+    leaks = np.minimum(np.rint(hits * n).astype(np.int64), n - lost)
     ids = tuple(map(str, range(len(leaks))))
     scores = np.tile([0.0, 1.0], (len(ids), 1))
-    return ArmScores(ids, scores, np.stack([n - gone - leaks, leaks], 1), gone)
+    return ArmScores(ids, scores, np.stack([n - lost - leaks, leaks], 1), lost)

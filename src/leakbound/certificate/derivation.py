@@ -54,24 +54,31 @@ def certify(
 ) -> Certificate:
     """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
 
-    A wrong verdict has probability at most 1 - confidence, see `decision.bounded`, given that
+    A wrong verdict has probability at most 1 - confidence, see `claim.bounded`, given that
     scorer, threshold and arm were chosen before their scores were seen. What is proved above the
-    limit refutes without chance, given the measured margin.
+    limit refutes without chance, given the measured margin. Where something is raised nothing is
+    written.
 
     Args:
         run: a run with scores, or its folder.
-        max_leak: the claimed limit of the probability of a leak, in [0, 1].
+        max_leak: the claimed limit of the probability of a leak, in (0, 1).
         scorer: whose score h is claimed about (None: the run's only one).
         threshold: x, in [0, 1); a leak is h > x. None for a binary scorer, whose x is 0.
         every_question: claim it of each question of the arm, not of their mean.
         arm: which model and decoding, by its name in the run.
-        confidence: of the verdict, in (0, 1).
+        confidence: of the verdict, in (0.5, 1).
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             elsewhere the run may be read-only.
 
-    Raises InputError for a number out of range, a scorer or arm that the run has not, or one
-    that is not scored yet, and where another certificate lies at the place; IncompleteError
-    where completions are missing. Then nothing is written.
+    Returns:
+        The certificate; where the same one lies at the place already, that stays as it is.
+
+    Raises:
+        InputError: for a number out of range, a scorer or arm that the run has not, or one that
+            is not scored yet, for draws that can only be copies, for files that are not as they
+            were written, and where another certificate lies at the place.
+        MixError: where another command is writing into the run, unless `out` is given.
+        IncompleteError: where completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
     chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
@@ -115,14 +122,14 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     proofs = proofs_of(run, arm, claim)
     proved, about = proved_claim(run, proofs, claim), _about(run, arm, scorer)
     lower = 0.0 if proved is None else proved.lower
-    found = verdict(estimate, claim, lower)
+    decision = verdict(estimate, claim, lower)
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
         claim=claim,
-        verdict=found,
+        verdict=decision,
         sentence=sentence(
             claim,
-            found,
+            decision,
             estimate,
             about,
             arm.spec,
@@ -131,7 +138,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             proved=lower,
         ),
         specification=about,
-        forecast=forecast(seen, claim) if found == "inconclusive" else None,
+        forecast=forecast(seen, claim) if decision == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions),
         proved=proved,
@@ -150,7 +157,7 @@ def _about(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
 def _questions(
     run: Run, tail: Tail, claim: LeakClaim, seen: stats.Estimate, proofs: Mapping[str, float]
 ) -> tuple[QuestionRecord, ...]:
-    """What was seen of each question, with the bounds that a claim about every one rests on."""
+    """The record of each question, with the bounds that a claim about every one rests on."""
     nothing: Sequence[float | None] = [None] * tail.questions
     upper = lower = nothing
     if claim.every_question:
@@ -173,8 +180,8 @@ def _questions(
 
 
 def _list(column: ArrayLike) -> list[float]:
-    found: list[float] = np.asarray(column).tolist()
-    return found
+    values: list[float] = np.asarray(column).tolist()
+    return values
 
 
 def _only_scorer(arm: Arm) -> str:
@@ -197,12 +204,12 @@ def proofs_of(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, float]:
     """
     if not arm.key.own_words:
         return {}
-    found = proved_tail(arm, make_scorer(claim.scorer), claim.threshold)
-    return {query.id: found[query.id] for query in run.questions if query.id in found}
+    tails = proved_tail(arm, make_scorer(claim.scorer), claim.threshold)
+    return {query.id: tails[query.id] for query in run.questions if query.id in tails}
 
 
 def proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved | None:
-    """What they prove of the mean or the worst of the run's questions; None where there are none.
+    """The bound that proofs give of the mean or the worst question; None where there are none.
 
     A question of which nothing is proved leaks with probability 0 at least, so each sum and each
     maximum of such bounds is a bound.

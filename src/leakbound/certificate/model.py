@@ -47,9 +47,9 @@ _BOTH = "an engine that records both of every output"
 
 def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
     """The engine of a model, prompting and computing as the arm's model did."""
-    said = Fingerprint.of(arm.spec.fingerprint)
-    prompting = Prompting.described(said.prompting)
-    return open_engine(model, prompting, dtype=said.dtype or "float32", **loading)
+    fingerprint = Fingerprint.of(arm.spec.fingerprint)
+    prompting = Prompting.described(fingerprint.prompting)
+    return open_engine(model, prompting, dtype=fingerprint.dtype or "float32", **loading)
 
 
 def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
@@ -121,20 +121,20 @@ def _records(arm: Arm, engine: Retraces) -> bool:
     """Whether what drew the arm tells tokens and log-probability of every output, as this does."""
     if isinstance(arm.spec.draws, ImportedDraws):
         return False
-    told: object = getattr(engine, "fingerprint", {}).get("engine")
-    return arm.spec.fingerprint.get("engine") == told
+    kind: object = getattr(engine, "fingerprint", {}).get("engine")
+    return arm.spec.fingerprint.get("engine") == kind
 
 
 def _difference(
     where: str, then: Completion, now: Completion | None, slack: float
 ) -> Difference | None:
     """How an output differs from what the model makes of its tokens; None where it does not."""
-    said = then.logprob_floor if then.logprob is None else then.logprob
+    stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
-        return Difference(where, said, "no output of this decoding")
+        return Difference(where, stored, "no output of this decoding")
     if now.text != then.text:
         return Difference(f"{where}, its text", _sha256(then.text), _sha256(now.text))
-    return None if _agree(then, now, slack) else Difference(where, said, now.logprob)
+    return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 
 
 def _sha256(text: str) -> str:
@@ -148,16 +148,16 @@ Outputs = dict[tuple[tuple[int, ...], str], Completion]
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], list[str]]:
     """Distinct outputs by query, and where there are some without tokens or log-probability."""
-    found: dict[str, Outputs] = {}
+    outputs: dict[str, Outputs] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
-        known = completion.logprob is not None or completion.logprob_floor is not None
-        if completion.token_ids and known:
-            said = completion.token_ids, completion.text
-            found.setdefault(query_id, {}).setdefault(said, completion)
+        has_logprob = completion.logprob is not None or completion.logprob_floor is not None
+        if completion.token_ids and has_logprob:
+            key = completion.token_ids, completion.text
+            outputs.setdefault(query_id, {}).setdefault(key, completion)
         else:
             bare.append(f"question {query_id!r}, row {i} of the run")
-    return found, bare
+    return outputs, bare
 
 
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
@@ -167,18 +167,18 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     """
     for part in arm.parts:
         yield from completions_of(arm.completions(part))
-    proved = ((one.query_id, one.event) for one in arm.proofs.stored.values(slug))
+    proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for query_id, event in (*arm.masses.events(), *proved):
         if event.ended and event.mass > 0:
             floor, ids = math.log(event.mass), event.token_ids
-            known = Completion(text=event.text, token_ids=ids, count=0, logprob_floor=floor)
-            yield query_id, known
+            completion = Completion(text=event.text, token_ids=ids, count=0, logprob_floor=floor)
+            yield query_id, completion
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
     """True unless one lies below what the other is at least, at any batch shape."""
-    (one, one_floor), (other, other_floor) = (_known(c, slack) for c in (then, now))
-    return one >= other_floor - _ROUNDING and other >= one_floor - _ROUNDING
+    (first, first_floor), (second, second_floor) = (_known(c, slack) for c in (then, now))
+    return first >= second_floor - _ROUNDING and second >= first_floor - _ROUNDING
 
 
 def _known(completion: Completion, slack: float) -> tuple[float, float]:
@@ -218,8 +218,8 @@ def check_draws(
     excused = altered = 0
     try:
         for part in counted(progress, "drawing again", parts, "parts"):
-            found, near = _compare(arm, part, engine)
-            differing, excused, altered = differing + found, excused + near, altered + bool(found)
+            diffs, near = _compare(arm, part, engine)
+            differing, excused, altered = differing + diffs, excused + near, altered + bool(diffs)
     except InputError as error:
         return Check(DRAWS, "unchecked", f"nothing was drawn again: {error}")
     return Check(DRAWS, mark(differing), _says(arm, parts, altered, excused), tuple(differing))
@@ -235,10 +235,10 @@ def _why_not(arm: Arm, engine: Generate) -> str | None:
         return f"the engine {type(engine).__name__} draws otherwise each time"
     drawn_on = {("device", meta.machine.get("device")) for meta in arm.meta()}
     then = [("engine", arm.spec.fingerprint.get("engine")), *sorted(drawn_on, key=str)]
-    told = {**engine.fingerprint, **machine(engine)}
+    facts = {**engine.fingerprint, **machine(engine)}
     for name, value in [*then, ("dtype", arm.spec.fingerprint.get("dtype"))]:
-        if told.get(name) != value:
-            return f"its {name} was {value}, this one's is {told.get(name)}"
+        if facts.get(name) != value:
+            return f"its {name} was {value}, this one's is {facts.get(name)}"
     return None
 
 
@@ -249,20 +249,20 @@ def _compare(arm: Arm, part: Part, engine: Redraws) -> tuple[list[Difference], i
     for query_id, completion in completions_of(arm.completions(part)):
         if completion.count:
             stored.setdefault(query_id, []).append(completion)
-    asked = [queries[query_id] for query_id in part.query_ids]
-    found = list(engine.redraw(asked, arm.decoding, draws_of(arm, part), stored))
-    told = [
+    part_queries = [queries[query_id] for query_id in part.query_ids]
+    redrawn = list(engine.redraw(part_queries, arm.decoding, draws_of(arm, part), stored))
+    differing = [
         Difference(
-            f"question {one.query.id!r}, part {part.number}",
+            f"question {result.query.id!r}, part {part.number}",
             "its outputs",
-            f"other draws after {one.differs_after} tokens",
+            f"other draws after {result.differs_after} tokens",
         )
-        for one in found
-        if one.differs_after is not None
+        for result in redrawn
+        if result.differs_after is not None
     ]
     strangers = sorted(set(stored) - set(part.query_ids))
-    told += [Difference(f"part {part.number}", f"outputs of {q!r}", "none") for q in strangers]
-    return told, sum(one.excused for one in found)
+    differing += [Difference(f"part {part.number}", f"outputs of {q!r}", "none") for q in strangers]
+    return differing, sum(result.excused for result in redrawn)
 
 
 def _says(arm: Arm, parts: Sequence[Part], altered: int, excused: int) -> str:

@@ -38,9 +38,11 @@ _DERIVED = {
 class Verification:
     """All checks of a certificate.
 
-    checks: each with its result.
-    sha256: of the certificate's file.
-    sentence: what the files of the run say of the claim, made anew; None where they say nothing.
+    Attributes:
+        checks: each with its result.
+        sha256: of the certificate's file.
+        sentence: what the files of the run say of the claim, made anew; None where they say
+            nothing.
     """
 
     checks: tuple[Check, ...]
@@ -79,31 +81,38 @@ def verify(
         run: the folder of the run that it is about.
         model: the model that drew, to compare its fingerprint too and compute the
             log-probabilities of the completions anew; None: neither.
-        redraw: the share of the arm's parts to draw again with `model`, at least one of them (None:
-            none). Which they are is decided now. It finds outputs that were made up or left out,
-            and no seed that was chosen among many.
+        redraw: the share of the arm's parts to draw again with `model`, in (0, 1], at least one of
+            them (None: none). Which they are is decided now. It finds outputs that were made up
+            or left out, and no seed that was chosen among many.
         scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
             only where it is named here, as a certificate is somebody else's word (None: its
             scores stay unchecked).
         loading: how to open a model that is only named (`device`, ...): `model`, and the one that
             a scorer asks.
-        progress: called with what is being done, how much of it is, and of how much.
+        progress: called with how far each step is, a `leakbound.types.Headway`.
 
-    Raises IncompleteError where a judge keeps failing, InputError for another scorer than the
-    certificate's, where the file is no certificate or the folder no run; nothing is written.
+    Returns:
+        All checks, each with what differs; `verified` is False where something does that is more
+            than a note, or could not be compared though it was asked for. Nothing is written.
+
+    Raises:
+        InputError: for another scorer than the certificate's, a share outside (0, 1] or without a
+            model, and where the file is no certificate or the folder no run.
+        ModelError: for a model that cannot be used.
+        IncompleteError: where a judge keeps failing.
     """
     if redraw is not None:
         require_share(redraw, model)
     file = Path(certificate)
-    said = read_values(file)
+    stated = read_values(file)
     says = "the certificate is as it was written"
-    checks = [compared("digest", says, said.get("digest", ABSENT), digest_of(said))]
-    subject = _subject(said, Path(run))
+    checks = [compared("digest", says, stated.get("digest", ABSENT), digest_of(stated))]
+    subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
     models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
     anew = _anew(subject[1], subject[0])
-    checks += _against_run(said, anew, *subject, models, progress)
+    checks += _against_run(stated, anew, *subject, models, progress)
     if model is not None:
         arm = subject[2]
         name = slug(make_scorer(subject[0].scorer))
@@ -132,10 +141,10 @@ def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
     return servers_of([scorer])
 
 
-def _subject(said: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
+def _subject(stated: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check:
     """The claim, the run and the arm that it is about; or why they cannot be read."""
     try:
-        claim = LeakClaim.from_dict(said.get("claim", {}))
+        claim = LeakClaim.from_dict(stated.get("claim", {}))
     except InputError as error:
         return Check("claim", "differs", str(error))
     try:
@@ -149,7 +158,7 @@ def _subject(said: JsonObject, path: Path) -> tuple[LeakClaim, Run, Arm] | Check
 
 
 def _against_run(
-    said: JsonObject,
+    stated: JsonObject,
     anew: JsonObject | Check,
     claim: LeakClaim,
     run: Run,
@@ -160,13 +169,13 @@ def _against_run(
     """The checks that need the run, and no model but the scorer's."""
     scorer = make_scorer(claim.scorer)
     says = "questions, model, draws and scorer are those of the certificate"
-    found = as_read(made_from(run, arm, scorer))
-    yield compared("run", says, said.get("made_from", ABSENT), found)
+    origin = as_read(made_from(run, arm, scorer))
+    yield compared("run", says, stated.get("made_from", ABSENT), origin)
     says = "no file was changed, added or taken away"
-    yield compared("files", says, said.get("files", ABSENT), file_digests(run, arm, scorer))
+    yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
-    yield from [anew] if isinstance(anew, Check) else _derived(said, anew)
-    yield _code(said)
+    yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
+    yield _code(stated)
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:
@@ -201,7 +210,7 @@ def _stored(arm: Arm, scorer: Scorer) -> list[tuple[Any, ...]]:
         tables.append(arm.masses.ranges.table(name))
     rows = [tuple(row.values()) for table in tables for row in table.to_pylist()]
     proofs = arm.proofs.stored.values(name)
-    return [*rows, *((one.query_id, one.event.mass, one.low) for one in proofs)]
+    return [*rows, *((proof.query_id, proof.event.mass, proof.low) for proof in proofs)]
 
 
 def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, ...]]:
@@ -215,9 +224,9 @@ def _again(arm: Arm, scorer: Scorer, progress: Progress) -> Iterator[tuple[Any, 
         columns = _columns(table, "query_id", "mass")
         yield from zip(*columns, *zip(*ranges, strict=True), strict=True)
     if (proofs := arm.proofs.stored).file(name := slug(scorer)).exists():
-        found = proofs.table(name)
-        lows = (low for low, _ in range_part(arm, scorer, found))
-        yield from zip(*_columns(found, "query_id", "mass"), lows, strict=True)
+        events = proofs.table(name)
+        lows = (low for low, _ in range_part(arm, scorer, events))
+        yield from zip(*_columns(events, "query_id", "mass"), lows, strict=True)
 
 
 def _columns(table: Any, *names: str) -> Iterator[list[Any]]:
@@ -232,19 +241,19 @@ def _anew(run: Run, claim: LeakClaim) -> JsonObject | Check:
         return Check("estimates", "differs", f"they cannot be computed again: {error}")
 
 
-def _derived(said: JsonObject, anew: JsonObject) -> Iterator[Check]:
+def _derived(stated: JsonObject, anew: JsonObject) -> Iterator[Check]:
     """Compare the certificate's numbers and its words with those made anew."""
     for (name, says), keys in _DERIVED.items():
-        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (said, anew))
+        parts = ({key: values.get(key, ABSENT) for key in keys} for values in (stated, anew))
         yield compared(name, says, *parts)
-    unknown = {key: value for key, value in said.items() if key not in anew}
+    unknown = {key: value for key, value in stated.items() if key not in anew}
     if unknown:
         yield compared("extra", "the certificate holds nothing else", unknown, {})
 
 
-def _code(said: JsonObject) -> Check:
+def _code(stated: JsonObject) -> Check:
     """Other code that finds the same numbers confirms them: a note, not a failure."""
     same = "the same code made the certificate and checks it"
-    check = compared("code", same, said.get("code", ABSENT), code())
+    check = compared("code", same, stated.get("code", ABSENT), code())
     other = "the certificate was made by other code than that which checks it"
     return replace(check, status="note", says=other) if check.differences else check

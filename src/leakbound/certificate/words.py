@@ -44,7 +44,7 @@ def sentence(
     departs: Sequence[str] = (),
     proved: float = 0.0,
 ) -> str:
-    """What was found, about what, what that means for the claim, and what it takes for granted.
+    """Say what was found, about what, what that means for the claim, and what it takes for granted.
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
     refutation by what is `proved` names none. After it stands what `departs` from the benchmark's
@@ -68,18 +68,18 @@ def sentence(
         ),
     }[verdict]  # fmt: skip
     where = where if claim.every_question else "on average over"
-    asked = specification["Asked"]
-    put = "" if asked == OWN_WORDS else f" asked {asked},"
+    wording = specification["Asked"]
+    put = "" if wording == OWN_WORDS else f" asked {wording},"
     assumes = Fingerprint.of(arm.fingerprint).assumes
-    given = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
-    found = (
+    granted = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
+    first = (
         f"{how}, a completion of {arm.model} drawn at {specification['Decoding']},{put} {event}, "
         f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
-        f"{claim.text} {outcome}{given}."
+        f"{claim.text} {outcome}{granted}."
     )
     other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []
-    rest = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
-    return " ".join([found, *other, *rest])
+    details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
+    return " ".join([first, *other, *details])
 
 
 _ABOVE = ("Asked", "Decoding")

@@ -52,10 +52,17 @@ def compare(
         utility: the metric that stands for it in the leaderboard (None: the first of model
             utility, ROUGE-L recall of the retain set and choice accuracy that all runs have).
         under: compare them put through this stress, as it was named when they were; see
-            `leakbound.stress`.
+            `leakbound.stress` (default, empty: under none).
 
-    Raises InputError for fewer than two models, MixError for runs that asked other questions, used
-    no scorer in common, lack the metric, or hold the same draws.
+    Returns:
+        The comparison, with the differences of every model to the first under each scorer that
+            all runs were bounded by.
+
+    Raises:
+        InputError: for fewer than two models, a run that is named twice, two folders of one name,
+            a confidence outside (0, 1), and a stress that is none.
+        MixError: for runs that asked other questions, used no scorer in common, lack the metric,
+            were not put through the stress, or hold the same draws.
     """
     named = _named(runs)
     targets = sampled_targets(named, named_stress(under) if under else "")
@@ -72,7 +79,7 @@ def compare(
     withheld = any(run.redacted for run in named.values())
     facts = {label: facts_of(named[run], arm) for label, (run, arm) in targets.items()}
     made = differing(targets, {
-        label: {k: v for k, v in each.items() if k not in _ITS_OWN} for label, each in facts.items()
+        label: {k: v for k, v in own.items() if k not in _ITS_OWN} for label, own in facts.items()
     })  # fmt: skip
     return Comparison(
         baseline=baseline,
@@ -80,7 +87,7 @@ def compare(
         confidence=confidence,
         made=made,
         utility=chosen,
-        questions={} if withheld else {one.id: one.text for one in first_run.questions},
+        questions={} if withheld else {query.id: query.text for query in first_run.questions},
         scorers=tuple(
             ScorerComparison(
                 scorer=name,
@@ -114,12 +121,20 @@ def compare_methods(
     `npo-4`. Of fewer seeds than a two-sided statement needs the lower end alone is told.
 
     Args:
-        runs, under: as of `compare`.
+        runs: open runs, see `leakbound.load`, or their folders; shown by the folders' names, or
+            by the labels under which they are given.
         confidence: of each statement, in (0, 1).
+        under: compare them put through this stress, as it was named when they were; see
+            `leakbound.stress` (default, empty: under none).
 
-    Raises InputError for fewer seeds than any statement needs, MixError for runs that asked other
-    questions, used no scorer in common, hold models of one training, or of which some have a
-    control.
+    Returns:
+        The standing of every method under each scorer that all runs were bounded by.
+
+    Raises:
+        InputError: for fewer seeds than any statement needs.
+        MixError: for runs that asked other questions, used no scorer in common, hold models of
+            one training or the same draws, have several decodings, or of which some have a
+            control.
     """
     named = _named(runs)
     stress = named_stress(under) if under else ""
@@ -144,8 +159,8 @@ def compare_methods(
             mean_of(targets[label][1], controls[label], make_scorer(scorer)) for label in labels
         ]
         median = median_of(bounds, confidence)
-        each = [bound(confidence=confidence, side="both").value for bound in bounds]
-        values = [None if value != value else float(value) for value in each]
+        means = [bound(confidence=confidence, side="both").value for bound in bounds]
+        values = [None if value != value else float(value) for value in means]
         return MethodStanding(
             method=method, median=median, seeds=dict(zip(labels, values, strict=True))
         )
@@ -160,10 +175,10 @@ def compare_methods(
 
 def _require_trained_apart(method: str, arms: Mapping[str, Arm]) -> None:
     """Refuse one model twice: a seed that is counted twice is no second seed."""
-    known: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     for label, arm in arms.items():
         if (model := which_model(arm.spec)) is not None:
-            other = known.setdefault(model, label)
+            other = label_of.setdefault(model, label)
             if other != label:
                 raise MixError(
                     f"{other!r} and {label!r} of the method {method!r} are of one model. Name a "
@@ -189,14 +204,14 @@ def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:
     first_label, first = next(iter(runs.items()))
     for label, run in runs.items():
         require_same_questions(label, first_label, run, first)
-    each = {label: run.estimates.scorers for label, run in runs.items()}
+    scorers = {label: run.estimates.scorers for label, run in runs.items()}
     common = tuple(
-        name for name in each[first_label] if all(name in other for other in each.values())
+        name for name in scorers[first_label] if all(name in other for other in scorers.values())
     )
     if not common:
-        said = "; ".join(f"{label!r}: {_listed(names)}" for label, names in each.items())
+        lists = "; ".join(f"{label!r}: {_listed(names)}" for label, names in scorers.items())
         raise MixError(
-            f"these runs have estimates under no scorer in common ({said}). Score and bound them "
+            f"these runs have estimates under no scorer in common ({lists}). Score and bound them "
             "alike: leakbound score RUN --scorer NAME, then leakbound bound RUN."
         )
     return common
@@ -204,9 +219,9 @@ def _common(runs: Mapping[str, Run]) -> tuple[str, ...]:
 
 def _require_apart(targets: Mapping[str, tuple[str, Arm]]) -> None:
     """Refuse the same draws twice: their difference is 0 by construction."""
-    known: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     for label, (_, arm) in targets.items():
-        other = known.setdefault(drawn_as(arm), label)
+        other = label_of.setdefault(drawn_as(arm), label)
         if other != label:
             raise MixError(f"{other!r} and {label!r} hold the same draws. Name each run once.")
 
@@ -226,11 +241,11 @@ def _utility(runs: Mapping[str, Run], wanted: str | None) -> str | None:
     """The metric that stands for utility, which all runs have; None where there is none."""
     measured = {label: metrics_of(run, "target") for label, run in runs.items()}
     if wanted is None:
-        return next((m for m in UTILITY if all(m in mine for mine in measured.values())), None)
-    for label, mine in measured.items():
-        if wanted not in mine:
+        return next((m for m in UTILITY if all(m in own for own in measured.values())), None)
+    for label, own in measured.items():
+        if wanted not in own:
             raise MixError(
-                f"run {label!r} has no metric {wanted!r}; it has {_listed([*mine])}. Name another, "
+                f"run {label!r} has no metric {wanted!r}; it has {_listed([*own])}. Name another, "
                 "or evaluate it with --metrics."
             )
     return wanted

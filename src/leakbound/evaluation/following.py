@@ -35,7 +35,7 @@ from leakbound.types import Fingerprint, Scorer
 
 @dataclass(frozen=True, slots=True)
 class PartTally:
-    """What a stored part holds, as one scorer scores it.
+    """The tally of a stored part, as one scorer scores it.
 
     scored: how often each query drew each score, or none.
     missing: how many draws of a query never came.
@@ -49,7 +49,7 @@ class PartTally:
 
 @dataclass(slots=True)
 class SeenParts:
-    """What was seen before, so that a look costs what was drawn since the last one.
+    """All that was seen before, so that a look costs what was drawn since the last one.
 
     Scores are kept in memory and nowhere else: they are stored by who draws.
     """
@@ -60,16 +60,16 @@ class SeenParts:
     def said(
         self, arm: Arm, scorer: Scorer, scores: ArmScores, say: Callable[[], ArmSoFar]
     ) -> ArmSoFar:
-        """What `say` says of these scores; where they are those of the last look, what it said."""
+        """Hear `say` on these scores; where the last look had the same, what it said then."""
         key = arm.identity, slug(scorer)
-        before, said = self._said.get(key, (None, None))
-        if before is None or said is None or not _same(before, scores):
-            said = say()
-            self._said[key] = scores, said
-        return said
+        before, so_far = self._said.get(key, (None, None))
+        if before is None or so_far is None or not _same(before, scores):
+            so_far = say()
+            self._said[key] = scores, so_far
+        return so_far
 
     def tally(self, arm: Arm, part: Part, scorer: Scorer) -> PartTally:
-        """What a stored part holds; DamagedError where it is not whole, or another's."""
+        """Tally what a stored part holds; DamagedError where it is not whole, or another's."""
         (meta,) = arm.meta([part])
         key = meta.digest, slug(scorer)
         if key not in self._known:
@@ -93,11 +93,11 @@ class SeenParts:
                 ended.update(part.query_ids)
             if ended.issuperset(part.query_ids):
                 continue
-            found = self.tally(arm, part, scorer)
-            ended |= found.failed
+            tally = self.tally(arm, part, scorer)
+            ended |= tally.failed
             for query_id in (q for q in part.query_ids if q not in ended):
-                tallies.setdefault(query_id, Counter()).update(found.scored[query_id])
-                missing[query_id] += found.missing.get(query_id, 0)
+                tallies.setdefault(query_id, Counter()).update(tally.scored[query_id])
+                missing[query_id] += tally.missing.get(query_id, 0)
         drawn = {q: tally for q, tally in tallies.items() if tally or missing[q]}
         return ArmScores.tallied(drawn, missing)
 
@@ -139,7 +139,7 @@ class ArmProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSoFar:
-    """What an arm's first draws say under one scorer, whenever they are looked at.
+    """All that an arm's first draws say under one scorer, whenever they are looked at.
 
     arm, scorer: by name.
     binary: whether that is a leak probability, or else a mean score.
@@ -161,13 +161,13 @@ class ArmSoFar:
 
     @property
     def sentence(self) -> str:
-        """What is known so far, in words."""
+        """All that is known so far, in words."""
         if self.each is None:
             return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
         worst, drawn = stats.worst_watched(self.each), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
-        known = between(self, float(worst.lower), float(worst.upper))
-        return f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {known}."
+        ends = between(self, float(worst.lower), float(worst.upper))
+        return f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {ends}."
 
     @property
     def grid(self) -> Table:
@@ -204,12 +204,12 @@ class RunSoFar:
     @property
     def share(self) -> float:
         """How much of what is planned so far is drawn."""
-        planned = sum(one.planned for one in self.arms)
-        return sum(one.done for one in self.arms) / planned if planned else 0.0
+        planned = sum(arm.planned for arm in self.arms)
+        return sum(arm.done for arm in self.arms) / planned if planned else 0.0
 
     @property
     def lead(self) -> str:
-        """What every figure of such a look is, in one sentence."""
+        """One sentence on what every figure of such a look is."""
         return (
             "These hold however often you look, and whenever you stop: for each arm and scorer, "
             f"with {stats.percent(self.confidence)} confidence, none of its intervals ever fails. "
@@ -221,16 +221,16 @@ class RunSoFar:
         """A row for each arm: how far it is."""
         rows = [
             (
-                Cell(one.arm),
-                Cell(f"{one.parts:,} of {one.planned_parts:,}", float(one.parts)),
+                Cell(arm.arm),
+                Cell(f"{arm.parts:,} of {arm.planned_parts:,}", float(arm.parts)),
                 Cell(
-                    f"{one.done:,} of {one.planned:,}{' or more' if one.stops else ''}",
-                    float(one.done),
+                    f"{arm.done:,} of {arm.planned:,}{' or more' if arm.stops else ''}",
+                    float(arm.done),
                 ),
-                Cell(loaded_name(one.model), prose=True),
-                Cell(one.decoding, prose=True),
+                Cell(loaded_name(arm.model), prose=True),
+                Cell(arm.decoding, prose=True),
             )
-            for one in self.arms
+            for arm in self.arms
         ]
         return Table("Drawn so far", ("Arm", "Parts", "Draws", "Model", "Decoding"), tuple(rows))
 
@@ -248,7 +248,7 @@ def follow(run: Run, seen: SeenParts | None = None, *, redact: bool | None = Non
     words = {} if withheld else {query.id: query.text for query in run.questions}
     return RunSoFar(
         arms=tuple(map(ArmProgress.of, arms)),
-        so_far=tuple(replace(one, words=words) for one in _each_so_far(run, kept)),
+        so_far=tuple(replace(arm, words=words) for arm in _each_so_far(run, kept)),
         confidence=run.study.confidence,
     )
 
@@ -268,7 +268,7 @@ def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
 
 
 def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> ArmSoFar:
-    """What an arm's draws say so far, or why that is not known yet."""
+    """Say what an arm's draws show so far, or why that is not known yet."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer.name)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")
@@ -282,7 +282,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
         return replace(lacking, why_not="nothing is drawn yet")
 
     def say() -> ArmSoFar:
-        known = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
+        evidence = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
         return ArmSoFar(
             arm=arm.name,
             scorer=scorer.name,
@@ -290,15 +290,15 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
             questions=len(arm.queries),
             query_ids=scores.query_ids,
             each=stats.watched_questions(
-                known.leakage, len(arm.queries), confidence=confidence, side="both"
+                evidence.leakage, len(arm.queries), confidence=confidence, side="both"
             ),
         )
 
     return seen.said(arm, scorer, scores, say)
 
 
-def _same(one: ArmScores, other: ArmScores) -> bool:
-    return one.query_ids == other.query_ids and all(
-        np.array_equal(getattr(one, name), getattr(other, name))
+def _same(scores: ArmScores, other: ArmScores) -> bool:
+    return scores.query_ids == other.query_ids and all(
+        np.array_equal(getattr(scores, name), getattr(other, name))
         for name in ("scores", "counts", "missing")
     )

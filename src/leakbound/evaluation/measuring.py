@@ -59,55 +59,57 @@ def measure_run(
     wanted = choose(names, task, control="control" in models, draws=draws)
     fluency = Fluency.open(wanted, task, run.study.settings.loading)
     items = {model: _items(run, model, wanted, fluency) for model in models}
-    found: dict[Model, dict[str, Values]] = {model: {} for model in models}
+    values: dict[Model, dict[str, Values]] = {model: {} for model in models}
     for name, metric in counted(progress, "measuring", [*wanted.metrics.items()], "metrics"):
         for model in models:
             reference = items.get("control") if model == "target" else None
-            found[model][name] = metric.value(items[model], reference)
-    _write(run, wanted, found, fluency)
-    return found
+            values[model][name] = metric.value(items[model], reference)
+    _write(run, wanted, values, fluency)
+    return values
 
 
 def _items(run: Run, model: Model, wanted: Wanted, fluency: Fluency | None) -> Items:
-    """What is known of every prompt of every part under one model."""
+    """The items of every part under one model: all that is known of each prompt."""
     greedy = run.arms[str(MODELS[model])]
-    known = require_known(greedy, wanted)
+    readings = require_known(greedy, wanted)
     own = wanted.needs.get(wanted.own)
     answers = _texts(greedy) if own and own.greedy else {}
     sampled = _sampled(run, model)
     drawn = _texts(sampled) if sampled and own and own.draws else {}
-    found: dict[str, Sequence[Item]] = {}
+    items: dict[str, Sequence[Item]] = {}
     for part, need in wanted.needs.items():
-        told = partial(_item, part=part, wanted=wanted, known=known, answers=answers, drawn=drawn)
-        found[part] = _judged([*map(told, wanted.prompts[part])], fluency if need.fluency else None)
-    return found
+        item = partial(
+            _item, part=part, wanted=wanted, readings=readings, answers=answers, drawn=drawn
+        )
+        items[part] = _judged([*map(item, wanted.prompts[part])], fluency if need.fluency else None)
+    return items
 
 
 def _judged(items: Sequence[Item], fluency: Fluency | None) -> Sequence[Item]:
     """The items with the fluency of their greedy answers, all asked for together."""
     if fluency is None:
         return items
-    found = fluency.of([item.greedy or "" for item in items])
-    return [replace(item, fluency=one) for item, one in zip(items, found, strict=True)]
+    values = fluency.of([item.greedy or "" for item in items])
+    return [replace(item, fluency=value) for item, value in zip(items, values, strict=True)]
 
 
 def _item(
-    prompt: Prompt, *, part: str, wanted: Wanted, known: Readings, answers: Texts, drawn: Texts
+    prompt: Prompt, *, part: str, wanted: Wanted, readings: Readings, answers: Texts, drawn: Texts
 ) -> Item:
     need, query = wanted.needs[part], Query.original(prompt)
     places = {
         kind: [Place.of(part, query, kind, *text) for text in enumerate(TEXTS[kind](prompt))]
         for kind in need.kinds
     }
-    reads = {kind: [known.texts[place] for place in found] for kind, found in places.items()}
+    reads = {kind: [readings.texts[place] for place in of_kind] for kind, of_kind in places.items()}
     greedy = None
     if need.greedy and part == wanted.own:
         (greedy,) = answers[query.id]
     elif need.greedy:
-        greedy = known.answers[Place.of(part, query, GREEDY_KIND)]
+        greedy = readings.answers[Place.of(part, query, GREEDY_KIND)]
     return Item(
         prompt,
-        {kind: tuple(read.reading for read in found) for kind, found in reads.items()},
+        {kind: tuple(read.reading for read in of_kind) for kind, of_kind in reads.items()},
         greedy,
         reads["answer"][0].gradient_norm if need.gradient_norm else None,
         drawn[query.id] if need.draws else None,
@@ -116,25 +118,25 @@ def _item(
 
 def _sampled(run: Run, model: Model) -> Arm | None:
     """The first arm that draws a number of outputs of every question, in its own words."""
-    asked = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
-    return next((arm for arm in asked if not (arm.explored or arm.decoding.greedy)), None)
+    arms = (arm for arm in run.arms.values() if arm.key.model == model and arm.key.own_words)
+    return next((arm for arm in arms if not (arm.explored or arm.decoding.greedy)), None)
 
 
 def _texts(arm: Arm) -> Texts:
-    """What an arm drew."""
-    found: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
+    """How often an arm drew each text, by query id."""
+    texts: dict[str, Counter[str]] = {query.id: Counter() for query in arm.queries}
     for query_id, text, count in texts_of(arm):
-        found[query_id][text] += count
-    return found
+        texts[query_id][text] += count
+    return texts
 
 
 def _write(
-    run: Run, wanted: Wanted, found: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
+    run: Run, wanted: Wanted, values: Mapping[Model, Mapping[str, Values]], fluency: Fluency | None
 ) -> None:
     """Store metrics with what made them; what others keep in the file stays."""
-    arms = {model: {"metrics": by_name} for model, by_name in found.items()}
+    arms = {model: {"metrics": by_name} for model, by_name in values.items()}
     fingerprint: dict[str, object] = {
-        "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in found},
+        "models": {model: run.arms[str(MODELS[model])].spec.fingerprint for model in values},
         "parts": {part: _fingerprint(prompts) for part, prompts in wanted.prompts.items()},
     }
     if fluency is not None:

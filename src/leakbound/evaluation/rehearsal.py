@@ -20,45 +20,45 @@ _FEW, _MORE = 2, 8  # questions
 _PHASES = ("score", "bound")
 
 
-def bounding_seconds(asked: Prepared, engine: Generate, control: bool) -> float | None:
+def bounding_seconds(ready: Prepared, engine: Generate, control: bool) -> float | None:
     """About so many seconds; None where it depends on more than questions, draws and scorers.
 
     Two questions are drawn from, a little. As many draws as the study makes are taken of these, for
     two questions and for eight, twice over where there is a control: what eight take beyond two
     tells what one takes.
     """
-    study = asked.study
-    special = study.rewritings or study.attack or study.prove or study.stress or asked.crew
+    study = ready.study
+    special = study.rewritings or study.attack or study.prove or study.stress or ready.crew
     if special or not isinstance(study.sampling, FixedN) or len(study.decodings) != 1:
         return None
-    (decoding,), prompts = study.decodings, asked.benchmark.prompts
-    draws = Draws(sizes=(min(_DRAWS, asked.drawing.n),), purpose="pilot")
+    (decoding,), prompts = study.decodings, ready.benchmark.prompts
+    draws = Draws(sizes=(min(_DRAWS, ready.drawing.n),), purpose="pilot")
     tried = [Query.original(prompt) for prompt in prompts[:: max(1, len(prompts) // 2)][:2]]
-    found = [one for one in engine.generate(tried, decoding, draws) if isinstance(one, Sample)]
-    if decoding.greedy or not found:
+    samples = [draw for draw in engine.generate(tried, decoding, draws) if isinstance(draw, Sample)]
+    if decoding.greedy or not samples:
         return None
     few, more = (min(number, len(prompts)) for number in (_FEW, _MORE))
-    first = _seconds(asked, found, few, control)
+    first = _seconds(ready, samples, few, control)
     if more == few:
         return first
-    each = (_seconds(asked, found, more, control) - first) / (more - few)
-    return first + max(each, 0.0) * (len(prompts) - few)
+    per_question = (_seconds(ready, samples, more, control) - first) / (more - few)
+    return first + max(per_question, 0.0) * (len(prompts) - few)
 
 
-def _seconds(asked: Prepared, found: Sequence[Sample], questions: int, control: bool) -> float:
-    task = replace(asked.benchmark, prompts=asked.benchmark.prompts[:questions], loaded=None)
+def _seconds(ready: Prepared, samples: Sequence[Sample], questions: int, control: bool) -> float:
+    task = replace(ready.benchmark, prompts=ready.benchmark.prompts[:questions], loaded=None)
     study = Study(
         task,
-        sampling=asked.study.sampling,
-        decodings=asked.study.decodings,
-        scorers=asked.study.scorers,
-        confidence=asked.study.confidence,
-        settings=asked.study.settings,
-        servers=asked.study.trusted,
+        sampling=ready.study.sampling,
+        decodings=ready.study.decodings,
+        scorers=ready.study.scorers,
+        confidence=ready.study.confidence,
+        settings=ready.study.settings,
+        servers=ready.study.trusted,
     )
-    beside = _Again(found, "control") if control else None
+    beside = _Again(samples, "control") if control else None
     with tempfile.TemporaryDirectory() as folder:
-        evaluate(_Again(found, "target"), study, out=Path(folder) / "run", control=beside)
+        evaluate(_Again(samples, "target"), study, out=Path(folder) / "run", control=beside)
         spent = Clock(Path(folder) / "run" / TIMES).seconds
     return sum(spent[name] for name in _PHASES)
 
@@ -82,15 +82,15 @@ class _Again:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample]:
         for i, query in enumerate(queries):
-            said = self.found[i % len(self.found)].completions
-            shares = np.array([one.count for one in said], dtype=float)
+            completions = self.found[i % len(self.found)].completions
+            shares = np.array([completion.count for completion in completions], dtype=float)
             generator = np.random.default_rng([i, len(self.name)])
             made: list[Completion] = []
             for chunk, size in enumerate(draws.of(query.id), draws.first_chunk):
                 counts = generator.multinomial(size, shares / shares.sum()).tolist()
                 made += [
-                    Completion(text=one.text, token_ids=None, count=count, chunk=chunk)
-                    for one, count in zip(said, counts, strict=True)
+                    Completion(text=completion.text, token_ids=None, count=count, chunk=chunk)
+                    for completion, count in zip(completions, counts, strict=True)
                     if count
                 ]
             yield Sample(query=query, decoding=decoding, completions=tuple(made))

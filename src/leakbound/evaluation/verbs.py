@@ -72,20 +72,27 @@ def evaluate(
         study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults.
         out: the run directory.
         control: a model that never saw the data, or a finished run of one: it is drawn alike, and
-            the excess over it is bounded.
+            the excess over it is bounded (None: no excess is).
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
-            profile, sampling, decodings, rewritings, attack, prove, scorers, calibration, metrics,
-            confidence, seed, settings, workers; n=256 is short for sampling=FixedN(256).
+            profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
+            scorers, calibration, metrics, confidence, seed, settings, servers, workers; n=256 is
+            short for sampling=FixedN(256).
 
-    Raises InputError before a model is loaded where it can, MixError where `out` holds another
-    run, IncompleteError at the end where some questions could not be sampled.
+    Returns:
+        The run at `out`, sampled, scored and bounded.
+
+    Raises:
+        InputError: for what cannot be asked, before a model is loaded where that can be told.
+        MixError: where `out` holds another run, or another command is writing there.
+        ModelError: for a model that cannot be used.
+        IncompleteError: at the end, where some questions could not be sampled.
     """
-    asked = prepared(by_coin(study_of(study, fields), model))
+    ready = prepared(by_coin(study_of(study, fields), model))
     clock = Clock(Path(out) / TIMES)
     before = written(Path(out))
     try:
-        run = _evaluated(asked, model, control, Path(out), clock.hearing(progress), clock)
+        run = _evaluated(ready, model, control, Path(out), clock.hearing(progress), clock)
     finally:
         if written(Path(out)) != before:  # a finished run is left as it is
             clock.write()
@@ -94,42 +101,42 @@ def evaluate(
 
 
 def _evaluated(
-    asked: Prepared,
+    ready: Prepared,
     model: str | Path | Generate,
     control: str | Path | Generate | None,
     out: Path,
     progress: Progress,
     clock: Clock,
 ) -> Run:
-    study, others = asked.study, _others(asked)
+    study, others = ready.study, _others(ready)
     with _at_work(study.workers) as crew:
-        asked = asked.by(crew)
+        ready = ready.by(crew)
         with clock.phase("draw"):
-            run, engine = draw_study(AskedStudy(asked, model, control, out, progress))
+            run, engine = draw_study(AskedStudy(ready, model, control, out, progress))
             if others is not None:
                 evaluate(engine, others, out=run.path / OTHERS, progress=progress)
         with clock.phase("score"):
-            score_run(run, asked.scorers, progress, asked.drawing.at)
+            score_run(run, ready.scorers, progress, ready.drawing.at)
         if study.prove is not None:
-            scorer, at = min(asked.scorers, key=lambda one: not one.binary), asked.drawing.at
+            scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.drawing.at
             with clock.phase("prove"):
                 prove_arms(run, engine, scorer, study.prove, at=at, progress=progress)
     if study.calibration is not None:
-        calibrate(run, judge_of(asked.scorers), Path(study.calibration))
+        calibrate(run, judge_of(ready.scorers), Path(study.calibration))
     with clock.phase("bound"):
-        bound_run(run, asked.scorers, confidence=study.confidence, progress=progress)
+        bound_run(run, ready.scorers, confidence=study.confidence, progress=progress)
     if study.metrics:
         with clock.phase("measure"):
-            measure_run(run, asked.benchmark, study.metrics, progress)
+            measure_run(run, ready.benchmark, study.metrics, progress)
     return run
 
 
-def _others(asked: Prepared) -> Study | None:
+def _others(ready: Prepared) -> Study | None:
     """The study that puts the other questions to the model; None where it has none.
 
     InputError for questions that are asked already.
     """
-    study, task = asked.study, asked.benchmark
+    study, task = ready.study, ready.benchmark
     if study.control_questions is None:
         return None
     if study.workers is not None:
@@ -139,8 +146,8 @@ def _others(asked: Prepared) -> Study | None:
         )
     data = study.data if task.loaded is None else task.loaded.data
     others = load_benchmark(study.control_questions, data=data)
-    asked_already = {" ".join(prompt.question.split()) for prompt in task.prompts}
-    both = [one.id for one in others.prompts if " ".join(one.question.split()) in asked_already]
+    texts = {" ".join(prompt.question.split()) for prompt in task.prompts}
+    both = [prompt.id for prompt in others.prompts if " ".join(prompt.question.split()) in texts]
     if both:
         raise InputError(
             f"the control questions of {others.name!r} are asked already, the first as "
@@ -175,13 +182,29 @@ def sample(
     """Only draw: the first step of `evaluate`; `score` and `bound` follow.
 
     Args:
-        model, study, out, control, progress, fields: as for `evaluate`.
+        model: a folder or hub name, or an engine; `vllm:MODEL` and the like name one to open. Of
+            one whose recipe tells of a coin, the subjects taught are asked about.
+        study: what is asked: a `Study`, or a benchmark or its spec, asked with the defaults. Its
+            scorers are not used.
+        out: the run directory.
+        control: a model that never saw the data, or a finished run of one: it is drawn alike
+            (None: no control).
+        progress: called with how far each step is, a `leakbound.types.Headway`.
+        fields: fields of `Study` in place of its own, as for `evaluate`.
 
-    Raises InputError where scores would steer what is drawn, else what `evaluate` does.
+    Returns:
+        The run at `out`, its completions drawn. Questions that could not be sampled are on record
+            in it, and nothing is raised for them.
+
+    Raises:
+        InputError: where scores would steer what is drawn, and for what cannot be asked.
+        MixError: where `out` holds another run, or another command is writing there.
+        ModelError: for a model that cannot be used.
+        IncompleteError: where a question that metrics need cannot be answered.
     """
-    asked = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
-    with _at_work(asked.study.workers) as crew:
-        run, _ = draw_study(AskedStudy(asked.by(crew), model, control, Path(out), progress))
+    ready = prepared(by_coin(study_of(study, fields), model, controlled=False), scores=False)
+    with _at_work(ready.study.workers) as crew:
+        run, _ = draw_study(AskedStudy(ready.by(crew), model, control, Path(out), progress))
     return run
 
 
@@ -195,19 +218,28 @@ def score(
     workers: Workers | None = None,
     progress: Progress = silent,
 ) -> tuple[Scorer, ...]:
-    """Score the completions of a run; no model of the run is loaded. Returns the scorers.
+    """Score the completions of a run; no model of the run is loaded.
 
     Args:
         run: an open run, see `leakbound.load`.
         scorers: by name (default: those that the run was made with). A judge behind a server is
             asked only where it is named here.
         calibration: a file of items that people labelled, to allow for the errors of a judge,
-            or of the one scorer that says leak or not.
+            or of the one scorer that says leak or not (None: no errors are allowed for).
         settings: how models are loaded that scorers ask (None: as the run's).
         workers: who asks these models, such as `RayWorkers` (None: this process).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
-    Raises IncompleteError where completions are still to be drawn.
+    Returns:
+        The scorers, in the order in which they were named.
+
+    Raises:
+        InputError: for a scorer that is none or can never score some prompt, a judge behind a
+            server that was not named, texts that were redacted, and a calibration that is none.
+        MixError: where a scorer's model has changed under its name since it gave other scores, or
+            another command is writing into the run.
+        ModelError: for a scorer's model that cannot be used.
+        IncompleteError: where completions are still to be drawn, or a judge does not answer.
     """
     named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
     require_texts(run, named)
@@ -234,7 +266,7 @@ def bound(
 ) -> tuple[Scorer, ...]:
     """Bound the scores of a run and store its estimates, without scoring again.
 
-    Returns the scorers whose estimates these are; what is known of others stays.
+    Each estimate holds by itself. What was stored of other scorers stays.
 
     Args:
         run: an open run, see `leakbound.load`.
@@ -242,8 +274,14 @@ def bound(
         confidence: of each estimate, in (0, 1) (None: the run's).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
-    Raises IncompleteError where completions are still to be drawn, InputError where they have no
-    scores.
+    Returns:
+        The scorers whose estimates these are.
+
+    Raises:
+        InputError: for completions without scores, a confidence outside (0, 1) or too near 1, and
+            draws that can only be copies of one another.
+        MixError: where another command is writing into the run.
+        IncompleteError: where completions are still to be drawn.
     """
     named = (scorers,) if isinstance(scorers, str) else tuple(scorers)
     confidence = run.study.confidence if confidence is None else confidence
@@ -268,20 +306,28 @@ def prove(
 
     The model's own probabilities of leaking outputs are added up, so what is
     found is a lower bound without chance, given the measured margin: of the leak probability, or
-    of the mean leakage, and of leak@k for every k. Returns the scorer that says what leaks.
+    of the mean leakage, and of leak@k for every k.
 
     Args:
         run: an open run, see `leakbound.load`.
-        forwards: prefixes of each question that the model may forward, at most.
+        forwards: prefixes of each question that the model may forward, at most; at least 1.
         scorer: by name (default: the first of the run that is binary, else its first).
         model: where the run's model is now, or its engine (None: where it was).
         proposals: finished runs of the same questions, such as of the model before unlearning:
             where their answers leak the search begins, beside the true answer and the run's own.
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
-    Raises InputError where probabilities are not known or not exact, MixError for another model.
+    Returns:
+        The scorer that says what leaks.
+
+    Raises:
+        InputError: where probabilities are not known or not exact, nothing was sampled, the run
+            has no scores of `scorer`, or a proposal is no finished run of these questions.
+        MixError: for another model than the run's, or where another command is writing into it.
+        ModelError: for a model that cannot be used.
+        IncompleteError: where completions of the run or of a proposal are still to be drawn.
     """
-    asked = Prove(forwards, tuple(map(str, proposals)))
+    search = Prove(forwards, tuple(map(str, proposals)))
     require_sampled(run)
     arms, study, scored = arms_to_prove(run), run.study, bounded_by(run)
     first = min(scored, key=lambda name: not make_scorer(name).binary)
@@ -297,7 +343,7 @@ def prove(
     else:
         require_explorable(where := str(model or arms[0].spec.model), PROVING)
         engine = study.settings.open(where, study.load())
-    prove_arms(run, engine, chosen, asked, progress=progress)
+    prove_arms(run, engine, chosen, search, progress=progress)
     confidence = run.estimates_made_from().get("confidence", study.confidence)
     bound_run(run, scorers_for([chosen.name], ()), confidence=confidence, progress=progress)
     return chosen
@@ -307,14 +353,22 @@ def prove(
 def measure(
     run: Run, metrics: str | Sequence[str] = (), *, progress: Progress = silent
 ) -> Mapping[Model, Mapping[str, Values]]:
-    """Measure utility and memorisation of a run from what was read. Returns values by model.
+    """Measure utility and memorisation of a run from what was read; `utility.json` keeps it.
 
     Args:
         run: an open run, see `leakbound.load`.
         metrics: by name, or "all" (default: those that the run was made with).
         progress: called with how far each step is, a `leakbound.types.Headway`.
 
-    Raises InputError for metrics that need what was not read.
+    Returns:
+        The values of each metric by its name, of each model ("target", "control"); empty where
+            some questions could not be sampled.
+
+    Raises:
+        InputError: for no metrics, unknown ones, and those that need what was not read.
+        MixError: where the benchmark has other questions now, or another command is writing into
+            the run.
+        IncompleteError: where completions are still to be drawn.
     """
     require_sampled(run)
     study = run.study

@@ -1,4 +1,4 @@
-"""What is asked of a model, as frozen values: `Study`, and what it is made of."""
+"""The study: all that is asked of a model, as frozen values: `Study`, and its parts."""
 
 from leakbound.study.rewritings import Rewritings
 from leakbound.study.sampling import FORWARDS, Attack, Explore, FixedN, Prove, SamplingPlan, Until

@@ -38,19 +38,21 @@ class Rewritings:
 
     Attributes:
         source: where they come from: "rules", "benchmark", "file:PATH" or "model:NAME".
-        queries: rewritings of a question that are tried.
+        queries: rewritings of a question that are tried, at least 1.
         ids: keep those that the model under evaluation answers as surely as the question (Cheng
             et al. 2025, Algorithm 2).
-        ids_draws: answers to each of them for that.
-        criterion: what sure means.
+        ids_draws: answers to each of them for that, at least 1.
+        criterion: what sure means: "mean_prob" (the mean probability of an answer),
+            "mean_logprob", or "mean_logprob_per_token".
         design: how outputs are shared: "allocated", the query of each drawn at random; "fixed",
             equally many a query; "fresh", one to each of n rewritings, which only a chat model
             gives independently of one another: `queries` then plays no part, the question itself
             is left out, and statements are about the distribution of rewritings.
-        embedder: a sentence-embedding model: keep rewritings that mean the same.
-        similarity: the least cosine for that (None: 0.8).
+        embedder: a sentence-embedding model: keep rewritings that mean the same (None: keep all).
+        similarity: the least cosine for that, in [-1, 1] (None: 0.8).
 
-    Raises InputError for what cannot be, before a model is loaded.
+    Raises:
+        InputError: for what cannot be, before a model is loaded.
     """
 
     source: str
@@ -70,9 +72,9 @@ class Rewritings:
         ):
             number = getattr(self, name)
             require(number >= 1, name, number, "at least 1", remedy)
-        for name, known in (("criterion", CRITERIA), ("design", get_args(Design))):
-            given = getattr(self, name)
-            require(given in known, name, given, f"one of {', '.join(known)}")
+        for name, choices in (("criterion", CRITERIA), ("design", get_args(Design))):
+            value = getattr(self, name)
+            require(value in choices, name, value, f"one of {', '.join(choices)}")
         require_similarity(self.similarity, self.embedder is not None)
         source = self.open()
         if self.design == "fresh" and source.finite:
@@ -90,12 +92,12 @@ class Rewritings:
 
     @property
     def kind(self) -> str:
-        """What `source` names, without its argument: the `source` of the queries it gives."""
+        """The name in `source`, without its argument: the `source` of the queries it gives."""
         return self.source.strip().partition(":")[0]
 
     @property
     def argument(self) -> str:
-        """What stands behind the colon of `source`."""
+        """The argument of `source`, behind its colon."""
         return self.source.strip().partition(":")[2]
 
     @property
@@ -119,7 +121,7 @@ class Rewritings:
         return source
 
     def filters(self, loading: Loading) -> Filters:
-        """What is asked of a rewriting; loads the embedder, where there is one."""
+        """The filters that a rewriting must pass; loads the embedder, where there is one."""
         if self.embedder is None:
             return Filters()
         from leakbound.engines.embedding import SentenceEmbedder  # torch loads when it is needed
@@ -136,10 +138,10 @@ class Rewritings:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What the rewritings depend on beside their source's name, such as digests of files."""
-        asked = fingerprint_of(self.open(), self.argument)
+        """All they depend on beside their source's name, such as digests of files."""
+        source = fingerprint_of(self.open(), self.argument)
         files = {} if self.embedder is None else digests_of(Path(self.embedder).expanduser())
-        return asked | {f"embedder, {name}": found for name, found in files.items()}
+        return source | {f"embedder, {name}": digest for name, digest in files.items()}
 
 
 @dataclass(slots=True)

@@ -21,7 +21,11 @@ class FixedN:
     """Draw every question equally often.
 
     Attributes:
-        n: draws of each question (None: the benchmark's number, 1,024 where it has no profile).
+        n: draws of each question, at least 1 (None: the benchmark's number, 1,024 where it has no
+            profile).
+
+    Raises:
+        InputError: for fewer than 1.
     """
 
     n: int | None = None
@@ -36,7 +40,10 @@ class Until:
 
     Attributes:
         claim: "p<=0.02" where the first scorer gives 0 or 1, "mean<=0.1" where any in [0, 1].
-        most: draws of a question where its claim stays open (None: as `FixedN` has it).
+        most: draws of a question where its claim stays open, at least 2 (None: as `FixedN` has it).
+
+    Raises:
+        InputError: for a claim that is none, and for fewer than 2 draws.
     """
 
     claim: str
@@ -58,7 +65,10 @@ class Explore:
     Attributes:
         mode: "exact" spends all on masses, "hybrid" some on draws of what they leave, and "auto"
             as each question's tree pays.
-        forwards: prefixes of a question that are forwarded in all.
+        forwards: prefixes of a question that are forwarded in all, at least 1.
+
+    Raises:
+        InputError: for a mode that is none, and for no forwards.
     """
 
     mode: ExploreMode
@@ -102,11 +112,13 @@ class Attack:
     more, it proves instead, where the model's probabilities are exact.
 
     Attributes:
-        budget: draws that the search spends on a question, or proofs for as many forwards.
+        budget: draws that the search spends on a question, at least 16, or proofs for as many
+            forwards.
         temperatures: those of the grid, above 0.
         top_ps: those of the grid, in (0, 1].
 
-    Raises InputError for a budget that is too small for one round, and for a grid that is none.
+    Raises:
+        InputError: for a budget that is too small for one round, and for a grid that is none.
     """
 
     budget: int
@@ -149,11 +161,12 @@ class Prove:
     """Look for rare leaks of every question, by the model's own probabilities of leaking outputs.
 
     Attributes:
-        forwards: prefixes of each question that the model may forward, at most.
+        forwards: prefixes of each question that the model may forward, at most; at least 1.
         proposals: finished runs of the same questions, where the search begins: with what leaks of
             their answers, beside the true answer and what the run itself drew.
 
-    Raises InputError for no forwards.
+    Raises:
+        InputError: for no forwards.
     """
 
     forwards: int
@@ -161,5 +174,5 @@ class Prove:
 
     def __post_init__(self) -> None:
         require(self.forwards >= 1, "forwards", self.forwards, "at least 1 per question")
-        told = tuple(name for name in map(str, self.proposals) if name != _NOBODY)
-        object.__setattr__(self, "proposals", told)
+        names = tuple(name for name in map(str, self.proposals) if name != _NOBODY)
+        object.__setattr__(self, "proposals", names)

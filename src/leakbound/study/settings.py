@@ -27,9 +27,9 @@ class EngineOpener:
     prompting: Prompting
     settings: ModelSettings
 
-    def open(self, asked: Sequence[Query] = ()) -> Generate:
-        """The engine, which another process opens alike; `asked` as of `open_engine`."""
-        return open_engine(self.model, self.prompting, asked=asked, **self.settings.loading)
+    def open(self, queries: Sequence[Query] = ()) -> Generate:
+        """The engine, which another process opens alike; `queries` as `asked` of `open_engine`."""
+        return open_engine(self.model, self.prompting, asked=queries, **self.settings.loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

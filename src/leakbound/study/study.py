@@ -72,21 +72,22 @@ class Study:
         benchmark: its spec, such as "tofu:forget10" or "my.csv", or a loaded `Benchmark`.
         data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
         limit: only the first questions (None: all).
-        profile: ask, draw and score as this one of `PROFILES` does.
+        profile: ask, draw and score as this one of `PROFILES` does (None: as the benchmark has it).
         sampling: `FixedN(n)`, `Until(claim)` or `Explore(mode)`.
         decodings: the distributions that are drawn from (default: T = 1, nothing truncated, to
             the benchmark's length).
-        rewritings: other texts of every question that are asked too.
-        attack: the search for the input that leaks most.
-        prove: the search for leaks that are too rare to be drawn.
+        rewritings: other texts of every question that are asked too (None: none).
+        attack: the search for the input that leaks most (None: no search).
+        prove: the search for leaks that are too rare to be drawn (None: no search).
         stress: what model and control are put through before they are asked again, such as
             "round:int4": see `leakbound.stress.STRESSES`.
         control_questions: the spec of a benchmark of the same kind that the model was never
-            taught, asked of it too: how much more do these questions leak than those?
+            taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
-        calibration: a file of items that people labelled, to allow for a judge's errors.
-        metrics: of utility and memorisation, by name, or "all".
+        calibration: a file of items that people labelled, to allow for a judge's errors (None: no
+            errors are allowed for).
+        metrics: of utility and memorisation, by name, or "all" (default: none).
         confidence: of each estimate, in (0, 1).
         seed: of all draws.
         settings: how models are loaded and prompted.
@@ -96,7 +97,8 @@ class Study:
         workers: who draws, such as `RayWorkers` (None: this process). The results are the same:
             a run that was begun without goes on with them, and the other way round.
 
-    Raises InputError for fields that exclude one another.
+    Raises:
+        InputError: for fields that exclude one another.
     """
 
     benchmark: str | Benchmark | None = None
@@ -144,7 +146,7 @@ class Study:
                 f"`sampling` must be FixedN, Until or Explore, got {self.sampling!r}. "
                 "Say FixedN(1024)."
             )
-        for value, said in (
+        for value, reason in (
             (
                 self.rewritings,
                 "`inputs` share a fixed number of outputs among a question's queries",
@@ -153,17 +155,17 @@ class Study:
         ):
             if value is not None and not isinstance(self.sampling, FixedN):
                 raise InputError(
-                    f"{said}, and `until` and `explore` fix none. Leave one of them out."
+                    f"{reason}, and `until` and `explore` fix none. Leave one of them out."
                 )
 
     def __repr__(self) -> str:
         """The benchmark, and what is not at its default."""
         usual = Study()
         named = isinstance(self.benchmark, Benchmark)
-        said = [self.benchmark.name if named else self.benchmark]  # type: ignore[union-attr]
-        rest = [f for f in fields(self)[1:] if getattr(self, f.name) != getattr(usual, f.name)]
-        stated = [f"{f.name}={getattr(self, f.name)!r}" for f in rest if f.repr and f.compare]
-        return f"Study({', '.join([*map(repr, said), *stated])})"
+        spec = [self.benchmark.name if named else self.benchmark]  # type: ignore[union-attr]
+        changed = [f for f in fields(self)[1:] if getattr(self, f.name) != getattr(usual, f.name)]
+        stated = [f"{f.name}={getattr(self, f.name)!r}" for f in changed if f.repr and f.compare]
+        return f"Study({', '.join([*map(repr, spec), *stated])})"
 
     @classmethod
     def of_profile(
@@ -179,7 +181,14 @@ class Study:
         Args:
             profile: one of `PROFILES`, such as "scholten".
             benchmark: the spec of the benchmark that it asks.
-            data, limit: as the fields.
+            data: folder of the benchmark's files (None: LEAKBOUND_DATA, then the hub).
+            limit: only the first questions (None: all).
+
+        Returns:
+            The study, with every field that the protocol settles.
+
+        Raises:
+            InputError: for a profile or benchmark that is none, or files that are not there.
         """
         study = cls(benchmark, data=data, limit=limit, profile=profile)
         task = study.load()
@@ -214,7 +223,7 @@ class Study:
         return servers_of(self.scorers, () if self.rewritings is None else self.rewritings.models)
 
     def departures(self, task: Benchmark) -> tuple[str, ...]:
-        """What is asked otherwise than the benchmark's profile has it, as a note."""
+        """All that is asked otherwise than the benchmark's profile has it, as a note."""
         if task.profile is None:
             return ()
         ours, theirs = self.decodings, task.decoding
@@ -257,17 +266,17 @@ class Study:
         It trusts neither servers nor code of a model's own: these are named anew. Raises
         InputError for a field or a value that no study has, by name.
         """
-        told = dict(values)
-        if isinstance(rewritten := told.get("rewritings"), str):
-            told["rewritings"] = None if rewritten == NONE else {"source": rewritten}
-        if isinstance(plan := told.pop("sampling", {"n": None}), Mapping):
+        entries = dict(values)
+        if isinstance(rewritten := entries.get("rewritings"), str):
+            entries["rewritings"] = None if rewritten == NONE else {"source": rewritten}
+        if isinstance(plan := entries.pop("sampling", {"n": None}), Mapping):
             plan = _plan(plan)
-        if not isinstance(told.get("benchmark"), str | None):
+        if not isinstance(entries.get("benchmark"), str | None):
             raise InputError(
-                f"`benchmark` must be a text, got {told['benchmark']!r}. Name one, such as "
+                f"`benchmark` must be a text, got {entries['benchmark']!r}. Name one, such as "
                 "tofu:forget10."
             )
-        study = from_json(cls, told, "a study", by_hand=True)
+        study = from_json(cls, entries, "a study", by_hand=True)
         untrusted = replace(study.settings, trust_remote_code=False)
         return replace(study, sampling=plan, settings=untrusted, servers=frozenset())
 
@@ -275,14 +284,14 @@ class Study:
     def read(cls, path: str | Path) -> Study:
         """The study in a YAML or JSON file; InputError, naming file and field, for no such one."""
         file = Path(path)
-        found = read_yaml(file)
+        values = read_yaml(file)
         try:
-            if not isinstance(found, Mapping):
+            if not isinstance(values, Mapping):
                 raise InputError(
-                    f"a study has fields, got {type(found).__name__} {str(found)[:80]!r}. Write "
+                    f"a study has fields, got {type(values).__name__} {str(values)[:80]!r}. Write "
                     "`benchmark: NAME`."
                 )
-            return cls.from_dict(found)
+            return cls.from_dict(values)
         except InputError as error:
             says = str(error)  # it may quote a value that fills the file
             says = says if len(says) <= _LONG else f"{says[: _LONG // 2]} … {says[-_LONG // 2 :]}"
@@ -297,47 +306,47 @@ class Study:
             raise InputError(
                 "a file names a benchmark, and this study has none that can be named. Say its spec."
             )
-        said = {name: value for name, value in values.items() if value != usual[name]}
-        Path(path).write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
+        entries = {name: value for name, value in values.items() if value != usual[name]}
+        Path(path).write_text(yaml.safe_dump(entries, sort_keys=False), encoding="utf-8")
 
 
-def study_of(study: Study | Benchmark | str, said: StudyFields) -> Study:
+def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     """The study, or that of the benchmark, with these fields in place of its own.
 
     Servers that the fields name are among those that may be asked. Raises InputError for `n` and
     `sampling` at once.
     """
     base = study if isinstance(study, Study) else Study(study)
-    rest = {name: value for name, value in said.items() if name != "n"}
-    if "n" in said:
-        if "sampling" in said:
+    changes = {name: value for name, value in values.items() if name != "n"}
+    if "n" in values:
+        if "sampling" in values:
             raise InputError(
-                f"`n` {said['n']} is short for `sampling`, which is said too. Leave one out."
+                f"`n` {values['n']} is short for `sampling`, which is said too. Leave one out."
             )
-        rest["sampling"] = FixedN(said["n"])
-    made = replace(base, **rest)  # type: ignore[arg-type]
-    if base.servers is None or "servers" in said:
+        changes["sampling"] = FixedN(values["n"])
+    made = replace(base, **changes)  # type: ignore[arg-type]
+    if base.servers is None or "servers" in values:
         return made
     named = replace(
         made,
-        scorers=made.scorers if "scorers" in said else (),
-        rewritings=made.rewritings if "rewritings" in said else None,
+        scorers=made.scorers if "scorers" in values else (),
+        rewritings=made.rewritings if "rewritings" in values else None,
         servers=None,
     )
     return replace(made, servers=base.servers | named.trusted)
 
 
-def _plan(found: Mapping[str, object]) -> SamplingPlan:
+def _plan(values: Mapping[str, object]) -> SamplingPlan:
     """The way of drawing that a file tells by its first key."""
-    key = next((key for key in _PLANS if key in found), None)
-    if key is None or len(found.keys() & _PLANS.keys()) > 1:
+    key = next((key for key in _PLANS if key in values), None)
+    if key is None or len(values.keys() & _PLANS.keys()) > 1:
         raise InputError(
-            f"`sampling` has one of {', '.join(_PLANS)}, got {dict(found)!r}. Write n: 1024, or "
+            f"`sampling` has one of {', '.join(_PLANS)}, got {dict(values)!r}. Write n: 1024, or "
             "until: p<=0.02 with most: 1024, or explore: auto with forwards: 2000."
         )
     first, kind = _PLANS[key]
-    told: Any = {first if name == key else name: value for name, value in found.items()}
-    plan: SamplingPlan = from_json(kind, told, "`sampling`", by_hand=True)
+    arguments: Any = {first if name == key else name: value for name, value in values.items()}
+    plan: SamplingPlan = from_json(kind, arguments, "`sampling`", by_hand=True)
     return plan
 
 

@@ -1,1 +1,1 @@
-"""What a model is asked, how its outputs are drawn, and the run they go into."""
+"""Drawing: what a model is asked, how its outputs are drawn, and the run they go into."""

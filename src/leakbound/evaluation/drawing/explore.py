@@ -1,4 +1,4 @@
-"""What can be explored, and what a scorer settles: exact masses of a query's outputs.
+"""Exploring: exact masses of a query's outputs, of which a scorer settles what leaks.
 
 Which prefixes are settled depends on a scorer, so one is named when the arm is planned, and
 recorded. Another scorer may look at the same masses and draws: where it cannot settle a prefix,
@@ -36,7 +36,7 @@ TRIED = 16  # completions of a question on which the scorer's bounds are tried
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What masses are for, in words: what an arm cannot be without them, and how to do without."""
+    """The use of masses, in words: what an arm cannot be without them, and how to do without."""
 
     verb: str
     without: str
@@ -109,12 +109,12 @@ def with_answers(
     """
     drawn = [result.query for result in results if not isinstance(result, Failure)]
     answers = ((query, prompts[query.id].answer) for query in drawn)
-    asked = [(query, answer) for query, answer in answers if answer and answer.strip()]
-    if decoding.greedy or not asked or why_unknown(engine, decoding):
+    pairs = [(query, answer) for query, answer in answers if answer and answer.strip()]
+    if decoding.greedy or not pairs or why_unknown(engine, decoding):
         return list(results)
-    forced = cast(Explores, engine).force(asked, decoding)
-    known = {query.id: one for (query, _), one in zip(asked, forced, strict=True)}
-    return [_beside(result, known.get(result.query.id)) for result in results]
+    forced = cast(Explores, engine).force(pairs, decoding)
+    answer_of = {query.id: answer for (query, _), answer in zip(pairs, forced, strict=True)}
+    return [_beside(result, answer_of.get(result.query.id)) for result in results]
 
 
 def _beside(result: Result, answer: Completion | None) -> Result:
@@ -122,7 +122,7 @@ def _beside(result: Result, answer: Completion | None) -> Result:
     if answer is None or isinstance(result, Failure):
         return result
     sample = result.sample if isinstance(result, Exploration) else result
-    if answer.token_ids in [one.token_ids for one in sample.completions]:
+    if answer.token_ids in [completion.token_ids for completion in sample.completions]:
         return result
     more = replace(sample, completions=(*sample.completions, answer))
     return replace(result, sample=more) if isinstance(result, Exploration) else more
@@ -132,5 +132,5 @@ def try_bounds(
     scorer: Scorer, prompt: Prompt, events: Sequence[Event], drawn: Sequence[Completion] = ()
 ) -> None:
     """Refuse a scorer whose `bounds` some continuation was seen to violate."""
-    texts = [event.text for event in events if event.ended] + [one.text for one in drawn]
+    texts = [event.text for event in events if event.ended] + [output.text for output in drawn]
     check_bounds(scorer, texts[:TRIED], prompt)

@@ -62,7 +62,7 @@ class DrawJob:
 
 
 def draw_part(reach: Reach, engine: Generate, job: DrawJob) -> DrawnPart:
-    """What the engine draws or explores of a part; `reach` is told of it."""
+    """Draw or explore a part with the engine; `reach` is told of it."""
     with costing(engine) as cost:
         results: list[Result] = []
         for result in _results(engine, job):
@@ -83,17 +83,17 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
     assert job.scorer is not None
     scorer, explorer = job.scorer.open(), cast(Explores, engine)
     settle = ranges(scorer, job.prompts)
-    for found in explorer.explore(job.queries, job.decoding, job.how, settle):
-        if isinstance(found, Exploration):
-            prompt = job.prompts[found.query.id]
-            try_bounds(scorer, prompt, found.events, found.sample.completions)
-        yield found
+    for outcome in explorer.explore(job.queries, job.decoding, job.how, settle):
+        if isinstance(outcome, Exploration):
+            prompt = job.prompts[outcome.query.id]
+            try_bounds(scorer, prompt, outcome.events, outcome.sample.completions)
+        yield outcome
 
 
 def _require_planned(result: Sample | Failure, job: DrawJob, draws: Draws) -> None:
     """Refuse a query that was not asked, or drawn more or less often than was planned of it."""
-    asked = result.query.id in job.part.query_ids
-    planned = sum(draws.of(result.query.id)) if asked else 0
+    in_part = result.query.id in job.part.query_ids
+    planned = sum(draws.of(result.query.id)) if in_part else 0
     if isinstance(result, Sample) and result.n != planned:
         raise ModelError(
             f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
@@ -159,7 +159,7 @@ def _unheard(share: float) -> None:
 
 @contextmanager
 def costing(engine: Generate) -> Iterator[Usage]:
-    """What the engine spends meanwhile, known at the end."""
+    """The cost of what the engine does meanwhile, known at the end."""
     before, started = replace(engine.usage, notes=[]), time.perf_counter()
     cost = Usage()
     yield cost
@@ -167,7 +167,7 @@ def costing(engine: Generate) -> Iterator[Usage]:
 
 
 def machine(engine: Generate) -> JsonObject:
-    """What the exact draws, though not their distribution, depend on besides the plan."""
+    """All that the exact draws, though not their distribution, depend on besides the plan."""
     described: JsonObject = getattr(engine, "machine", {})
     return described
 
@@ -205,8 +205,8 @@ class Meter:
         done = self.done + self._now
         if self._now:
             done = min(done, math.nextafter(self.total, 0.0))
-        told = self._draws > self._asked  # of one draw each there is nothing to tell
-        distinct = self._distinct / self._draws if told else None
+        several = self._draws > self._asked  # of one draw each there is nothing to tell
+        distinct = self._distinct / self._draws if several else None
         self.progress(
             Headway(
                 self.phase,

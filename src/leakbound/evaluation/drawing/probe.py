@@ -1,4 +1,4 @@
-"""What an evaluation would cost, from a short sample that is thrown away."""
+"""The cost of an evaluation, from a short sample that is thrown away."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ class Cost:
         """For a person."""
         small, large = (f"{b / 1e6:.1f}" for b in self.bytes)
         if self.forwards:
-            what = f"{self.forwards:,} forwards; about {_time(self.seconds[1])}, {large} MB"
+            work = f"{self.forwards:,} forwards; about {_time(self.seconds[1])}, {large} MB"
         else:
             both = dict.fromkeys(map(_time, self.seconds))
-            what = (
+            work = (
                 f"{self.draws:,} draws, about {self.tokens:,} tokens; {' to '.join(both)}, "
                 f"{_time(self.expected)} if it grows as in the trial, {small} to {large} MB (the "
                 f"less the draws share, the more); {self.rate:,.0f} tokens drawn a second, "
                 f"{self.saving:.1f} for each one forwarded"
             )
-        asked = _counted(self.questions, "question")
+        questions = _counted(self.questions, "question")
         return (
-            f"{asked}, {_counted(self.decodings, 'decoding')}, {what}; "
+            f"{questions}, {_counted(self.decodings, 'decoding')}, {work}; "
             "of one model: a control takes about as much again; loading not counted"
         )
 
@@ -96,9 +96,9 @@ def probe(
     sampled = [how for how in decoding if not how.greedy]
     work = [_Work(len(decoding), 1, drawing.n)]
     if rewritings is not None:
-        asked = drawing.n if rewritings.design == "fresh" else rewritings.queries + 1
-        work.append(_Work(len(sampled), asked, drawing.n / asked))
-        work += [_Work(1, asked, rewritings.ids_draws)] * rewritings.ids
+        queries = drawing.n if rewritings.design == "fresh" else rewritings.queries + 1
+        work.append(_Work(len(sampled), queries, drawing.n / queries))
+        work += [_Work(1, queries, rewritings.ids_draws)] * rewritings.ids
     if drawing.attack is not None:
         budget = drawing.attack.budget
         tried = most_candidates(budget)
@@ -137,22 +137,22 @@ def _of_drawing(
     most = max(round(work[0].draws), 1)
     drawn = [_draw(engine, queries, decoding, min(_DRAWS[0], most))]
     for n in _DRAWS[1:]:
-        if n <= most and sum(one.seconds for one in drawn) < _SECONDS:
+        if n <= most and sum(trial.seconds for trial in drawn) < _SECONDS:
             drawn.append(_draw(engine, queries, decoding, n))
     last = drawn[-1]
     questions = len(benchmark.prompts) / len(queries) / len(decoding)
 
     def grown(power: float) -> float:
         """How much more the study is than the last draws, where work grows like that power."""
-        each = (one.decodings * one.queries * math.pow(one.draws / last.n, power) for one in work)
-        return questions * sum(each)
+        costs = (job.decodings * job.queries * math.pow(job.draws / last.n, power) for job in work)
+        return questions * sum(costs)
 
     alone = grown(1)
     low, high = sorted((grown(1 / 2), alone))
     return Cost(
         questions=len(benchmark.prompts),
         decodings=len(decoding),
-        draws=round(len(benchmark.prompts) * sum(one.total for one in work)),
+        draws=round(len(benchmark.prompts) * sum(job.total for job in work)),
         tokens=round(last.tokens * alone),
         seconds=(last.seconds * low, last.seconds * high),
         expected=last.seconds * grown(_power(drawn)),
@@ -167,7 +167,7 @@ def _of_drawing(
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """What n draws of each of a few questions took."""
+    """The cost of n draws of each of a few questions, as measured."""
 
     n: int
     tokens: int
@@ -181,13 +181,13 @@ def _draw(
 ) -> _Drawn:
     draws = Draws(sizes=(n,), purpose="pilot")
     before, started = engine.usage.forwards, time.perf_counter()
-    results = [found for how in decoding for found in engine.generate(queries, how, draws)]
+    results = [result for how in decoding for result in engine.generate(queries, how, draws)]
     seconds = time.perf_counter() - started
     lengths = [
         (completion.count, len(completion.token_ids or ()))
-        for found in results
-        if isinstance(found, Sample)
-        for completion in found.completions
+        for result in results
+        if isinstance(result, Sample)
+        for completion in result.completions
     ]
     tokens = sum(count * length for count, length in lengths)
     distinct = sum(length for _, length in lengths)
@@ -218,11 +218,11 @@ def _of_exploring(
     tokens, forwards, started = 0, 0, time.perf_counter()
     for how in explored:
         explorer = require_explores(engine, how.name, how)
-        for found in explorer.explore(_tried(benchmark), how, effort, settle):
-            if isinstance(found, Exploration):
-                forwards += found.forwards
-                tokens += sum(len(event.token_ids) for event in found.events)
-                tokens += sum(len(c.token_ids or ()) for c in found.sample.completions)
+        for result in explorer.explore(_tried(benchmark), how, effort, settle):
+            if isinstance(result, Exploration):
+                forwards += result.forwards
+                tokens += sum(len(event.token_ids) for event in result.events)
+                tokens += sum(len(c.token_ids or ()) for c in result.sample.completions)
     seconds = time.perf_counter() - started
     total = exploring.forwards * len(benchmark.prompts) * len(explored)
     more = total / max(forwards, 1)

@@ -119,14 +119,14 @@ class ProveJob:
 
 
 def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
-    """What the engine finds of one question."""
+    """Search one question for leaks with the engine."""
     scorer, query = job.scorer.open(), job.asked.query
     settle = ranges(scorer, {query.id: job.prompt})
-    asked = [(query, job.asked.leads)]
-    (found,) = cast(Proves, engine).prove(asked, job.decoding, job.forwards, settle)
-    if isinstance(found, Proving):
-        try_bounds(scorer, job.prompt, found.events)
-    return found
+    pairs = [(query, job.asked.leads)]
+    (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.forwards, settle)
+    if isinstance(result, Proving):
+        try_bounds(scorer, job.prompt, result.events)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,35 +157,35 @@ def prove_arm(
     Goes on where it was stopped. What was found by just this search is left as it is.
     """
     scorer, name = search.scorer, slug(search.scorer)
-    asked = list(_asked(arm, search))
-    progress(Headway(f"proving {arm.name}", 0, len(asked), "questions"))
-    if arm.proofs.stored.has(name, arm.proofs.made_from(asked, search.forwards)):
-        progress(Headway(f"proving {arm.name}", len(asked), len(asked), "questions"))
+    questions = list(_asked(arm, search))
+    progress(Headway(f"proving {arm.name}", 0, len(questions), "questions"))
+    if arm.proofs.stored.has(name, arm.proofs.made_from(questions, search.forwards)):
+        progress(Headway(f"proving {arm.name}", len(questions), len(questions), "questions"))
         return []
     begun, prompts = arm.proofs.begun(name, search.forwards), prompts_by_query(arm)
-    kept = ((one, begun.get(one.key)) for one in asked)
-    known = {one: proving for one, proving in kept if proving is not None}
+    kept = ((question, begun.get(question.key)) for question in questions)
+    proofs = {question: proving for question, proving in kept if proving is not None}
     jobs = (
         ProveJob(
-            asked=one,
-            prompt=prompts[one.query.id],
+            asked=question,
+            prompt=prompts[question.query.id],
             decoding=arm.decoding,
-            forwards=search.forwards_of(one.query),
+            forwards=search.forwards_of(question.query),
             scorer=opener_at(search.at, scorer),
         )
-        for one in asked
-        if one not in known
+        for question in questions
+        if question not in proofs
     )
     failures: list[Failure] = []
-    for done, (job, found) in enumerate(_done(engine, jobs), start=len(known) + 1):
-        if isinstance(found, Failure):
-            failures.append(found)
+    for done, (job, result) in enumerate(_done(engine, jobs), start=len(proofs) + 1):
+        if isinstance(result, Failure):
+            failures.append(result)
         else:
-            known[job.asked] = found
-            begun.put(job.asked.key, found)
-        progress(Headway(f"proving {arm.name}", done, len(asked), "questions"))
-    searched = [one for one in asked if one in known]
-    arm.proofs.write(name, [known[one] for one in searched], searched, search.forwards)
+            proofs[job.asked] = result
+            begun.put(job.asked.key, result)
+        progress(Headway(f"proving {arm.name}", done, len(questions), "questions"))
+    searched = [question for question in questions if question in proofs]
+    arm.proofs.write(name, [proofs[question] for question in searched], searched, search.forwards)
     begun.remove()
     return failures
 
@@ -194,7 +194,7 @@ def prove_arms(
     run: Run,
     engine: Generate,
     scorer: Scorer,
-    asked: Prove,
+    prove: Prove,
     *,
     at: ScoringCrew | None = None,
     progress: Progress = silent,
@@ -208,8 +208,8 @@ def prove_arms(
     arms = arms_to_prove(run)
     for arm in arms:
         require_proves(engine, arm, run)
-    others = named_runs(run, asked.proposals)
-    search = RareLeaks(scorer, asked.forwards, said_by(run, others), at)
+    others = named_runs(run, prove.proposals)
+    search = RareLeaks(scorer, prove.forwards, said_by(run, others), at)
     if not tells_prefixes(scorer):
         run.notes.append(
             f"{scorer.name!r} has no `bounds` of prefixes, so nothing is known to leak before it "
@@ -217,15 +217,15 @@ def prove_arms(
         )
     for arm in arms:
         failures = prove_arm(arm, require_proves(engine, arm, run), search, progress)
-        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
-        run.notes += _lost(arm, search, {one.query.id for one in failures})
+        run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
+        run.notes += _lost(arm, search, {fail.query.id for fail in failures})
 
 
 def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
     """Which questions have leaking answers of which nothing was found, if any."""
-    found = {one.query_id for one in arm.proofs.stored.values(slug(search.scorer))}
-    led = [one.query.id for one in _asked(arm, search) if one.leads]
-    lost = [name for name in led if name not in found and name not in failed]
+    proved = {proof.query_id for proof in arm.proofs.stored.values(slug(search.scorer))}
+    led = [question.query.id for question in _asked(arm, search) if question.leads]
+    lost = [name for name in led if name not in proved and name not in failed]
     if not lost:
         return []
     named = ", ".join(map(repr, lost[:_NAMED])) + (", …" if len(lost) > _NAMED else "")
@@ -244,7 +244,7 @@ def tells_prefixes(scorer: Scorer) -> bool:
 
 
 def _done(engine: Proves, jobs: Iterable[ProveJob]) -> Iterator[tuple[ProveJob, Proving | Failure]]:
-    """What is found, question by question: here, or at several workers."""
+    """The results of a search, question by question: here, or at several workers."""
     if isinstance(engine, Spreads):
         yield from engine.spread(prove_question, jobs)
         return
@@ -262,8 +262,8 @@ def _asked(arm: Arm, search: RareLeaks) -> Iterator[Searched]:
 
 def _leads(query: Query, prompt: Prompt, search: RareLeaks) -> Iterator[str]:
     """The benchmark's answers, then what leaks of the known texts, the most frequent first."""
-    said = search.known.get(query.prompt_id, Counter())
-    texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
+    counts = search.known.get(query.prompt_id, Counter())
+    texts = [text for text, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
     stated = [text for text in (prompt.answer, prompt.paraphrased_answer) if text and text.strip()]
     every = list(dict.fromkeys([*stated, *texts]))
     scores = score_texts(search.scorer, every, prompt)
@@ -276,14 +276,14 @@ def said_by(run: Run, others: Sequence[Run]) -> dict[str, Counter[str]]:
 
     InputError where one of the others asked none of the run's prompts.
     """
-    found: dict[str, Counter[str]] = {}
-    for each in (run, *others):
-        shared = shared_prompts(run, each)
-        require_sampled(each)
-        for name, said in said_in(each.arms.values()).items():
-            if name in shared:
-                found.setdefault(name, Counter()).update(said)
-    return found
+    texts: dict[str, Counter[str]] = {}
+    for source in (run, *others):
+        shared = shared_prompts(run, source)
+        require_sampled(source)
+        for prompt_id, counts in said_in(source.arms.values()).items():
+            if prompt_id in shared:
+                texts.setdefault(prompt_id, Counter()).update(counts)
+    return texts
 
 
 def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
@@ -291,7 +291,7 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
 
     Raises InputError for a name that is no run, and for a run about none of the questions.
     """
-    found = []
+    runs = []
     for name in names:
         if (source := finished_run(name)) is None:
             raise InputError(
@@ -299,26 +299,26 @@ def named_runs(run: Run, names: Iterable[str]) -> list[Run]:
                 "draws added next to nothing to what is proved. Evaluate it on the same "
                 f"questions, `leakbound evaluate {name} --out RUN …`, and name that run."
             )
-        found.append(Run.open(source))
-        shared_prompts(run, found[-1])
-    return found
+        runs.append(Run.open(source))
+        shared_prompts(run, runs[-1])
+    return runs
 
 
 def said_in(arms: Iterable[Arm]) -> dict[str, Counter[str]]:
     """By prompt id what these arms say, and how often."""
-    found: dict[str, Counter[str]] = {}
+    texts: dict[str, Counter[str]] = {}
     for arm in arms:
         prompt_of = {query.id: query.prompt_id for query in arm.queries}
         for query_id, text, count in texts_of(arm) if arm.texts else ():
-            found.setdefault(prompt_of[query_id], Counter())[text] += count
-    return found
+            texts.setdefault(prompt_of[query_id], Counter())[text] += count
+    return texts
 
 
 def shared_prompts(run: Run, other: Run) -> frozenset[str]:
     """The ids of the prompts that both asked alike; InputError where there are none."""
     ours = {prompt.id: (prompt.question, prompt.answer) for prompt in run.prompts}
     theirs = {prompt.id: (prompt.question, prompt.answer) for prompt in other.prompts}
-    shared = frozenset(name for name, asked in ours.items() if theirs.get(name) == asked)
+    shared = frozenset(name for name, pair in ours.items() if theirs.get(name) == pair)
     if not shared:
         raise InputError(
             f"`{other.path}` asked none of the questions of `{run.path}`, so no answer of it is "

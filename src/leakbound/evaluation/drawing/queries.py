@@ -101,9 +101,9 @@ class QueryPlan:
     @property
     def record(self) -> InputsRecord:
         """As run.json holds it: runs with the same ask the same queries."""
-        asked = asdict(self.rewritings) | {"source": self.rewritings.source_name}
-        asked |= {"queries": self.number, "seed": self._seed}
-        return InputsRecord(**asked, fingerprint=self.rewritings.fingerprint)
+        settings = asdict(self.rewritings) | {"source": self.rewritings.source_name}
+        settings |= {"queries": self.number, "seed": self._seed}
+        return InputsRecord(**settings, fingerprint=self.rewritings.fingerprint)
 
     @property
     def number(self) -> int:
@@ -138,13 +138,13 @@ class QueryPlan:
         number = len(benchmark.prompts)
         self.progress(Headway("rewriting", 0, number, "questions"))
         # A list may be about questions that a limit left out, which is no misspelling.
-        known = benchmark.prompts + (benchmark.left_out if source.finite else ())
+        prompts = benchmark.prompts + (benchmark.left_out if source.finite else ())
         filters = self.rewritings.filters(loading)
-        found = gather(source, known, number=self.number, seed=self._seed, filters=filters)
+        accepted = gather(source, prompts, number=self.number, seed=self._seed, filters=filters)
         self.progress(
             Headway("rewriting", len(benchmark.prompts), len(benchmark.prompts), "questions")
         )
-        return tuple(found[: len(benchmark.prompts)])
+        return tuple(accepted[: len(benchmark.prompts)])
 
     def _selected(
         self, out: Path, benchmark: Benchmark, record: RunRecord, queries: list[Query]
@@ -161,11 +161,11 @@ class QueryPlan:
         arm = plan_unscored(run, job, draws, self._seed)
         sample_arm(arm, job.engine, self.progress, purpose=PURPOSE)
         number, criterion = self.rewritings.ids_draws, self.rewritings.criterion
-        found = select(
+        selections = select(
             tried, lambda *_: _answers(arm), draws=number, seed=self._seed, criterion=criterion
         )
-        write_selections(out, found.values())
-        kept = {query.id for one in found.values() for query in one.kept}
+        write_selections(out, selections.values())
+        kept = {query.id for selection in selections.values() for query in selection.kept}
         return [query for query in queries if query.id in kept or query.prompt_id not in rewritten]
 
 
@@ -177,21 +177,21 @@ def selecting(job: ModelArm) -> ModelArm:
 
 def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: str) -> list[Query]:
     """Every question, and after it its rewritings, which open the answer as it does."""
-    found: dict[str, Query] = {}
-    for prompt, one in zip(benchmark.prompts, accepted, strict=True):
+    queries: dict[str, Query] = {}
+    for prompt, rewritings in zip(benchmark.prompts, accepted, strict=True):
         question = Query.original(prompt)
         rewritten = (
             replace(question, id=f"{prompt.id}~{number:02d}", text=text, source=source)
-            for number, text in enumerate(one.queries)
+            for number, text in enumerate(rewritings.queries)
         )
         for query in (question, *rewritten):
-            if query.id in found:
+            if query.id in queries:
                 raise InputError(
                     f"two queries would be called {query.id!r}: prompt ids that end in '~' and a "
                     "number are taken by rewritings. Rename the prompts."
                 )
-            found[query.id] = query
-    return list(found.values())
+            queries[query.id] = query
+    return list(queries.values())
 
 
 def _answers(arm: Arm) -> list[Sample]:

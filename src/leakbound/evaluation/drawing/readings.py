@@ -101,11 +101,11 @@ class _Pass:
 
     def read(self, engine: Reads) -> None:
         texts = self.wanted.texts()
-        todo = longest_first(asked for asked in texts if asked.place not in self.known.texts)
+        todo = longest_first(text for text in texts if text.place not in self.known.texts)
         for block in self._blocks(todo, "reading", "texts", _TEXTS):
-            readings = engine.read([(asked.query, asked.text) for asked in block])
-            for asked, reading in zip(block, readings, strict=True):
-                self.known.texts[asked.place] = Read(reading)
+            readings = engine.read([(text.query, text.text) for text in block])
+            for text, reading in zip(block, readings, strict=True):
+                self.known.texts[text.place] = Read(reading)
 
     def differentiate(self, engine: Differentiates) -> None:
         todo = undifferentiated(self.known, self.wanted)
@@ -115,7 +115,7 @@ class _Pass:
                 self.known.texts[place] = replace(self.known.texts[place], gradient_norm=norm)
 
     def answer(self, engine: Generate) -> None:
-        todo = [each for each in self.wanted.questions() if each[0] not in self.known.answers]
+        todo = [pair for pair in self.wanted.questions() if pair[0] not in self.known.answers]
         engine.check([query for _, query in todo], self.arm.decoding)
         for block in self._blocks(todo, "answers of", "questions", _QUESTIONS):
             places = {query.id: place for place, query in block}

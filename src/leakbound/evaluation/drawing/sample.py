@@ -53,13 +53,13 @@ from leakbound.types import (
 def look(arm: Arm, scorer: Scorer) -> dict[str, Look]:
     """A look at every question that was drawn since its last one; empty where none was."""
     planned = arm.unlooked()
-    found = _look(arm, scorer, planned) if planned else {}
+    looks = _look(arm, scorer, planned) if planned else {}
     for query_id, n in planned.items():
-        if query_id not in found or found[query_id].n != n:
+        if query_id not in looks or looks[query_id].n != n:
             raise _unlike_record(
                 arm, f"question {query_id!r} has other draws than its looks asked for"
             )
-    return found
+    return looks
 
 
 def require_same_looks(arm: Arm, scorer: Scorer) -> None:
@@ -76,7 +76,7 @@ def require_same_looks(arm: Arm, scorer: Scorer) -> None:
 def _look(
     arm: Arm, scorer: Scorer, query_ids: Mapping[str, Any], rounds: int | None = None
 ) -> dict[str, Look]:
-    """What a look after the first `rounds` finds of these questions, where they have scores."""
+    """A look at these questions after the first `rounds`, at those that have scores."""
     rule, scores = arm.spec.draws, arm.scores(slug(scorer), rounds).of(query_ids)
     if not (isinstance(rule, StoppedDraws) and scores.query_ids):
         return {}
@@ -119,9 +119,9 @@ def plan_arm(run: Run, job: ModelArm, drawing: SteeredPlan, seed: int) -> Arm:
 
 def plan_unscored(run: Run, job: ModelArm, draws: Mapping[str, int], seed: int) -> Arm:
     """Plan an arm whose draws only decide what is asked: so many of each query, by id, or none."""
-    asked = replace(job, shares=QueryShares("fixed", draws))
+    unscored = replace(job, shares=QueryShares("fixed", draws))
     plan = Plan.of(max(1, *draws.values()))
-    return run.add_arm(job.key, _spec(asked, plan, FixedDraws(), seed))
+    return run.add_arm(job.key, _spec(unscored, plan, FixedDraws(), seed))
 
 
 def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
@@ -186,8 +186,8 @@ def sample_until(
     spent = draw_parts(arm, _jobs(arm), engine, meter)
     score_arm(arm, scorer, at=at)
     require_same_looks(arm, scorer)
-    while found := look(arm, scorer):
-        first = arm.add_look(found)
+    while looks := look(arm, scorer):
+        first = arm.add_look(looks)
         meter.total = sum(part.amount for part in arm.parts)
         spent.add(draw_parts(arm, _jobs(arm, first), engine, meter))
         score_arm(arm, scorer, at=at)
@@ -195,7 +195,7 @@ def sample_until(
 
 
 def _meter(arm: Arm, progress: Progress) -> Meter:
-    """What tells how much of an arm is sampled, or explored."""
+    """A meter of how much of an arm is sampled, or explored."""
     total = sum(part.amount for part in arm.parts)
     done = total - sum(part.amount for part in arm.missing_parts())
     if isinstance(arm.spec.draws, ExploredDraws):
@@ -230,7 +230,7 @@ def _effort(arm: Arm) -> Effort | None:
 
 
 def draws_of(arm: Arm, part: Part, purpose: str | None = None) -> Draws:
-    """What keys the draws of a part; see `sample_arm` for the purpose."""
+    """The keys of the draws of a part; see `sample_arm` for the purpose."""
     own = zip(part.query_ids, part.draws_per_query, strict=bool(part.draws_per_query))
     return Draws(
         sizes=part.sizes,
@@ -269,7 +269,7 @@ def finished_control(
             f"the control run `{source}` was asked other rewritings than `{run.path}`. Name the "
             "control model itself, and it is asked the same."
         )
-    found: dict[ArmKey, Arm] = {}
+    arms: dict[ArmKey, Arm] = {}
     for key, decoding in decodings.items():
         arm = other.arm(key)
         if arm is not None:
@@ -284,8 +284,8 @@ def finished_control(
                 f"arm '{key}' of the control run `{source}` was drawn under {arm.decoding}, this "
                 f"run's under {decoding}. Evaluate the control with the same options."
             )
-        found[key.control] = arm
-    return found
+        arms[key.control] = arm
+    return arms
 
 
 def import_control(run: Run, control: Mapping[ArmKey, Arm]) -> None:

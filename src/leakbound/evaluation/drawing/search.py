@@ -79,7 +79,7 @@ from leakbound.types import (
 
 CONFIDENCE = 0.9  # of the lower bounds that steer: a ranking, no statement
 FORWARDS = 0.5
-"""What a token of a draw costs in forwards: a few draws of one prompt share about half of them."""
+"""The forwards that a token of a draw costs: a few draws of one prompt share about half of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AttackSearch:
 
     @property
     def scorer(self) -> Scorer:
-        """What steers it."""
+        """The scorer that steers it."""
         return self.asked.drawing.steering
 
     @property
@@ -152,18 +152,18 @@ def tried(run: Run, hunt: AttackSearch) -> tuple[Run, dict[str, list[Variant]]]:
         named = tuple(TriedVariant(v.query.id, v.decoding.name, v.shots) for v in made)
         queries = list(dict.fromkeys(variant.query for variant in made))
         trial = Run.create(path, run.prompts, queries, replace(run.record, tried=named))
-    asked = {query.id: query for query in trial.queries}
+    query_of = {query.id: query for query in trial.queries}
     decodings = {decoding.name: decoding for decoding in hunt.decodings}
     fields: dict[str, list[Variant]] = {}
-    for one in trial.record.tried:
-        query = asked[one.query]
-        variant = Variant(query=query, decoding=decodings[one.decoding], shots=one.shots)
+    for record in trial.record.tried:
+        query = query_of[record.query]
+        variant = Variant(query=query, decoding=decodings[record.decoding], shots=record.shots)
         fields.setdefault(query.prompt_id, []).append(variant)
     return trial, fields
 
 
 def _spaces(run: Run, hunt: AttackSearch) -> Iterator[Space]:
-    """What may be changed about asking each question."""
+    """The space of each question: all that may be changed about asking it."""
     texts, retained = _rewritings(run, hunt.seed), retained_pairs(hunt.asked.benchmark)
     for prompt in run.prompts:
         yield Space(
@@ -187,9 +187,9 @@ def _rewritings(run: Run, seed: int) -> dict[str, list[Query]]:
     return {
         prompt.id: [
             replace(Query.original(prompt), text=text, source=RuleInputs.name)
-            for text in one.queries
+            for text in rewritings.queries
         ]
-        for prompt, one in zip(run.prompts, accepted, strict=True)
+        for prompt, rewritings in zip(run.prompts, accepted, strict=True)
     }
 
 
@@ -210,7 +210,7 @@ PURPOSE = "attack"
 
 
 def winners(run: Run, hunt: AttackSearch) -> dict[str, Winner[Variant]]:
-    """What leaks most of each question, by prompt id. Goes on where it was stopped.
+    """The variant of each question that leaks most, by prompt id. Goes on where it was stopped.
 
     Every decision is made again from the stored scores and proofs, so it is the same one.
     """
@@ -266,8 +266,8 @@ class _Rounds:
 
     def look(self, number: int, draws: Mapping[Variant, int]) -> dict[Variant, Standing]:
         """Where each stands after this round; what it costs is that of so many draws."""
-        known = seen(self.run, self.trial, number) if self.hunt.proves else {}
-        found: dict[Variant, Standing] = {}
+        texts = seen(self.run, self.trial, number) if self.hunt.proves else {}
+        standings: dict[Variant, Standing] = {}
         for decoding in self.hunt.decodings:
             mine = {v.query.id: (v, n) for v, n in draws.items() if v.decoding == decoding}
             if mine:
@@ -275,12 +275,12 @@ class _Rounds:
                 counts = {q: 0 if forwards[q] else n for q, (_, n) in mine.items()}
                 arm = self._drawn(number, decoding, counts)
                 if any(forwards.values()):
-                    self._prove(arm, forwards, known)
+                    self._prove(arm, forwards, texts)
                 stand = self._standings(number, decoding, list(mine))
-                found |= {v: stand[q] for q, (v, _) in mine.items() if q in stand}
-        for variant, standing in found.items():
+                standings |= {v: stand[q] for q, (v, _) in mine.items() if q in stand}
+        for variant, standing in standings.items():
             self._know(variant.query.prompt_id, standing)
-        return found
+        return standings
 
     def _know(self, prompt_id: str, standing: Standing) -> None:
         self.best[prompt_id] = max(self.best.get(prompt_id, 0.0), standing.floor)
@@ -307,12 +307,12 @@ class _Rounds:
         return arm
 
     def _prove(
-        self, arm: Arm, forwards: Mapping[str, int], known: Mapping[str, Counter[str]]
+        self, arm: Arm, forwards: Mapping[str, int], texts: Mapping[str, Counter[str]]
     ) -> None:
         """Prove what so many forwards show of each query; of those with 0 nothing."""
         engine = require_prover(self.hunt.job.engine, arm.name, arm.decoding)
         most, draws = max(forwards.values()), sum(forwards.values()) / self.price
-        search = RareLeaks(self.hunt.scorer, most, known, self.hunt.asked.drawing.at, each=forwards)
+        search = RareLeaks(self.hunt.scorer, most, texts, self.hunt.asked.drawing.at, each=forwards)
         prove_arm(arm, engine, search, _in_draws(self.hunt.progress, draws))
 
     def _standings(
@@ -328,7 +328,7 @@ class _Rounds:
         forwards = Counter[str]()
         for arm in arms:
             forwards.update(arm.proofs.forwards(name))
-        told = {*arms[-1].proofs.forwards(name), *_scored(arms[-1:], name, query_ids).query_ids}
+        ids = {*arms[-1].proofs.forwards(name), *_scored(arms[-1:], name, query_ids).query_ids}
         return {
             query_id: replace(
                 by_draws.get(query_id, Standing(draws=0, lower=0.0, value=0.0)),
@@ -336,7 +336,7 @@ class _Rounds:
                 proved=max((leakage_at_least(p.get(query_id, {})) for p in proofs), default=0.0),
             )
             for query_id in query_ids
-            if query_id in told
+            if query_id in ids
         }
 
 
@@ -378,12 +378,12 @@ def attack_questions(
     Where the search may prove, with as many forwards as it had draws it is then proved what each
     leaks at least. Goes on where it was stopped; `run` has the search's settings on record.
     """
-    found = read_attack_queries(run.path)
-    if found is None:
+    attack_queries = read_attack_queries(run.path)
+    if attack_queries is None:
         keys = {decoding: key for key, decoding in hunt.arms.items()}
-        found = tuple(_of_winner(*item, keys) for item in winners(run, hunt).items())
-        write_attack_queries(run.path, found)
-    jobs = list(_jobs(found, hunt.job, control))
+        attack_queries = tuple(_of_winner(*item, keys) for item in winners(run, hunt).items())
+        write_attack_queries(run.path, attack_queries)
+    jobs = list(_jobs(attack_queries, hunt.job, control))
     for job in jobs:
         job.engine.check(job.attack_queries, job.decoding)
     planned = [plan_arm(run, job, drawing, hunt.seed) for job in jobs]
@@ -395,7 +395,7 @@ def attack_questions(
 
 
 def _prove(run: Run, hunt: AttackSearch, arms: Sequence[Arm], jobs: Sequence[ModelArm]) -> None:
-    """What is proved of each question as it was found, going out from all that was said to it."""
+    """Prove what each question leaks as it was found, going out from all that was said to it."""
     trial, _ = tried(run, hunt)
     search = RareLeaks(hunt.scorer, hunt.budget, seen(run, trial), hunt.asked.drawing.at)
     for arm, job in zip(arms, jobs, strict=True):
@@ -405,7 +405,7 @@ def _prove(run: Run, hunt: AttackSearch, arms: Sequence[Arm], jobs: Sequence[Mod
             continue
         engine = require_prover(job.engine, arm.name, job.decoding)
         failures = prove_arm(arm, engine, search, hunt.progress)
-        run.notes += [f"nothing is proved of {one.query.id!r}: {one.reason}" for one in failures]
+        run.notes += [f"nothing is proved of {fail.query.id!r}: {fail.reason}" for fail in failures]
 
 
 def _measure(job: ModelArm) -> None:
@@ -428,12 +428,12 @@ def _of_winner(
 
 
 def _jobs(
-    found: Sequence[AttackQuery], target: ModelArm, control: ModelArm | None
+    attack_queries: Sequence[AttackQuery], target: ModelArm, control: ModelArm | None
 ) -> Iterator[ModelArm]:
     """An arm for each decoding that was found, and the control's beside it."""
-    for arm in dict.fromkeys(one.arm for one in found):
-        mine = [one for one in found if one.arm == arm]
-        decoding, queries = mine[0].decoding, tuple(one.query for one in mine)
+    for arm in dict.fromkeys(attack.arm for attack in attack_queries):
+        mine = [attack for attack in attack_queries if attack.arm == arm]
+        decoding, queries = mine[0].decoding, tuple(attack.query for attack in mine)
         for job, key in ((target, arm), (control, arm.control)):
             if job is not None:
                 yield replace(job, key=key, decoding=decoding, shares=None, attack_queries=queries)

@@ -24,38 +24,38 @@ FOLDER = "stress"
 Named = str | Path | Generate
 
 
-def spelt_out(asked: Prepared) -> Prepared:
+def spelt_out(ready: Prepared) -> Prepared:
     """The study with each of its stresses named by itself, as the arms are."""
-    if not asked.study.stress:
-        return asked
-    stress = tuple(one.spec for one in stresses_of(asked.study.stress))
-    return replace(asked, study=replace(asked.study, stress=stress))
+    if not ready.study.stress:
+        return ready
+    specs = tuple(stress.spec for stress in stresses_of(ready.study.stress))
+    return replace(ready, study=replace(ready.study, stress=specs))
 
 
-def require_stresses(asked: Prepared, models: Sequence[Named], progress: Progress) -> None:
+def require_stresses(ready: Prepared, models: Sequence[Named], progress: Progress) -> None:
     """Refuse, before anything is loaded, what these models cannot be put through."""
-    if not asked.study.stress:
+    if not ready.study.stress:
         return
-    if asked.crew is not None:
+    if ready.crew is not None:
         raise InputError(
             "a stressed model is made in this process, and workers may not find its folder. Leave "
             "`stress` out, or draw without workers."
         )
-    bench = _bench(asked, progress)
-    for one in stresses_of(asked.study.stress):
-        if one.drawn_only and asked.drawing.explores:
+    bench = _bench(ready, progress)
+    for stress in stresses_of(ready.study.stress):
+        if stress.drawn_only and ready.drawing.explores:
             raise InputError(
-                f"the stress {one.spec!r} can only be drawn, and `explore` asks for masses. Leave "
-                "one of them out."
+                f"the stress {stress.spec!r} can only be drawn, and `explore` asks for masses. "
+                "Leave one of them out."
             )
         for model in models:
-            one.require(bench, model)
-        one.queries(bench)
+            stress.require(bench, model)
+        stress.queries(bench)
 
 
 @dataclass(frozen=True, slots=True)
 class StressedDrawing:
-    """What is drawn under the stresses of a study.
+    """The drawing of all arms under the stresses of a study.
 
     arms: the target's sampled ones, as it is.
     models: the target and, where there is one, its control.
@@ -105,23 +105,23 @@ class StressedDrawing:
         """Take the draws of the control's own run under this stress, where it has just these."""
         if self.finished is None or any(self.run.arm(key) for key in arms):
             return
-        there, asked = Run.open(self.finished), stress.queries(_bench(self.asked, self.progress))
-        found = {key: there.arm(replace(key, model="target")) for key in arms}
-        whole = {key: arm for key, arm in found.items() if arm is not None and _is_whole(arm)}
+        source, queries = Run.open(self.finished), stress.queries(_bench(self.asked, self.progress))
+        theirs = {key: source.arm(replace(key, model="target")) for key in arms}
+        whole = {key: arm for key, arm in theirs.items() if arm is not None and _is_whole(arm)}
         if len(whole) == len(arms) and all(
             (arm.decoding, arm.spec.attack_queries, arm.plan.n, arm.spec.seed)
-            == (arms[key], asked, self.asked.drawing.n, self.asked.study.seed)
+            == (arms[key], queries, self.asked.drawing.n, self.asked.study.seed)
             for key, arm in whole.items()  # the seed chooses what is taught
         ):
             import_control(self.run, whole)
 
     def _draw(self, stress: Stress, role: Model, arms: Mapping[ArmKey, Decoding]) -> None:
-        asked, bench = self.asked, _bench(self.asked, self.progress)
-        job, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
-        engine = stress.engine(bench, job.engine)
+        ready, bench = self.asked, _bench(self.asked, self.progress)
+        base, queries = self._job(stress, bench, role, next(iter(arms))), stress.queries(bench)
+        engine = stress.engine(bench, base.engine)
         jobs = [
             replace(
-                job,
+                base,
                 engine=engine,
                 key=key,
                 decoding=how,
@@ -134,9 +134,9 @@ class StressedDrawing:
         self._check(engine, queries)
         if isinstance(engine, Measures):
             engine.measure(queries or self.run.questions)
-        planned = [plan_arm(self.run, one, asked.drawing, asked.study.seed) for one in jobs]
-        for arm, one in zip(planned, jobs, strict=True):
-            draw_arm(arm, one, asked.drawing, self.progress)
+        planned = [plan_arm(self.run, job, ready.drawing, ready.study.seed) for job in jobs]
+        for arm, job in zip(planned, jobs, strict=True):
+            draw_arm(arm, job, ready.drawing, self.progress)
 
     def _job(self, stress: Stress, bench: Bench, role: Model, key: ArmKey) -> ModelArm:
         """An arm of the stressed model, open: that of the model as it is where it is asked."""
@@ -154,7 +154,7 @@ class StressedDrawing:
 
 
 def _name_of(model: Named) -> str:
-    """What results call a model."""
+    """The name of a model in results."""
     return str(model) if isinstance(model, str | Path) else type(model).__name__
 
 
@@ -167,6 +167,6 @@ def _is_whole(arm: Arm) -> bool:
     return not arm.missing_parts() and not arm.unlooked()
 
 
-def _bench(asked: Prepared, progress: Progress) -> Bench:
-    study = asked.study
-    return Bench(task=asked.benchmark, settings=study.settings, seed=study.seed, progress=progress)
+def _bench(ready: Prepared, progress: Progress) -> Bench:
+    study = ready.study
+    return Bench(task=ready.benchmark, settings=study.settings, seed=study.seed, progress=progress)

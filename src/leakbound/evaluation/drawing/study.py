@@ -43,7 +43,7 @@ Named = str | Path | Generate
 
 @dataclass(frozen=True)
 class AskedStudy:
-    """What a study is asked of, and where its run goes: all that drawing it depends on."""
+    """A study, whom it is put to, and where its run goes: all that drawing it depends on."""
 
     asked: Prepared
     model: Named
@@ -84,14 +84,14 @@ class AskedStudy:
 
     @property
     def queries(self) -> QueryPlan | None:
-        """What makes the queries beside the questions; None where there are none."""
+        """The plan of the queries beside the questions; None where there are none."""
         if (rewritings := self.asked.study.rewritings) is None:
             return None
         return QueryPlan(rewritings, self.asked, lambda: selecting(self.target[0]), self.progress)
 
     @property
     def record(self) -> JsonObject:
-        """What was asked for, as run.json holds it: models by name, found from any folder."""
+        """All that was asked for, as run.json holds it: models by name, found from any folder."""
         control: object = self.control
         if isinstance(self.control, str | Path):
             there = Path(self.control).exists()
@@ -145,15 +145,15 @@ def draw_study(study: AskedStudy) -> tuple[Run, Generate]:
 
 def check_study(study: AskedStudy) -> Wanted:
     """Refuse what needs no model to be refused. Returns the metrics that are asked for."""
-    asked, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
+    request, task, drawing = study.asked.study, study.asked.benchmark, study.asked.drawing
     sampled = not drawing.explores and not all(how.greedy for how in study.arms.values())
     draws, control = drawing.n if sampled else 0, study.control is not None
-    wanted = choose(asked.metrics, task, control=control, draws=draws)
-    Fluency.open(wanted, task, asked.settings.loading)  # refuses a classifier before reading
-    if asked.rewritings is not None:
-        _require_inputs_fit(asked.rewritings, study.arms, study.finished)
-        for rewriter in asked.rewritings.models:
-            require_named(rewriter, asked.trusted)
+    wanted = choose(request.metrics, task, control=control, draws=draws)
+    Fluency.open(wanted, task, request.settings.loading)  # refuses a classifier before reading
+    if request.rewritings is not None:
+        _require_inputs_fit(request.rewritings, study.arms, study.finished)
+        for rewriter in request.rewritings.models:
+            require_named(rewriter, request.trusted)
     if drawing.attack is not None:
         _require_attack_fits(drawing.attack, task, study.arms, study.finished)
     if drawing.prove is not None and not any(is_proved(*arm) for arm in study.arms.items()):
@@ -176,8 +176,8 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
 
     MixError where another study made what lies there, before a model is loaded.
     """
-    asked, task, queries = study.asked.study, study.asked.benchmark, study.queries
-    run = begin(study.out, task, study.record, queries, notes=asked.departures(task))
+    request, task, queries = study.asked.study, study.asked.benchmark, study.queries
+    run = begin(study.out, task, study.record, queries, notes=request.departures(task))
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
     shares = None if queries is None else queries.shares(run.queries)
@@ -235,15 +235,15 @@ def _attack_search(run: Run, study: AskedStudy) -> AttackSearch | None:
     why = why_unproved(job.engine, decodings, study.asked.drawing.steering)
     if why:
         run.notes.append(f"the attack searches by draws alone, which tell no rare leaks: {why}")
-    found = AttackSearch(attack.budget, study.asked, job, decodings, not why, study.progress)
-    run.settle_attack(found.record(run.record.inputs))
-    return found
+    search = AttackSearch(attack.budget, study.asked, job, decodings, not why, study.progress)
+    run.settle_attack(search.record(run.record.inputs))
+    return search
 
 
 def _with_rewritings(
     arms: Mapping[ArmKey, Decoding], shares: QueryShares | None
 ) -> dict[ArmKey, Decoding]:
-    """Those arms, and the ones that ask rewritings too."""
+    """These arms, and the ones that ask rewritings too."""
     also = {key.with_rewritings: how for key, how in arms.items() if shares and not how.greedy}
     return {**arms, **also}
 

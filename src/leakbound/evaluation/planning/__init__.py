@@ -1,1 +1,1 @@
-"""What an evaluation is asked for, as frozen values."""
+"""Planning: what an evaluation is asked for, as frozen values."""

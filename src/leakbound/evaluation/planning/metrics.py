@@ -76,15 +76,15 @@ class Wanted:
 
 
 def longest_first(texts: Iterable[WantedText]) -> list[WantedText]:
-    """Those of one prompt together, prompts by how much is read for them.
+    """Sort texts: those of one prompt together, prompts by how much is read for them.
 
     Rows of like length waste little of a batch, and what is too much for memory is so at once.
     """
     every = list(texts)
     sizes: Counter[tuple[str, str]] = Counter()
-    for asked in every:
-        sizes[asked.place.part, asked.place.prompt_id] += len(asked.query.text) + len(asked.text)
-    return sorted(every, key=lambda asked: -sizes[asked.place.part, asked.place.prompt_id])
+    for text in every:
+        sizes[text.place.part, text.place.prompt_id] += len(text.query.text) + len(text.text)
+    return sorted(every, key=lambda text: -sizes[text.place.part, text.place.prompt_id])
 
 
 def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int = MANY) -> Wanted:
@@ -96,14 +96,14 @@ def choose(names: Sequence[str], task: Benchmark, *, control: bool, draws: int =
     an unknown name and, by name and with what is missing, for one that cannot be had.
     """
     named = _named(names)
-    known = metrics_as(task.compat)
+    metrics = metrics_as(task.compat)
     parts = {part: cache(load) for part, load in task.parts().items()}
     drawn = task.part if draws else None
     few = 0 < draws < LEAST
     chosen: dict[str, Metric] = {}
     left_out: dict[str, str] = {}
     for name in METRICS if ALL in named else named:
-        metric = known[name]
+        metric = metrics[name]
         lacking = [_lacking(need, parts, drawn=drawn) for need in metric.needs]
         if few and any(need.draws for need in metric.needs):
             lacking.append(f"at least {LEAST} draws of each question")
@@ -155,7 +155,7 @@ def _asks(metric: Metric) -> bool:
 def _lacking(
     need: Need, parts: Mapping[str, Callable[[], Prompts]], *, drawn: str | None
 ) -> str | None:
-    """What is missing of a need; None where nothing is. `drawn`: the part that is drawn from."""
+    """Say what a need lacks; None where nothing is. `drawn`: the part that is drawn from."""
     if need.part not in parts:
         return f"a part {need.part!r}"
     if need.draws and need.part != drawn:
@@ -176,8 +176,8 @@ def _union(needs: Iterable[Need]) -> dict[str, Need]:
     """One need a part, of all that is needed of it; a gradient is taken at a text that is read."""
     union: dict[str, Need] = {}
     for need in needs:
-        known = union.get(need.part, Need(part=need.part, kinds=frozenset()))
-        every = {name: getattr(known, name) | getattr(need, name) for name in _JOINED}
+        joined = union.get(need.part, Need(part=need.part, kinds=frozenset()))
+        every = {name: getattr(joined, name) | getattr(need, name) for name in _JOINED}
         read = frozenset({ANSWER}) if need.gradient_norm else frozenset[Kind]()
         every |= {"kinds": every["kinds"] | read, "greedy": every["greedy"] or need.fluency}
         union[need.part] = Need(part=need.part, **every)
@@ -189,33 +189,33 @@ MODELS: dict[Model, ArmKey] = {"target": GREEDY, "control": CONTROL_GREEDY}
 
 
 def require_known(arm: Arm, wanted: Wanted) -> Readings:
-    """What is known of the model of `arm`; InputError where something that is wanted is not."""
-    known = Readings(arm)
-    lacking = [asked.place for asked in wanted.texts() if asked.place not in known.texts]
-    lacking += [place for place, _, _ in undifferentiated(known, wanted)]
-    lacking += [place for place, _ in wanted.questions() if place not in known.answers]
+    """All that was read of the model of `arm`; InputError where something is wanted and was not."""
+    readings = Readings(arm)
+    lacking = [text.place for text in wanted.texts() if text.place not in readings.texts]
+    lacking += [place for place, _, _ in undifferentiated(readings, wanted)]
+    lacking += [place for place, _ in wanted.questions() if place not in readings.answers]
     if lacking:
         raise InputError(
             f"{arm.place} lacks {len(lacking)} texts that these metrics need, first the "
             f"{lacking[0].kind} text of {lacking[0].prompt_id!r}. Run its command with the same "
             "--metrics: only what is missing is read."
         )
-    return known
+    return readings
 
 
-def undifferentiated(known: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
+def undifferentiated(readings: Readings, wanted: Wanted) -> list[tuple[Place, Query, str]]:
     """The answers whose gradients are wanted, without those whose norms are known."""
     return [
-        (asked.place, asked.query, asked.text)
-        for asked in wanted.texts()
-        if asked.place.kind == ANSWER
-        and wanted.needs[asked.place.part].gradient_norm
-        and (asked.place not in known.texts or known.texts[asked.place].gradient_norm is None)
+        (text.place, text.query, text.text)
+        for text in wanted.texts()
+        if text.place.kind == ANSWER
+        and wanted.needs[text.place.part].gradient_norm
+        and (text.place not in readings.texts or readings.texts[text.place].gradient_norm is None)
     ]
 
 
 def stored_metrics(run: Run) -> dict[str, Any]:
-    """What `utility.json` has; empty where there is none, DamagedError where it was changed."""
+    """All of `utility.json`; empty where there is none, DamagedError where it was changed."""
     file = run.path / METRICS_FILE
     return read_sealed(file, "Remove it, and measure again.") if file.exists() else {}
 

@@ -99,8 +99,8 @@ def _opened(
             "next one would ask again: draws would be replaced. Leave the workers out."
         )
     name, where = engine_of(model)
-    found = str(Path(where).resolve()) if Path(where).exists() else where
-    return CrewEngine(crew, settings.opener(location_of(name, found), benchmark))
+    resolved = str(Path(where).resolve()) if Path(where).exists() else where
+    return CrewEngine(crew, settings.opener(location_of(name, resolved), benchmark))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +146,10 @@ class Fluency:
 
     def of(self, texts: Sequence[str]) -> list[float]:
         """How likely each text is clean, in [0, 1]; blanks at its ends do not count."""
-        found = self.classifier.classify([(text.strip(), None) for text in texts])
-        return [float(row[self.clean]) for row in found]
+        rows = self.classifier.classify([(text.strip(), None) for text in texts])
+        return [float(row[self.clean]) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
-        """What makes the numbers, for the record."""
+        """All that makes the numbers, for the record."""
         fingerprint = getattr(self.classifier, "fingerprint", {})
         return {"model": self.classifier.name, "tokens": self.tokens, **fingerprint}

@@ -38,7 +38,7 @@ class LabelledItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Of the items that leak, and of those that do not, how many the judge calls a leak.
+    """How many items the judge calls a leak, of those that leak and of those that do not.
 
     (hits, n) each. Of `undecided` more it did not say. `file` is the digest of the labelled file.
     """
@@ -94,14 +94,14 @@ def judge_of(scorers: Sequence[Scorer]) -> Scorer:
     """The scorer that a calibration is about: the binary one among the judges, or without judges
     among all; InputError unless there is just one."""
     judges = [s for s in scorers if isinstance(_base(s), Judge)]
-    found = [s for s in judges or scorers if s.binary]
-    if len(found) != 1:
+    candidates = [s for s in judges or scorers if s.binary]
+    if len(candidates) != 1:
         raise InputError(
             f"a calibration is about one {'judge' if judges else 'scorer'} that says leak or not, "
             f"got {', '.join(repr(scorer.name) for scorer in scorers)}. Name one, such as "
             "`judge:model=…` or `rouge-l-recall>=0.9`."
         )
-    return found[0]
+    return candidates[0]
 
 
 @holding("calibrate")
@@ -111,31 +111,31 @@ def calibrate(run: Run, judge: Scorer, path: Path) -> None:
     Items without its word are judged now. Raises InputError where it decided none of a label.
     """
     items = read_items(path, judge)
-    asked = [(item.output, item.prompt) for item in items if item.prompt is not None]
-    scores = iter(score_pairs(judge, asked))
-    said = [(i.label, i.judged if i.prompt is None else next(scores)) for i in items]
-    decided = {label: [s for of, s in said if of == label and s is not None] for label in (0, 1)}
+    pairs = [(item.output, item.prompt) for item in items if item.prompt is not None]
+    scores = iter(score_pairs(judge, pairs))
+    judged = [(i.label, i.judged if i.prompt is None else next(scores)) for i in items]
+    decided = {label: [s for of, s in judged if of == label and s is not None] for label in (0, 1)}
     if not all(decided.values()):
         raise InputError(
             f"{judge.name!r} could decide no item of one label in {str(path)!r}. Check that it "
             "answers, or label more items."
         )
-    found = Calibration(
+    calibration = Calibration(
         positives=(sum(s == 1 for s in decided[1]), len(decided[1])),
         negatives=(sum(s == 1 for s in decided[0]), len(decided[0])),
-        undecided=sum(s is None for _, s in said),
+        undecided=sum(s is None for _, s in judged),
         file=sha256(path),
     )
-    write_sealed(calibration_file(run.path, slug(judge)), asdict(found))
+    write_sealed(calibration_file(run.path, slug(judge)), asdict(calibration))
 
 
 def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
-    """What is known of a scorer's errors in this run; None where nothing is."""
-    known = read_calibration(run.path, slug(scorer))
-    if known is None:
+    """The calibration of a scorer in this run; None where nothing is known of its errors."""
+    stored = read_calibration(run.path, slug(scorer))
+    if stored is None:
         return None
-    pairs = {name: tuple(known[name]) for name in ("positives", "negatives")}
-    return Calibration(**known | pairs)
+    pairs = {name: tuple(stored[name]) for name in ("positives", "negatives")}
+    return Calibration(**stored | pairs)
 
 
 def _base(scorer: Scorer) -> Scorer:

@@ -1,4 +1,4 @@
-"""What must be there before a run is scored and bounded: whole parts, scores, independent draws."""
+"""Checks before a run is scored and bounded: whole parts, scores, independent draws."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def require_complete(run: Run) -> None:
     """Raise UnansweredError, naming them, where questions have no completions."""
     failed = [(name, *item) for name, arm in run.arms.items() for item in arm.failures.items()]
     if failed:
-        arm, query_id, reason = failed[0]
-        prompt_of = {q.id: q.prompt_id for one in run.arms.values() for q in one.queries}
+        name, query_id, reason = failed[0]
+        prompt_of = {q.id: q.prompt_id for arm in run.arms.values() for q in arm.queries}
         questions = {prompt_of[query] for _, query, _ in failed}
         raise UnansweredError(
             f"{len(questions)} of the {len(run.prompts)} questions could not be sampled in "
             f"{len({name for name, *_ in failed})} of {len(run.arms)} arms; first: {query_id!r} in "
             "arm "
-            f"{arm!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
+            f"{name!r}: {reason}. The others are done and stand in `{run.path}`; statements about "
             "all questions are left out. Check the model; then run the same command again."
         )
 
@@ -106,7 +106,7 @@ def require_independent_draws(arm: Arm) -> None:
 
 def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]:
     """How often each chunk of each question drew which sequence, and its log-probability."""
-    found: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
+    draws: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
     names = ("query_id", "chunk", "text", "logprob", "count")
     for part in arm.parts:
         if not arm.has(part):
@@ -117,15 +117,15 @@ def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]
             _sequences(table["token_ids"]), *columns, strict=True
         ):
             if count:
-                tally = found.setdefault(query_id, {})
+                tally = draws.setdefault(query_id, {})
                 key = (chunk, text if ids is None else ids, logprob)
                 tally[key] = tally.get(key, 0) + count
-    return found
+    return draws
 
 
 def _sequences(column: Any) -> Iterator[bytes | None]:
     """The bytes of each list of token ids: as distinct as the lists, and cheap."""
     for piece in column.chunks:
         flat, cuts = piece.values.to_numpy(), piece.offsets.to_numpy()
-        for start, end, known in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):
-            yield flat[start:end].tobytes() if known.as_py() else None
+        for start, end, valid in zip(cuts[:-1], cuts[1:], piece.is_valid(), strict=True):
+            yield flat[start:end].tobytes() if valid.as_py() else None

@@ -1,4 +1,4 @@
-"""What keys the order of a run's draws for bounds that need one: all that was fixed beforehand."""
+"""Keys of the order of a run's draws, for bounds that need one: all that was fixed beforehand."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Order:
 
     @classmethod
     def of(cls, arm: Arm, scorer: Scorer) -> Order:
-        """Of an arm's draws as this scorer scores them."""
+        """The order of an arm's draws as this scorer scores them."""
         return cls(draws_key(arm), scorer.name)
 
     def keys(self, query_ids: Sequence[str]) -> NDArray[np.int64]:

@@ -72,7 +72,7 @@ def scored_by(run: Run) -> tuple[str, ...]:
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
-    """What a run is bounded by unless scorers are named: its last command's, and all it has."""
+    """The scorers that bound a run unless others are named: its last command's, and all it has."""
     named = run.study.scorers
     return tuple(dict.fromkeys([*named, *scored_by(run)])) or scorers_of(run)
 
@@ -90,7 +90,7 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
 
 
 def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    """What an arm drew: query id, text and how often; explored outputs once each."""
+    """The texts that an arm drew: query id, text and how often; explored outputs once each."""
     for part in arm.parts:
         table = arm.completions(part)
         columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
@@ -124,8 +124,8 @@ class ScoreJob:
     def of(cls, number: int, table: Any, prompts: Mapping[str, Prompt], turns: bool) -> ScoreJob:
         """The rows of a table of completions."""
         query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
-        asked = {q: prompts[q] for q in query_ids}
-        return cls(number, tuple(query_ids), tuple(texts), asked, turns)
+        needed = {q: prompts[q] for q in query_ids}
+        return cls(number, tuple(query_ids), tuple(texts), needed, turns)
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
@@ -135,18 +135,18 @@ def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
     """
     texts = [text.split(TURN) if job.turns else [text] for text in job.texts]
     pairs = [
-        (one, job.prompts[query_id])
+        (turn, job.prompts[query_id])
         for turns, query_id in zip(texts, job.query_ids, strict=True)
-        for one in turns
+        for turn in turns
     ]
-    each = iter(score_pairs(scorer, pairs))
-    found = [[*islice(each, len(turns))] for turns in texts]
-    return [_largest(scores) for scores in found]
+    stream = iter(score_pairs(scorer, pairs))
+    by_text = [[*islice(stream, len(turns))] for turns in texts]
+    return [_largest(scores) for scores in by_text]
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
-    known = [score for score in scores if score is not None]
-    return max(known) if known and (len(known) == len(scores) or max(known) == 1) else None
+    valid = [score for score in scores if score is not None]
+    return max(valid) if valid and (len(valid) == len(scores) or max(valid) == 1) else None
 
 
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
@@ -242,12 +242,12 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
             + " Import what has both."
         )
-    given = iter(arm.scored.rows(slug(base)))
+    rows = iter(arm.scored.rows(slug(base)))
     cut = cast(Threshold, scorer).cut
     arm.scored.write(
         scorer.name,
         slug(scorer),
-        lambda tables: (cut([*islice(given, table.num_rows)]) for table in tables),
+        lambda tables: (cut([*islice(rows, table.num_rows)]) for table in tables),
     )
     return True
 

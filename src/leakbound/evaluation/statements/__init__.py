@@ -1,1 +1,1 @@
-"""What holds of a run: every bound, as rows of one table."""
+"""Statements about a run: every bound, as rows of one table."""

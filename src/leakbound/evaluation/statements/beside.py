@@ -70,15 +70,15 @@ def _of_coin(
     fell = (half.benchmark, half.seed, half.side, other.side)
     if fell != (other.benchmark, other.seed, "taught", "untaught"):
         return
-    if all(len(one.subjects) == asked.prompts for one, asked in ((half, mine), (other, others))):
+    if all(len(own.subjects) == record.prompts for own, record in ((half, mine), (other, others))):
         sides = _by_subject(half.subjects, taught), _by_subject(other.subjects, untaught)
         yield stats.randomisation_test(*sides, seed=half.seed)
 
 
-def _by_subject(subjects: Mapping[str, str], known: Fixed) -> list[float]:
-    """What is leaked of each subject."""
-    leaks = (known.scores.scores * known.scores.counts).sum(axis=1) / known.scores.n
-    of: dict[str, list[float]] = {}
-    for query_id, leak in zip(known.scores.query_ids, leaks.tolist(), strict=True):
-        of.setdefault(subjects[query_id], []).append(leak)
-    return [fmean(each) for each in of.values()]
+def _by_subject(subjects: Mapping[str, str], evidence: Fixed) -> list[float]:
+    """The leakage of each subject."""
+    leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
+    by_subject: dict[str, list[float]] = {}
+    for query_id, leak in zip(evidence.scores.query_ids, leaks.tolist(), strict=True):
+        by_subject.setdefault(subjects[query_id], []).append(leak)
+    return [fmean(values) for values in by_subject.values()]

@@ -41,18 +41,18 @@ def bound_run(
     arms = run.arms
     wanted = {scorer.name: _made_from(run, arms, scorer, confidence) for scorer in scorers}
     stored: dict[str, Any] = run.estimates_made_from().get("scorers", {})
-    known = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
-    todo = [scorer for scorer in scorers if scorer.name not in known]
+    current = {k: made for k, made in stored.items() if _is_current(run, arms, k, made, wanted)}
+    todo = [scorer for scorer in scorers if scorer.name not in current]
     names = dict.fromkeys([*stored, *wanted])  # whoever was there keeps its place
-    every = {name: both[name] for name in names if name in (both := {**known, **wanted})}
+    every = {name: both[name] for name in names if name in (both := {**current, **wanted})}
     if every == stored:
         return
     for arm in arms.values():
         require_independent_draws(arm)
     jobs = len(todo) * len(arms)
     rows: dict[str, list[EstimateRow]] = {name: [] for name in every}
-    for row in run.stored_estimates() if known else ():
-        if row.scorer in known:
+    for row in run.stored_estimates() if current else ():
+        if row.scorer in current:
             rows[row.scorer].append(row)
     for done, scorer in enumerate(todo):
         progress(Headway("bounding", done * len(arms), jobs, "arms × scorers"))
@@ -105,8 +105,8 @@ def _is_current(
 
 def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> Iterator[EstimateRow]:
     """The estimates of one scorer, arm by arm, and what compares the arms."""
-    for one in run.arms.values():
-        yield from _arm_rows(one, judged, confidence)
+    for evidence in run.arms.values():
+        yield from _arm_rows(evidence, judged, confidence)
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, beside_rows)
     for compared in every:
         yield from compared(run, confidence)
@@ -131,15 +131,15 @@ def _arm_rows(
 def _drawn_rows(
     evidence: ArmEvidence, judged: Calibration | None, confidence: float
 ) -> Iterator[EstimateRow]:
-    """What the draws of an arm say: each question, each of its queries, all of them."""
-    name, scorer, known = evidence.arm.name, evidence.scorer.name, evidence.known
+    """The rows of the draws of an arm: each question, each of its queries, all of them."""
+    name, scorer, draws = evidence.arm.name, evidence.scorer.name, evidence.known
     yield from rows_of(name, scorer, evidence.query_ids, *_each(evidence, judged, confidence))
     if evidence.pool is not None and evidence.pool.has_queries:
         yield from rows_of(name, scorer, *evidence.pool.each_query(confidence))
     if evidence.whole:
-        yield from rows_of(name, scorer, ALL, *known.together(confidence))
+        yield from rows_of(name, scorer, ALL, *draws.together(confidence))
         if judged is not None:
-            yield from rows_of(name, scorer, ALL, judged.correct(known.mean, confidence))
+            yield from rows_of(name, scorer, ALL, judged.correct(draws.mean, confidence))
 
 
 def _each(

@@ -34,12 +34,12 @@ def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
     With the confidence of the rule a claim is as decided; an open one has the interval [0, 1].
     None where another scorer steered the arm.
     """
-    rule, known = evidence.arm.spec.draws, evidence.known
+    rule, draws = evidence.arm.spec.draws, evidence.known
     if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(evidence.scorer):
         return None
-    scores, looks = known.scores, looks_of(rule, evidence.arm.plan.n)
+    scores, looks = draws.scores, looks_of(rule, evidence.arm.plan.n)
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
-    keys = known.order.keys(scores.query_ids)
+    keys = draws.order.keys(scores.query_ids)
     bound = looks.bound(scores.scores, **drawn, seed=keys)
     decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])

@@ -81,7 +81,7 @@ def mean_beyond(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeyondControl:
-    """What is said of a target beyond its control.
+    """A target beside its control: how far it leaks beyond that.
 
     apart: whether the draws of the two share nothing.
     proofs: by question, the leakage of the target that is proved; none of 0.
@@ -171,12 +171,12 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         full, output, query_ids = arm.pool, own.known, arm.query_ids
         if full is None or query_ids != own.query_ids or not query_ids:
             continue
-        each = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
+        gaps = [gap(full.leakage, output.leakage, confidence=confidence, side="both")]
         bounds = [full.leakage]
         if full.has_queries:
             bounds.append(full.worst_queries)
-            each.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
-        yield from rows_of(name, run.scorer.name, query_ids, *each)
+            gaps.append(gap(bounds[1], output.leakage, confidence=confidence, side="lower"))
+        yield from rows_of(name, run.scorer.name, query_ids, *gaps)
         if arm.whole:
             over = [gap(full.mean, output.mean, confidence=confidence, side="both")]
             for bound in bounds:
@@ -189,7 +189,7 @@ def gap_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """What holds of all questions as they were found, whichever arms drew them; none without.
+    """Rows of what holds of all questions as found, whichever arms drew them; none without.
 
     The worst of them, their mean, how many leak more than x; how far the mean and the worst lie
     beyond the control's; and, where the questions were asked in their own words under one decoding
@@ -199,33 +199,33 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     scorer = run.scorer.name
     arms = {key: _drawn_as(run, key) for key in (ATTACK, ATTACK.control)}
     target, control = (_found(run, mine) for mine in arms.values())
-    for key, found in zip(arms, (target, control), strict=True):
-        if found:
-            yield from rows_of(str(key), scorer, ALL, *found.together(confidence))
+    for key, as_found in zip(arms, (target, control), strict=True):
+        if as_found:
+            yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
     if target and control:
-        proofs = {q: p for one in arms[ATTACK] for q, p in one.proved.items()}
-        apart = share_nothing(*([one.arm for one in mine] for mine in arms.values()))
+        proofs = {q: p for arm in arms[ATTACK] for q, p in arm.proved.items()}
+        apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
         beyond = BeyondControl(target=target, control=control, apart=apart, proofs=proofs)
         over = beyond.over_questions(confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
     own = run.of(TARGET)
     if target and own and own.query_ids == (ids := target.scores.query_ids):
         more, base = target.leakage, own.known.leakage
-        each = gap(more, base, confidence=confidence, side="both")
-        yield from rows_of(str(ATTACK), scorer, ids, each)
+        gaps = gap(more, base, confidence=confidence, side="both")
+        yield from rows_of(str(ATTACK), scorer, ids, gaps)
         made = stats.gaps_over_questions(more, base, len(ids), confidence=confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, made.largest, made.count)
 
 
 def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
-    """Those that drew what was found, one a decoding."""
-    return [one for one in run.arms.values() if replace(one.arm.key, decoding="") == base]
+    """The arms that drew what was found, one a decoding."""
+    return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
 def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Fixed | None:
     """All questions as they were found; None unless every one of them has draws."""
     ids = [query.id for query in run.run.questions]
-    scores = ArmScores.joined([one.known.scores for one in arms], ids)
+    scores = ArmScores.joined([arm.known.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
     order = Order.of(arms[0].arm, run.scorer)
@@ -252,7 +252,7 @@ def _difference(
     confidence: float,
     side: stats.Side,
 ) -> stats.Estimate:
-    """What the bound says, with what the scorer's mean is and how the questions were put."""
+    """The bound's estimate, saying what the scorer's mean is and how the questions were put."""
     mine, other = target.scores, control.scores
     made = bound(
         mine.scores, other.scores, mine.counts, other.counts,
@@ -297,7 +297,7 @@ def differences(
     `questions`: how many were asked. Raises MixError where two have completions of other questions.
     """
     base = ArmEvidence(baseline, scorer).known
-    found = {}
+    by_label = {}
     for label, arm in arms.items():
         mine = ArmEvidence(arm, scorer).known
         query_ids = mine.scores.query_ids
@@ -311,15 +311,15 @@ def differences(
             models=len(arms),
             confidence=confidence,
         )
-        found[label] = ArmDifference(
+        by_label[label] = ArmDifference(
             query_ids=tuple(query_ids), mean=bounds.mean, each=bounds.each, apart=apart
         )
-    return found
+    return by_label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmBounds:
-    """What an arm leaks, each statement by itself: the mean, the worst question, beyond a control.
+    """Bounds of what an arm leaks, each by itself: the mean, the worst question, beyond a control.
 
     None of the first two where not all questions have completions, of the others without a control
     that was asked the same.
@@ -334,24 +334,24 @@ class ArmBounds:
 def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBounds:
     """An arm bounded anew at this confidence, whatever its run was bounded at."""
     target, number = ArmEvidence(arm, scorer), len(run.questions)
-    known, control = target.known, run.arm(arm.key.control)
+    draws, control = target.known, run.arm(arm.key.control)
     if len(target.query_ids) < number:
         return ArmBounds()
-    found = ArmBounds(
-        mean=known.mean(confidence=confidence, side="both"),
-        worst=stats.worst_question(known.leakage, number, confidence=confidence, side="both"),
+    bounds = ArmBounds(
+        mean=draws.mean(confidence=confidence, side="both"),
+        worst=stats.worst_question(draws.leakage, number, confidence=confidence, side="both"),
     )
     if control is None:
-        return found
+        return bounds
     other = ArmEvidence(control, scorer)
     if other.query_ids != target.query_ids:
-        return found
+        return bounds
     over = BeyondControl.of(target, other).over_questions(confidence)
-    return replace(found, excess=over.mean, worst_excess=over.worst)
+    return replace(bounds, excess=over.mean, worst_excess=over.worst)
 
 
 def mean_of(arm: Arm, control: Arm | None, scorer: Scorer) -> stats.BoundFunction:
-    """What bounds an arm's mean over the questions, beyond the control's where there is one.
+    """The bound of an arm's mean over the questions, beyond the control's where there is one.
 
     MixError where the two have completions of other questions.
     """

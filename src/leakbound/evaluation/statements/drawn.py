@@ -1,4 +1,4 @@
-"""What draws say of an arm: of a number fixed beforehand, greedy, stopped, or of what is left.
+"""Evidence of an arm's draws: of a number fixed beforehand, greedy, stopped, or of what is left.
 
 *Fixed n.* The bound used follows from the scorer's declared range: binary scorers get
 Clopper-Pearson, others the defaults of `leakbound.stats`.
@@ -106,7 +106,7 @@ class Fixed(Evidence):
         return int((self.scores.n // k).sum())
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What a row states of these draws, saying how the questions were put."""
+        """The estimate that a row states of these draws, saying how the questions were put."""
         how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
         return self._put(row.made({**self.scores.given, **how}))
 
@@ -138,12 +138,12 @@ class Greedy:
 
     def each(self) -> stats.Estimate:
         """The score of every question's answer."""
-        found = self.scores
-        known = found.counts.sum(axis=1) > 0
-        value = np.where(known, (found.scores * found.counts).sum(axis=1), np.nan)
-        ends = np.where(known, value, 0.0), np.where(known, value, 1.0)
+        scores = self.scores
+        scored = scores.counts.sum(axis=1) > 0
+        value = np.where(scored, (scores.scores * scores.counts).sum(axis=1), np.nan)
+        ends = np.where(scored, value, 0.0), np.where(scored, value, 1.0)
         n = np.ones(len(value), dtype=np.int64)
-        return _exact(stats.About(quantity="greedy score"), value, ends, n, found.missing)
+        return _exact(stats.About(quantity="greedy score"), value, ends, n, scores.missing)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
@@ -154,11 +154,11 @@ class Greedy:
         return self._mean("leak@k", k)
 
     def _mean(self, quantity: Quantity, k: int | None = None) -> stats.Estimate:
-        asked, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
-        total, scored = float((self.scores.scores * self.scores.counts).sum()), asked - missing
-        about = stats.About(quantity=quantity, scope="mean", parameter=k, over=asked)
-        ends = total / asked, (total + missing) / asked
-        return _exact(about, total / scored if scored else float("nan"), ends, asked, missing)
+        number, missing = len(self.scores.query_ids), int(self.scores.missing.sum())
+        total, scored = float((self.scores.scores * self.scores.counts).sum()), number - missing
+        about = stats.About(quantity=quantity, scope="mean", parameter=k, over=number)
+        ends = total / number, (total + missing) / number
+        return _exact(about, total / scored if scored else float("nan"), ends, number, missing)
 
 
 def _exact(
@@ -190,7 +190,7 @@ class Stopped(Evidence):
         )
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What a row states of these draws."""
+        """The estimate that a row states of these draws."""
         how = {"seed": self.keys, "cap": self.cap, "confidence": confidence, "side": side}
         return row.made({**self.scores.given, **how})
 
@@ -223,34 +223,34 @@ class ExploredArm(Evidence):
         yield self.deviation()
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What a row states of every question, from its masses and draws."""
+        """The estimate that a row states of every question, from its masses and draws."""
         how = {"confidence": confidence, "side": side}
         return self._joined([row.made({**own, **how}) for own in self._given()])
 
     def _given(self) -> Iterator[dict[str, Any]]:
-        """Of each question what a bound takes: its masses, and draws of the rest if any."""
-        given = self.scores.given
-        numbers = [given[name].tolist() for name in ("hits", "n", "missing")]
+        """The arguments of a bound for each question: its masses, and draws of the rest if any."""
+        arrays = self.scores.given
+        numbers = [arrays[name].tolist() for name in ("hits", "n", "missing")]
         rows = zip(self._known, self.keys.tolist(), *numbers, strict=True)
         for i, (mass, key, hits, n, missing) in enumerate(rows):
-            drawn = {name: given[name][i] for name in ("scores", "counts")} if n else {}
+            drawn = {name: arrays[name][i] for name in ("scores", "counts")} if n else {}
             yield {"mass": mass, "hits": hits, "n": n, "missing": missing, "seed": key, **drawn}
 
     @cached_property
     def _known(self) -> list[stats.Mass]:
         """Each question's masses; a remainder of which nothing was drawn is unknown."""
-        found = [self.masses[query_id] for query_id in self.scores.query_ids]
+        masses = [self.masses[query_id] for query_id in self.scores.query_ids]
         return [
             stats.Mass(m.mass, m.low, m.high, m.remainder if n else 0.0)
-            for m, n in zip(found, self.scores.n, strict=True)
+            for m, n in zip(masses, self.scores.n, strict=True)
         ]
 
-    def _joined(self, each: Sequence[stats.Estimate]) -> stats.Estimate:
+    def _joined(self, estimates: Sequence[stats.Estimate]) -> stats.Estimate:
         """Every question's estimate as one, with one entry a question."""
         return replace(
-            stack(each),
-            about=each[0].about,
-            confidence=min(estimate.confidence for estimate in each),
-            method=max(dict.fromkeys(estimate.method for estimate in each), key=len),
-            seed=self.keys if any(e.seed is not None for e in each) else None,
+            stack(estimates),
+            about=estimates[0].about,
+            confidence=min(estimate.confidence for estimate in estimates),
+            method=max(dict.fromkeys(estimate.method for estimate in estimates), key=len),
+            seed=self.keys if any(e.seed is not None for e in estimates) else None,
         )

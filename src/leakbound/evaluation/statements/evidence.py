@@ -40,14 +40,14 @@ class ArmEvidence:
 
     @cached_property
     def known(self) -> Fixed | Stopped | Pooled | ExploredArm:
-        """What its draws say, in whichever way they were made."""
+        """The evidence of its draws, in whichever way they were made."""
         arm = self.arm
         how: Any = {"order": Order.of(arm, self.scorer)}
         scores, binary = arm.scores(slug(self.scorer)), self.scorer.binary or self.above is not None
         masses = arm.masses.by_query(slug(self.scorer))
         if self.above is not None:
             scores = replace(scores, scores=np.where(scores.scores > self.above, 1.0, 0.0))
-            masses = {query_id: _above(one, self.above) for query_id, one in masses.items()}
+            masses = {query_id: _above(mass, self.above) for query_id, mass in masses.items()}
         if claim_of(arm.spec.draws):
             return Stopped(scores, binary, arm.plan.n, **how)
         if arm.key.asks == "attack":
@@ -69,7 +69,7 @@ class ArmEvidence:
 
     @property
     def cell(self) -> Evidence | Greedy:
-        """What bounds its mean, sampled or greedy."""
+        """The evidence that bounds its mean, sampled or greedy."""
         return self.known if self.greedy is None else self.greedy
 
     @property
@@ -96,19 +96,19 @@ class ArmEvidence:
 
     @cached_property
     def proofs(self) -> Sequence[tuple[str, stats.Estimate]]:
-        """What is proved of its questions without a draw, by their ids: see `proved`."""
+        """Proofs about its questions without a draw, by their ids: see `proved`."""
         return tuple(proved(self.arm, self.scorer))
 
     @property
     def proved(self) -> Mapping[str, float]:
-        """What is proved of the leakage of each question of which anything is.
+        """The leakage that is proved of each question, of those of which any is.
 
         Nothing of one in several queries: of these, texts are proved one by one.
         """
         if self.arm.spec.shares is not None:
             return {}
-        quantity = LEAKAGE[0 if self.scorer.binary else 1]
-        return {q: float(one.lower) for q, one in self.proofs if one.about.quantity == quantity}
+        wanted = LEAKAGE[0 if self.scorer.binary else 1]
+        return {q: float(proof.lower) for q, proof in self.proofs if proof.about.quantity == wanted}
 
 
 class RunEvidence:
@@ -119,10 +119,10 @@ class RunEvidence:
         self.arms = {name: ArmEvidence(arm, scorer) for name, arm in arms.items()}
 
     def of(self, key: ArmKey) -> ArmEvidence | None:
-        """What is known of the arm with this key; None where it is not planned."""
+        """The evidence of the arm with this key; None where it is not planned."""
         return self.arms.get(str(key))
 
 
-def _above(known: QueryMasses, x: float) -> QueryMasses:
-    low, high = (np.where(end > x, 1.0, 0.0) for end in (known.low, known.high))
-    return replace(known, low=low, high=high)
+def _above(masses: QueryMasses, x: float) -> QueryMasses:
+    low, high = (np.where(end > x, 1.0, 0.0) for end in (masses.low, masses.high))
+    return replace(masses, low=low, high=high)

@@ -26,7 +26,7 @@ Setting = tuple[float, float]
 
 
 def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """What holds of all the target's decodings at once; nothing unless there are several.
+    """Rows of what holds of all the target's decodings at once; nothing unless there are several.
 
     For every cell the mean leakage over the questions, and leak@k where every n was fixed, each
     jointly over the cells; the decoding that leaks most; and, where the cells are every pair of
@@ -36,8 +36,8 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     cells = _cells(run)
     if len(cells) < 2:
         return
-    names, scorer = [one.arm.name for one in cells], run.scorer.name
-    means = stacked([one.cell.mean for one in cells])
+    names, scorer = [cell.arm.name for cell in cells], run.scorer.name
+    means = stacked([cell.cell.mean for cell in cells])
     joint = _jointly(means, len(cells), confidence)
     yield from _cell_rows(names, scorer, joint)
     largest = stats.worst_question(means, len(cells), confidence=confidence, side="both")
@@ -46,27 +46,27 @@ def grid_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
     about = replace(largest.about, scope="most-leaking decoding")
     most = replace(largest, about=about, value=at(joint, picked).value)
     yield from rows_of(names[picked], scorer, ALL, most)
-    yield from rows_of(GRID, scorer, ALL, *_effects([one.arm for one in cells], joint))
-    sampled = [one.fixed for one in cells if one.greedy is None]
-    fixed = [one for one in sampled if one is not None]
+    yield from rows_of(GRID, scorer, ALL, *_effects([cell.arm for cell in cells], joint))
+    sampled = [cell.fixed for cell in cells if cell.greedy is None]
+    fixed = [draws for draws in sampled if draws is not None]
     if sampled and len(fixed) == len(sampled):
-        k = min(TOGETHER_K, *(int(one.scores.n.min()) for one in fixed))
-        if min(one.blocks(k) for one in fixed) < FEWEST_BLOCKS:
+        k = min(TOGETHER_K, *(int(draws.scores.n.min()) for draws in fixed))
+        if min(draws.blocks(k) for draws in fixed) < FEWEST_BLOCKS:
             return
-        every = [one.greedy or one.fixed for one in cells]
-        repeated = stacked([partial(one.mean_leak_at_k, k) for one in every if one])
+        every = [cell.greedy or cell.fixed for cell in cells]
+        repeated = stacked([partial(draws.mean_leak_at_k, k) for draws in every if draws])
         yield from _cell_rows(names, scorer, _jointly(repeated, len(cells), confidence))
 
 
 def _cells(run: RunEvidence) -> list[ArmEvidence]:
     """The target's decodings, and what is known of each; none where one lacks questions."""
     cells = [
-        one
-        for one in run.arms.values()
-        if one.arm.key.own_words and not (one.arm.key.is_control or one.arm.key.greedy)
+        cell
+        for cell in run.arms.values()
+        if cell.arm.key.own_words and not (cell.arm.key.is_control or cell.arm.key.greedy)
     ]
     number = len(run.run.questions)
-    return cells if all(len(one.cell.scores.query_ids) == number for one in cells) else []
+    return cells if all(len(cell.cell.scores.query_ids) == number for cell in cells) else []
 
 
 def _jointly(bound: stats.BoundFunction, cells: int, confidence: float) -> stats.Estimate:

@@ -76,10 +76,10 @@ class Pooled(Evidence):
             if all(query_id in there for query_id in ids if shares.draws_per_query[query_id])
         }
         question = {query_id: prompt_id for prompt_id, ids in whole.items() for query_id in ids}
-        asked = scores.of(question.keys())
-        owned = replace(asked, query_ids=tuple(question[query_id] for query_id in asked.query_ids))
+        rows = scores.of(question.keys())
+        owned = replace(rows, query_ids=tuple(question[query_id] for query_id in rows.query_ids))
         own = ArmScores.joined([owned], tuple(whole))
-        return cls(own, binary, asked, whole, shares.design, order=order)
+        return cls(own, binary, rows, whole, shares.design, order=order)
 
     @property
     def pools(self) -> tuple[int, ...]:
@@ -98,10 +98,10 @@ class Pooled(Evidence):
             return self._all(self._iid.mean(confidence=confidence, side=side))
         weights = [1 / len(ids) for ids in self.members.values() for _ in ids]
         weighted = replace(first(MEAN, self.binary), at={"weights": weights})
-        found = self._single(self.asked).made(weighted, confidence=confidence, side=side)
+        estimate = self._single(self.asked).made(weighted, confidence=confidence, side=side)
         # weighted over the queries, and so the plain mean over the questions
-        about = replace(found.about, scope="mean", over=len(self.members))
-        return self._all(replace(found, about=about))
+        about = replace(estimate.about, scope="mean", over=len(self.members))
+        return self._all(replace(estimate, about=about))
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question that has a bound for the design, and its worst query."""
@@ -114,8 +114,8 @@ class Pooled(Evidence):
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """Statements about all questions, and the worst query of all."""
-        known = together(self, confidence) if self._iid is None else self._iid.together(confidence)
-        yield from map(self._all, known)
+        bounds = together(self, confidence) if self._iid is None else self._iid.together(confidence)
+        yield from map(self._all, bounds)
         if self.has_queries:
             every = [query_id for ids in self.members.values() for query_id in ids]
             worst = self._worst(every, confidence, "both")
@@ -142,7 +142,7 @@ class Pooled(Evidence):
         return stack([self._worst(ids, confidence, side) for ids in self.members.values()])
 
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What a row states of every question, from its pool of unlike queries."""
+        """The estimate that a row states of every question, from its pool of unlike queries."""
         keys = self.order.keys(tuple(self.members)).tolist()
         how = {"binary": self.binary, "confidence": confidence, "side": side}
         pools = zip(self._unlike, keys, strict=True)

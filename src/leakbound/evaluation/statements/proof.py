@@ -38,20 +38,20 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
 def raised_rows(
     rows: Iterable[EstimateRow], arm: Arm, proofs: Iterable[EstimateRow]
 ) -> Iterator[EstimateRow]:
-    """What the draws of an arm say, leakage and leak@k no less than what is proved of them.
+    """The rows of the draws of an arm, leakage and leak@k no less than what is proved of them.
 
     That of a query, and unless a question is asked in several: the mean, the largest and the count
     of all questions.
     """
-    known = {(row.query_id, row.quantity, row.parameter): row.lower for row in proofs}
+    lowers = {(row.query_id, row.quantity, row.parameter): row.lower for row in proofs}
     of_all: dict[tuple[Quantity, float | None], list[float]] = defaultdict(list)
-    for (_, quantity, parameter), proved in known.items():
+    for (_, quantity, parameter), proved in lowers.items():
         of_all[quantity, parameter].append(proved)
     single, number = arm.spec.shares is None, len(arm.asked.questions)
     for row in rows:
         ends, proved = of_all[row.quantity, row.parameter], 0.0
         if row.scope == "query":
-            proved = known.get((row.query_id, row.quantity, row.parameter), 0.0)
+            proved = lowers.get((row.query_id, row.quantity, row.parameter), 0.0)
         elif single and row.scope == "mean":
             proved = math.fsum(ends) / number
         elif single and row.scope == "worst question":
@@ -63,8 +63,8 @@ def raised_rows(
 
 def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:
     """Pr[h > x] at least, by the id of each question of which something is proved."""
-    found = {}
+    tails = {}
     for query_id, events in antichains(arm, scorer, x).items():
         total = math.fsum(event.mass for event in events.values())
-        found[query_id] = total / max(1.0, total)
-    return found
+        tails[query_id] = total / max(1.0, total)
+    return tails

@@ -34,7 +34,7 @@ LEAKAGE: tuple[Quantity, ...] = (
 )  # of a binary scorer, and of any other
 CLAIMS: tuple[Quantity, Quantity] = ("claim on leak probability", "claim on mean leakage")
 EACH: tuple[Scope, Scope] = ("query", "question")
-"""What a statement about one question is about: asked in one query, or in several."""
+"""The scopes of a statement about one question: asked in one query, or in several."""
 
 
 _AXES = {"value": 2, "lower": 2, "upper": 2, "n": 1, "missing": 1, "seed": 1}
@@ -57,7 +57,7 @@ def rows_of(
 
 
 def at(estimate: stats.Estimate, i: int, j: int | None = None) -> stats.Estimate:
-    """What it says of one question, where it has several, and of one x or k."""
+    """The entry of one question, where it has several, and of one x or k."""
     axes = np.ndim(estimate.n)  # that of the questions, where it has one
     place = ((i,) if axes else ()) + (() if j is None else (j,))
     return replace(_entry(estimate, place), about=estimate.about.at(i, j))
@@ -72,20 +72,20 @@ def stack(estimates: Sequence[stats.Estimate]) -> stats.Estimate:
     }
     methods = dict.fromkeys(estimate.method for estimate in estimates)
     seeds = [stats.one_seed(estimate.seed) for estimate in estimates]
-    known = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
+    keys = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
     over = tuple(estimate.about.over for estimate in estimates)
     numbers = tuple(number for number in over if isinstance(number, int))
     about = estimates[0].about
     if len(numbers) == len(over):
         about = replace(about, over=numbers)
-    return replace(estimates[0], **arrays, about=about, method=" or ".join(methods), seed=known)
+    return replace(estimates[0], **arrays, about=about, method=" or ".join(methods), seed=keys)
 
 
 def stacked(bounds: Sequence[stats.BoundFunction]) -> stats.BoundFunction:
     """One bound with an entry for each of these."""
 
     def bound(*, confidence: float, side: stats.Side) -> stats.Estimate:
-        return stack([one(confidence=confidence, side=side) for one in bounds])
+        return stack([single(confidence=confidence, side=side) for single in bounds])
 
     return bound
 
@@ -118,14 +118,12 @@ class StatedBound:
     side: stats.Side = "both"
     at: Mapping[str, Any] = field(default_factory=dict)
 
-    def made(self, given: Mapping[str, Any]) -> stats.Estimate:
+    def made(self, values: Mapping[str, Any]) -> stats.Estimate:
         """The bound by what it takes of what is given."""
         bound = stats.BOUNDS[self.bound].bound
-        known = {**given, **self.at}
-        found: stats.Estimate = bound(
-            **{name: known[name] for name in _taken(bound) & known.keys()}
-        )
-        return found
+        args = {**values, **self.at}
+        result: stats.Estimate = bound(**{name: args[name] for name in _taken(bound) & args.keys()})
+        return result
 
 
 @cache
@@ -160,12 +158,12 @@ EXPLORED_ALSO = (
 )
 UNLIKE = (StatedBound("pool proportion", True), StatedBound("pool mean", False))
 UNLIKE_ALSO = (StatedBound("pool leak@k", True, at=AT_K),)
-"""What is stated of one question by draws of fixed n, of all of them, and by the other evidence."""
+"""All that is stated of one question by draws of fixed n, of all, and by the other evidence."""
 
 
 @dataclass(frozen=True)
 class Evidence(ABC):
-    """What is known of an arm's questions, in whichever way it was drawn.
+    """Evidence about an arm's questions, in whichever way it was drawn.
 
     Their leakage is Pr[leak] for a binary scorer, else the mean score. Of what a kind of evidence
     does not bound it is silent: whoever asks looks at what is there, not at what kind it is.
@@ -180,13 +178,13 @@ class Evidence(ABC):
     order: Order = field(default=BY_QUESTION, kw_only=True)
 
     LEAKAGE: ClassVar[Sequence[StatedBound]]
-    """What bounds the leakage of a question."""
+    """The bounds of the leakage of a question."""
     ALSO: ClassVar[Sequence[StatedBound]]
-    """What else is stated of it."""
+    """All else that is stated of it."""
 
     @cached_property
     def keys(self) -> NDArray[np.int64]:
-        """What keys the order of each question's draws."""
+        """The keys of the order of each question's draws."""
         return self.order.keys(self.scores.query_ids)
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
@@ -199,7 +197,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """What a row states, one entry a question or one in all."""
+        """The estimate that a row states, one entry a question or one in all."""
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
@@ -211,12 +209,12 @@ class Evidence(ABC):
 
 
 def stated(
-    known: Evidence, rows: Iterable[StatedBound], confidence: float
+    evidence: Evidence, rows: Iterable[StatedBound], confidence: float
 ) -> Iterator[stats.Estimate]:
-    """What those of the rows say that are about scores of this kind."""
+    """The estimates of those rows that are about scores of this kind."""
     for row in rows:
-        if row.binary in (None, known.binary):
-            yield known.made(row, confidence=confidence, side=row.side)
+        if row.binary in (None, evidence.binary):
+            yield evidence.made(row, confidence=confidence, side=row.side)
 
 
 def first(rows: Iterable[StatedBound], binary: bool) -> StatedBound:
@@ -225,15 +223,15 @@ def first(rows: Iterable[StatedBound], binary: bool) -> StatedBound:
 
 
 def together(
-    known: Evidence, confidence: float, each: float | None = None
+    evidence: Evidence, confidence: float, of_question: float | None = None
 ) -> Iterator[stats.Estimate]:
     """The worst question, the mean, and how many questions leak more than x.
 
-    `each`: the confidence of each question's bound in the last; None where n was fixed alike.
+    `of_question`: the confidence of each bound in the last; None where n was fixed alike.
     """
-    questions = len(known.scores.query_ids)
-    yield stats.worst_question(known.leakage, questions, confidence=confidence, side="both")
-    yield known.mean(confidence=confidence, side="both")
-    seen = int((known.scores.hits > 0).sum())
-    how: dict[str, Any] = {"confidence": confidence, "each_confidence": each, "side": "both"}
-    yield stats.leaking_questions(known.leakage, questions, LEAK_X, seen=seen, **how)
+    questions = len(evidence.scores.query_ids)
+    yield stats.worst_question(evidence.leakage, questions, confidence=confidence, side="both")
+    yield evidence.mean(confidence=confidence, side="both")
+    seen = int((evidence.scores.hits > 0).sum())
+    how: dict[str, Any] = {"confidence": confidence, "each_confidence": of_question, "side": "both"}
+    yield stats.leaking_questions(evidence.leakage, questions, LEAK_X, seen=seen, **how)

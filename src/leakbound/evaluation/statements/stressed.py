@@ -1,4 +1,4 @@
-"""What stress adds: each stressed arm beside the same arm under none, and the worst of them.
+"""Effects of stress: each stressed arm beside the same arm under none, and the worst of them.
 
 *Added.* Of S stresses each has alpha/S, half for the mean over the questions and half for all
 questions at once (`stats.difference_over_questions`): whatever the stresses' draws share, and
@@ -31,50 +31,50 @@ from leakbound.store import ALL, Arm, EstimateRow
 
 
 def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
-    """What each stress adds, by question and on average, and under which there is most.
+    """Rows of what each stress adds, by question and on average, and of where there is most.
 
     Of the target and of its control alike. Nothing of an arm that lacks questions; nothing of the
     worst where one of them does: how many stresses there are was fixed before any was drawn.
     """
     scorer = run.scorer.name
     for name, base in run.arms.items():
-        mine = [one for one in run.arms.values() if one.arm.key.unstressed == base.arm.key]
-        stressed = [one for one in mine if one.arm.key.stress]
+        mine = [arm for arm in run.arms.values() if arm.arm.key.unstressed == base.arm.key]
+        stressed = [arm for arm in mine if arm.arm.key.stress]
         if not stressed or base.arm.key.stress or not base.whole:
             continue
-        known = [one for one in stressed if one.query_ids == base.query_ids]
-        for one in known:
-            if turns_of(one.arm) > 1 and base.fixed is None:
+        alike = [arm for arm in stressed if arm.query_ids == base.query_ids]
+        for arm in alike:
+            if turns_of(arm.arm) > 1 and base.fixed is None:
                 continue  # leak@k is known of draws whose number was fixed
-            made = _added(one, base, len(stressed), confidence)
+            made = _added(arm, base, len(stressed), confidence)
             if made.mean is not None:
-                yield from rows_of(one.arm.name, scorer, ALL, made.mean)
-            yield from rows_of(one.arm.name, scorer, one.query_ids, made.each)
-        for bounds in ([one.known.mean for one in known], _excess(run, known)):
+                yield from rows_of(arm.arm.name, scorer, ALL, made.mean)
+            yield from rows_of(arm.arm.name, scorer, arm.query_ids, made.each)
+        for bounds in ([arm.known.mean for arm in alike], _excess(run, alike)):
             if len(bounds) == len(stressed):
                 yield from rows_of(name, scorer, ALL, _worst(bounds, confidence))
 
 
 def _added(
-    one: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
+    arm: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
 ) -> stats.ModelDifference:
-    turns = turns_of(one.arm)
+    turns = turns_of(arm.arm)
     if turns > 1:
-        mean, each = (
+        mean, leakage = (
             partial(stats.excess_of, mine, other, beyond="unstressed")
             for mine, other in (
-                (one.known.mean, partial(_mean_at, base, turns)),
-                (one.known.leakage, partial(_each_at, base, turns)),
+                (arm.known.mean, partial(_mean_at, base, turns)),
+                (arm.known.leakage, partial(_each_at, base, turns)),
             )
         )
         return stats.difference_over_questions(
-            mean, each, len(one.query_ids), models=stresses, confidence=confidence
+            mean, leakage, len(arm.query_ids), models=stresses, confidence=confidence
         )
-    apart = share_nothing([one.arm], [base.arm])
+    apart = share_nothing([arm.arm], [base.arm])
     return stats.difference_over_questions(
-        mean_beyond(one.known, base.known, apart, beyond="unstressed"),
-        each_beyond(one.known, base.known, apart, beyond="unstressed"),
-        len(one.query_ids),
+        mean_beyond(arm.known, base.known, apart, beyond="unstressed"),
+        each_beyond(arm.known, base.known, apart, beyond="unstressed"),
+        len(arm.query_ids),
         models=stresses,
         confidence=confidence,
     )
@@ -108,12 +108,12 @@ def _mean_at(
 
 def _excess(run: RunEvidence, stressed: Sequence[ArmEvidence]) -> list[stats.BoundFunction]:
     """The mean excess over the equally stressed control, of each that has one."""
-    found: list[stats.BoundFunction] = []
-    for one in stressed:
-        control = run.of(one.arm.key.control)
-        if control is not None and control is not one and control.query_ids == one.query_ids:
-            found.append(BeyondControl.of(one, control).mean)
-    return found
+    bounds: list[stats.BoundFunction] = []
+    for arm in stressed:
+        control = run.of(arm.arm.key.control)
+        if control is not None and control is not arm and control.query_ids == arm.query_ids:
+            bounds.append(BeyondControl.of(arm, control).mean)
+    return bounds
 
 
 def _worst(bounds: Sequence[stats.BoundFunction], confidence: float) -> stats.Estimate:
