@@ -1,4 +1,4 @@
-"""What is said to be done is on the disk: files and names that outlive a power cut.
+"""Files and names that outlive a power cut: once a call returns, its work is on the disk.
 
 A rename may reach the disk before the bytes of what is renamed, which are zeros then. So each file
 is flushed, then the names in its folder, then the rename is made, and then that is flushed too.
@@ -20,23 +20,40 @@ _guards: dict[Path, Check] = {}  # what is asked before a rename in a folder, or
 
 
 def guard(folder: Path, check: Check) -> None:
-    """Let `check` raise, from now on, before anything in this folder or itself is renamed."""
+    """Let a check raise, from now on, before anything in a folder or the folder itself is renamed.
+
+    Args:
+        folder: the folder.
+        check: raises where nothing may be renamed.
+    """
     _guards[folder.resolve()] = check
 
 
 def unguard(folder: Path) -> None:
-    """The inverse of `guard`."""
+    """The inverse of `guard`.
+
+    Args:
+        folder: the folder.
+    """
     _guards.pop(folder.resolve(), None)
 
 
 def require_guarded(path: Path) -> None:
-    """Raise what the guards of this path raise: call it right before each rename to it."""
+    """Raise what the guards of a path raise: call it right before each rename to it.
+
+    Args:
+        path: where something is to be.
+    """
     for check in _guards_of(path):
         check()
 
 
 def is_guarded(path: Path) -> bool:
-    """True if this process alone writes there."""
+    """True if this process alone writes there.
+
+    Args:
+        path: a file or folder.
+    """
     return bool(_guards_of(path))
 
 
@@ -46,13 +63,21 @@ def _guards_of(path: Path) -> list[Check]:
 
 
 def sync_file(file: Path) -> None:
-    """Flush the bytes of a file to disk."""
+    """Flush the bytes of a file to disk.
+
+    Args:
+        file: the file.
+    """
     with file.open("rb+") as stream:
         os.fsync(stream.fileno())
 
 
 def sync_names(folder: Path) -> None:
-    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder."""
+    """Flush the names in a folder to disk, where there is a way to: Windows opens no folder.
+
+    Args:
+        folder: the folder.
+    """
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -66,7 +91,11 @@ def sync_names(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush every file below a folder, and the names in it and in the folders below."""
+    """Flush every file below a folder, and the names in it and in the folders below.
+
+    Args:
+        folder: the folder.
+    """
     for below, _, files in os.walk(folder, topdown=False):
         for name in files:
             sync_file(Path(below, name))
@@ -74,7 +103,12 @@ def sync_tree(folder: Path) -> None:
 
 
 def place(partial: Path, path: Path) -> None:
-    """Rename a folder that is finished to `path`, both of which then outlive a power cut."""
+    """Rename a folder that is finished; its files and its new name then outlive a power cut.
+
+    Args:
+        partial: the folder.
+        path: its new place.
+    """
     sync_tree(partial)
     require_guarded(path)
     partial.rename(path)

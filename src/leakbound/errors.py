@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree.
+"""Errors, as a tree.
 
     LeakboundError
     ├── InputError        wrong use or bad input: nothing was started         (exit status 2)
@@ -26,7 +26,11 @@ PASSING = frozenset(
 
 
 class LeakboundError(Exception):
-    """Base of every error that leakbound raises on purpose."""
+    """Base of every error that leakbound raises on purpose.
+
+    Attributes:
+        exit_status: of a command that ends with it.
+    """
 
     exit_status = 1
 
@@ -58,9 +62,16 @@ class UnansweredError(IncompleteError):
 
 
 def require_no_fault(path: Path, error: BaseException) -> None:
-    """Raise IncompleteError where `path` was not read because the machine failed.
+    """Raise IncompleteError where a file was not read because the machine failed.
 
     Else what it holds is to blame, or its name.
+
+    Args:
+        path: what was to be read.
+        error: what reading it raised.
+
+    Raises:
+        IncompleteError: the error is one of a machine that fails.
     """
     if isinstance(error, OSError) and error.errno in PASSING:
         raise IncompleteError(
@@ -72,20 +83,30 @@ def require_no_fault(path: Path, error: BaseException) -> None:
 def install(extra: str) -> str:
     """The remedy for a library that is missing: what installs it, from a copy of the source.
 
-    `extra` is one of the optional dependencies in pyproject.toml.
+    Args:
+        extra: one of the optional dependencies in pyproject.toml.
+
+    Returns:
+        A sentence without its full stop.
     """
     return f"Install it with `pip install '.[{extra}]'` in leakbound's source folder"
 
 
 @contextmanager
-def needing(what: str, extra: str, instead: str = "") -> Iterator[None]:
-    """What is imported here may not be installed: then InputError says that `what` needs it.
+def needing(feature: str, extra: str, instead: str = "") -> Iterator[None]:
+    """A context in which imports may fail because something is not installed.
 
-    `extra` is as for `install`; `instead` tells what else helps.
+    Args:
+        feature: what needs it, to begin the message.
+        extra: as for `install`.
+        instead: what else helps, to follow the remedy; empty: nothing.
+
+    Raises:
+        InputError: a module is not there.
     """
     try:
         yield
     except ModuleNotFoundError as error:
         raise InputError(
-            f"{what} needs {error.name}, which is not installed. {install(extra)}{instead}."
+            f"{feature} needs {error.name}, which is not installed. {install(extra)}{instead}."
         ) from error

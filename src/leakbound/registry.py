@@ -32,7 +32,14 @@ _COMMA = re.compile(r",(?=\s*\w+\s*=)")
 
 @dataclass(frozen=True, slots=True)
 class PlugIn:
-    """A member of a family that another package brings, and where in that package it is."""
+    """A member of a family that another package brings, and where in that package it is.
+
+    Attributes:
+        family: such as "scorer".
+        name: the member's.
+        package: name and version of the package; "unknown" where it does not tell.
+        value: module and object, as the entry point says.
+    """
 
     family: str
     name: str
@@ -52,38 +59,61 @@ _loaded: dict[tuple[str, str], PlugIn] = {}
 
 
 def find(family: str, table: Mapping[str, T], name: str) -> T:
-    """The member of a family called `name`.
+    """The member of a family by its name.
 
-    `table` holds the built-in members; other packages add theirs in the entry-point group
-    `leakbound.<family>s` (`leakbound.losses`); a name that is built in is never replaced. An
-    unknown name raises InputError, which lists what there is, and so does a member whose package
-    is broken.
+    Other packages add theirs in the entry-point group `leakbound.<family>s` (`leakbound.losses`); a
+    name that is built in is never replaced.
+
+    Args:
+        family: such as "scorer".
+        table: the built-in members by name.
+        name: the member's.
+
+    Returns:
+        The member.
+
+    Raises:
+        InputError: an unknown name (it lists what there is), or a member whose package is broken.
     """
     if name in table:
         return table[name]
     others = _points(family)
     if name not in others.names:
         raise InputError(f"unknown {family} {name!r}. {suggestion(name, {*table, *others.names})}")
-    found, package = others[name], "unknown"
-    if found.dist is not None:
-        package = f"{found.dist.name} {found.dist.version}"
-    plug_in = PlugIn(family, found.name, package, found.value)
+    point, package = others[name], "unknown"
+    if point.dist is not None:
+        package = f"{point.dist.name} {point.dist.version}"
+    plug_in = PlugIn(family, point.name, package, point.value)
     _loaded[family, name] = plug_in
     with _named(plug_in, "cannot be loaded"):
-        member: T = found.load()
+        member: T = point.load()
     return member
 
 
 def plug_ins(family: str) -> set[str]:
-    """The names that other packages bring of a family; nothing of theirs is loaded."""
+    """The names that other packages bring of a family; nothing of theirs is loaded.
+
+    Args:
+        family: such as "scorer".
+
+    Returns:
+        The names.
+    """
     return set(_points(family).names)
 
 
 @contextmanager
 def opening(family: str, name: str) -> Iterator[None]:
-    """Whatever a member of another package raises here, and its exits, name it as InputErrors.
+    """A context in which a member of another package works, blamed by name for what it raises.
 
     What it raises of our own passes: it means to say that.
+
+    Args:
+        family: such as "scorer".
+        name: the member's; nothing happens unless `find` loaded it from another package.
+
+    Raises:
+        InputError: the member raised anything else, or exited.
     """
     if (family, name) not in _loaded:
         yield
@@ -93,7 +123,17 @@ def opening(family: str, name: str) -> Iterator[None]:
 
 
 def require_parts(family: str, name: str, made: object, parts: Iterable[str]) -> None:
-    """Refuse what a member of another package made if it lacks one of these attributes."""
+    """Refuse what a member of another package made if it lacks an attribute.
+
+    Args:
+        family: such as "scorer".
+        name: the member's; nothing is asked of one that is built in.
+        made: what it made.
+        parts: names of attributes that it must have.
+
+    Raises:
+        InputError: it lacks one.
+    """
     if (family, name) not in _loaded:
         return
     # What a class has is told without asking for the value, which may cost much.
@@ -114,8 +154,18 @@ def read_settings(
 ) -> dict[str, object]:
     """The settings of a member as they are written behind its name: `setting=value,...`.
 
-    types: of each setting it has. first: that which may be written without its name, as the first.
-    Raises InputError, naming the setting, for one that it has not and a value that cannot be.
+    Args:
+        family: such as "scorer".
+        name: the member's.
+        written: what follows the colon of its name.
+        types: of each setting it has, by name.
+        first: the setting that may be written without its name, as the first; empty: none may.
+
+    Returns:
+        Values by the names of the settings that are written.
+
+    Raises:
+        InputError: a setting that it has not, or a value that cannot be; it names the setting.
     """
     begin, *others = _COMMA.split(written)
     if begin and "=" not in begin and first in types:
@@ -132,12 +182,25 @@ def read_settings(
 
 
 def read_value(where: str, text: str, kind: Any) -> Any:
-    """A setting's value from its text: a number, one of a few words, or the text itself."""
+    """A setting's value from its text.
+
+    Args:
+        where: the setting, as messages name it.
+        text: its value as written.
+        kind: `int`, `float`, a `Literal` of a few words, or any other type, which takes the text
+            itself.
+
+    Returns:
+        A number, one of the words, or the text.
+
+    Raises:
+        InputError: a text that is no such number or word.
+    """
     if get_origin(kind) is Literal:
-        known = {str(value): value for value in get_args(kind)}
-        if text not in known:
-            raise InputError(f"{where} cannot be {text!r}. {suggestion(text, known)}")
-        return known[text]
+        choices = {str(value): value for value in get_args(kind)}
+        if text not in choices:
+            raise InputError(f"{where} cannot be {text!r}. {suggestion(text, choices)}")
+        return choices[text]
     if kind not in (int, float):
         return text
     try:
@@ -148,17 +211,30 @@ def read_value(where: str, text: str, kind: Any) -> Any:
 
 
 def origin(value: object) -> str:
-    """` of <package>` where another package made this, for messages about what it does."""
+    """The package that made a value, for messages about what it does.
+
+    Args:
+        value: any object.
+
+    Returns:
+        ` of the package <name and version>` where another package made it, else empty.
+    """
     module = type(value).__module__.partition(".")[0]
-    found = (one.package for one in _loaded.values() if one.module == module)
-    package = next(found, None)
+    packages = (plug_in.package for plug_in in _loaded.values() if plug_in.module == module)
+    package = next(packages, None)
     return "" if package is None else f" of the package {package}"
 
 
 def blamed(error: BaseException) -> str | None:
-    """A message where an error came out of another package's member; None where it is our own.
+    """A message where an error came out of another package's member.
 
     Of the calls that led to the error the last one that is theirs or ours tells whose it is.
+
+    Args:
+        error: any, with its traceback.
+
+    Returns:
+        The message, which names the member; None where the error is our own.
     """
     modules = {plug_in.module: plug_in for plug_in in _loaded.values()}
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
@@ -174,20 +250,35 @@ def blamed(error: BaseException) -> str | None:
     return None
 
 
-def suggestion(name: str, known: Iterable[Any]) -> str:
-    """The remedy for a misspelt name: the closest known one, and all of them unless too many."""
+def suggestion(name: str, names: Iterable[Any]) -> str:
+    """The remedy for a misspelt name: the closest there is, and all of them unless too many.
+
+    Args:
+        name: as it was written.
+        names: those that there are.
+
+    Returns:
+        One or two sentences.
+    """
     import difflib
 
-    names = sorted(map(str, known))
-    close = difflib.get_close_matches(name, names, n=_NEAR)
+    choices = sorted(map(str, names))
+    close = difflib.get_close_matches(name, choices, n=_NEAR)
     hint = f"Did you mean {close[0]!r}? " if close else ""
-    if close and len(names) > _MOST:
-        return f"{hint}There are {len(names)}, among them: {', '.join(close)}."
-    return f"{hint}There is: {', '.join(names) or 'none'}."
+    if close and len(choices) > _MOST:
+        return f"{hint}There are {len(choices)}, among them: {', '.join(close)}."
+    return f"{hint}There is: {', '.join(choices) or 'none'}."
 
 
 def near(path: Path) -> str:
-    """`Did you mean …? ` where nothing is at `path` and something nearby has almost that name."""
+    """`Did you mean …? ` where nothing is at a path and something nearby has almost that name.
+
+    Args:
+        path: where something was looked for.
+
+    Returns:
+        The question, with a blank after it; else empty.
+    """
     import difflib
 
     at = path.absolute()
@@ -200,12 +291,12 @@ def near(path: Path) -> str:
     close = difflib.get_close_matches(at.name, there, n=1)
     if not close:
         return ""
-    found = at.with_name(close[0])  # told from where the path was
-    return f"Did you mean `{found if path.is_absolute() else Path(os.path.relpath(found))}`? "
+    guess = at.with_name(close[0])  # told from where the path was
+    return f"Did you mean `{guess if path.is_absolute() else Path(os.path.relpath(guess))}`? "
 
 
 def _points(family: str) -> EntryPoints:
-    """What other packages bring of a family."""
+    """The entry points of a family in other packages."""
     from importlib.metadata import entry_points  # costs 50 ms, and is seldom needed
 
     plural = f"{family}es" if family.endswith("s") else f"{family}s"
@@ -213,19 +304,19 @@ def _points(family: str) -> EntryPoints:
 
 
 @contextmanager
-def _named(plug_in: PlugIn, what: str) -> Iterator[None]:
+def _named(plug_in: PlugIn, fault: str) -> Iterator[None]:
     try:
         yield
     except (LeakboundError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
         raise InputError(
-            f"{plug_in} {what}: it {_did(error)}. Repair that package or uninstall it."
+            f"{plug_in} {fault}: it {_did(error)}. Repair that package or uninstall it."
         ) from error
 
 
 def _did(error: BaseException) -> str:
-    said = str(error).strip().partition("\n")[0]
+    text = str(error).strip().partition("\n")[0]
     if isinstance(error, SystemExit):
-        return f"ended the program (exit status {said or 0})"
-    return f"raised {type(error).__name__}: {said}" if said else f"raised {type(error).__name__}"
+        return f"ended the program (exit status {text or 0})"
+    return f"raised {type(error).__name__}: {text}" if text else f"raised {type(error).__name__}"

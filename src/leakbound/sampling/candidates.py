@@ -31,14 +31,19 @@ Siblings = Iterator[tuple[float, int]]
 
 @dataclass(slots=True)
 class Candidate:
-    """A prefix that may be expanded: a child of `brood`, at this place.
+    """A prefix that may be expanded: a child of a brood.
 
-    lead: the lead that it went along, and left; None: there is none.
-    at: how many of the lead's tokens it has behind it, or has passed over.
-    left: the same when it last said one of them.
-    scores: the range of those that it can end with, as far as that was asked for.
-    share: of its worth, by what is known of its text; None while that was not asked for.
-    reason: why it is complete, if it is.
+    Attributes:
+        brood: whose child it is.
+        place: where in the brood.
+        path: its generated ids.
+        lead: the lead that it went along, and left; None: there is none.
+        at: how many of the lead's tokens it has behind it, or has passed over.
+        left: the same when it last said one of them.
+        floor: a lower bound of its log-probability for any logits within the margin.
+        scores: the range of those that it can end with, as far as that was asked for.
+        share: of its worth, by what is known of its text; None while that was not asked for.
+        reason: why it is complete, if it is.
     """
 
     brood: Brood
@@ -64,12 +69,17 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Brood:
-    """What follows a batch of prefixes: arrays with a place for each child, which few ever leave.
+    """The children of a batch of prefixes: arrays with a place for each, which few ever leave.
 
-    row: where the prefix of each is in `parents` and `handles`.
-    sums: its stem's `logprob`, `floor`, `model_logprob` and `p_max_sum`, shape (4, children).
-    at, left: as of a candidate.
-    waits: of which no value was made, and may yet be.
+    Attributes:
+        parents: the prefixes.
+        handles: theirs.
+        row: where the prefix of each child is in `parents` and `handles`, [children].
+        token: the last token of each, [children].
+        sums: its stem's `logprob`, `floor`, `model_logprob` and `p_max_sum`, [4, children].
+        at: as of a candidate, [children].
+        left: as of a candidate, [children].
+        waits: of which no value was made, and may yet be, [children].
     """
 
     parents: Sequence[Candidate]
@@ -102,11 +112,11 @@ class BestFirst:
 
     @property
     def best(self) -> float:
-        """What the best is worth; 0 where there is none."""
+        """The worth of the best; 0 where there is none."""
         return -self._heap[0][0] if self._heap else 0.0
 
-    def push(self, each: Candidate, worth: float) -> None:
-        heapq.heappush(self._heap, (-worth, each.path, each, iter(())))
+    def push(self, candidate: Candidate, worth: float) -> None:
+        heapq.heappush(self._heap, (-worth, candidate.path, candidate, iter(())))
 
     def push_all(self, brood: Brood, worths: Floats) -> None:
         """The children that wait; what each is worth."""
@@ -130,26 +140,35 @@ class BestFirst:
     def _lay(self, brood: Brood, siblings: Siblings) -> None:
         """The best of these siblings that is left, if there is one."""
         for key, place in siblings:
-            each = brood.open(place)
+            candidate = brood.open(place)
             brood.waits[place] = False
-            heapq.heappush(self._heap, (key, each.path, each, siblings))
+            heapq.heappush(self._heap, (key, candidate.path, candidate, siblings))
             break
 
     @property
     def made(self) -> list[Candidate]:
-        """Those of which there is a value; the others wait in `broods`."""
-        return [each for _, _, each, _ in self._heap]
+        """The candidates of which there is a value; the others wait in `broods`."""
+        return [candidate for _, _, candidate, _ in self._heap]
 
 
 def along(parents: Sequence[Candidate], row: Ints, token: Ints) -> tuple[Ints, Ints]:
-    """Where in its prefix's lead each child is, and was when it last said one of its tokens."""
-    known = [(each.at, min(each.at + 1, len(each.lead or ())), each.left) for each in parents]
-    at, ahead, left = np.array(known, dtype=np.int64).T
+    """Where in its prefix's lead each child is, and was when it last said one of its tokens.
+
+    Args:
+        parents: the prefixes.
+        row: where the prefix of each child is among them, [children].
+        token: the last token of each child, [children].
+
+    Returns:
+        `at` and `left` of each child, [children] both.
+    """
+    places = [(p.at, min(p.at + 1, len(p.lead or ())), p.left) for p in parents]
+    at, ahead, left = np.array(places, dtype=np.int64).T
     near = [
         [lead[at + i] if 0 <= at + i < len(lead) else -1 for i in _NEAR]
-        for at, lead in ((each.at, each.lead or ()) for each in parents)
+        for at, lead in ((p.at, p.lead or ()) for p in parents)
     ]
     same = token[:, None] == np.array(near)[row]
-    found = same.any(axis=1)
-    after = np.where(found, at[row] + np.array(_NEAR)[same.argmax(axis=1)] + 1, ahead[row])
-    return after, np.where(found, after, left[row])
+    hits = same.any(axis=1)
+    after = np.where(hits, at[row] + np.array(_NEAR)[same.argmax(axis=1)] + 1, ahead[row])
+    return after, np.where(hits, after, left[row])

@@ -52,7 +52,14 @@ _FASTEST = 0.97  # where no leak was seen: explore what most likely is visited a
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a pilot says of the remainder: `draws` took `forwards`, and the rate of leaks."""
+    """The remainder as a pilot's draws tell of it.
+
+    Attributes:
+        draws: of the pilot.
+        forwards: prefixes that they took.
+        growth: the exponent b of n^b, by which n draws have distinct prefixes, in [0.5, 1].
+        leaks: their mean score.
+    """
 
     draws: int
     forwards: float
@@ -60,7 +67,14 @@ class Survey:
     leaks: float
 
     def affordable(self, forwards: int) -> float:
-        """How many draws that many forwards are expected to pay for."""
+        """How many draws that many forwards are expected to pay for.
+
+        Args:
+            forwards: prefixes that may be forwarded.
+
+        Returns:
+            A number of draws.
+        """
         return float(self.draws * (max(forwards, 0) / self.forwards) ** (1 / self.growth))
 
     def pays(self, share: float, forwards: int) -> bool:
@@ -70,22 +84,42 @@ class Survey:
         are expected to visit the prefix. Settling it takes the share v/n off the remainder, and
         its draws, and costs a draw more where no draw would have come by, e^(-v). The logarithm
         of the interval changes by -v/n + rate · (v + e^(-v))/n.
+
+        Args:
+            share: the prefix's mass over the remainder's.
+            forwards: prefixes that may still be forwarded.
+
+        Returns:
+            Whether it does.
         """
         n = self.affordable(forwards)
         visits = share * n
         return (1 - self.rate(n)) * visits > self.rate(n) * math.exp(-visits)
 
     def rate(self, n: float) -> float:
-        """How fast n draws narrow Clopper-Pearson's interval, about (ln 2/α + 2z·deviation) / n."""
+        """How fast n draws narrow Clopper-Pearson's interval, about (ln 2/α + 2z·deviation) / n.
+
+        Args:
+            n: draws.
+
+        Returns:
+            The exponent, at most 0.97.
+        """
         deviation = 2 * _Z * math.sqrt(self.leaks * (1 - self.leaks) * n)
         return min((_LOG + deviation / 2) / (_LOG + deviation), _FASTEST)
 
 
 def survey(search: Search, pilot: Iterable[tuple[Leaf, float]]) -> Survey | None:
-    """What the pilot's draws, each with its score, say of the tree's remainder as it is now.
+    """The remainder of a tree as it is now, as a pilot's draws tell of it.
 
-    Draws of an earlier remainder that no later event covers are draws of the present one. None
-    where no draw is left.
+    Draws of an earlier remainder that no later event covers are draws of the present one.
+
+    Args:
+        search: the tree.
+        pilot: leaves that were drawn, each with its score.
+
+    Returns:
+        The survey; None where no draw is left.
     """
     visits: Counter[Ids] = Counter()
     draws, leaks = 0, 0.0
@@ -107,7 +141,15 @@ def survey(search: Search, pilot: Iterable[tuple[Leaf, float]]) -> Survey | None
 
 
 def forwarded(search: Search, leaves: Iterable[Leaf]) -> int:
-    """How many prefixes the forest forwarded to draw these from the tree's remainder."""
+    """How many prefixes the forest forwarded to draw some leaves from the tree's remainder.
+
+    Args:
+        search: the tree.
+        leaves: those that were drawn.
+
+    Returns:
+        Distinct prefixes that the tree had not expanded.
+    """
     paths = {leaf.token_ids[:depth] for leaf in leaves for depth in range(1, len(leaf.token_ids))}
     return len(paths - search.expanded)
 
@@ -119,12 +161,18 @@ def _seen(count: int, draws: int, among: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ExploredTree:
-    """What is known of one root's output distribution.
+    """One root's output distribution, as far as it is known.
 
-    `nodes` are disjoint: complete outputs, settled prefixes and, without draws, open ones. The
-    `leaves` were drawn from the distribution given that no node happens; `remainder` is a
-    lower bound of that chance given the margin, 0 without draws. `explored` prefixes were forwarded
-    before the draws, `forwards` in all. Where logits were unusable, only `broken_at` tells.
+    Attributes:
+        root: the root's place among those that were explored.
+        nodes: disjoint complete outputs, settled prefixes and, without draws, open ones.
+        remainder: a lower bound, given the margin, of the chance that no node happens; 0 without
+            draws.
+        leaves: draws from the distribution given that no node happens.
+        explored: prefixes forwarded before the draws.
+        forwards: prefixes forwarded in all.
+        broken_at: the prefix after which logits were unusable; only this is then told. None: none
+            was.
     """
 
     root: int
@@ -208,7 +256,12 @@ class _Course:
 
 
 class Explorer:
-    """Explores a tree with one effort for each root; the module's text says how."""
+    """Explores a tree with one effort for each root; the module's text says how.
+
+    Args:
+        tree: the model, the decoding, and what settles prefixes.
+        effort: forwards a root, and how they are shared between exploring and draws.
+    """
 
     def __init__(self, tree: SearchTree, effort: Effort) -> None:
         self._tree, self._effort, self._ending = tree, effort, tree.ending
@@ -220,15 +273,22 @@ class Explorer:
         self._together = min(max(at_once // effort.forwards, 1), tree.rows)
 
     def explore(self, roots: Sequence[Root]) -> Iterator[ExploredTree]:
-        """Yield one ExploredTree for each root, in order."""
+        """Explore every root, and draw from what that leaves.
+
+        Args:
+            roots: what to explore.
+
+        Returns:
+            One ExploredTree for each root, in order.
+        """
         for start in range(0, len(roots), self._together):
             numbers = range(start, min(start + self._together, len(roots)))
             courses = [self._begin(number, roots[number]) for number in numbers]
             self._search(courses)
-            found = self._finish(courses)
+            trees = self._finish(courses)
             for course in courses:
                 self._tree.model.release(np.array(course.search.handles, dtype=np.int64))
-            yield from found
+            yield from trees
 
     def _begin(self, number: int, root: Root) -> _Course:
         """Read a prompt and split it."""
@@ -256,9 +316,9 @@ class Explorer:
         goals, rows = [course.goal for course in courses], self._tree.rows
         while True:
             batch = [
-                (course.search, each)
+                (course.search, prefix)
                 for course, goal in zip(courses, goals, strict=True)
-                for each in course.search.next_batch(min(rows, goal - course.search.explored))
+                for prefix in course.search.next_batch(min(rows, goal - course.search.explored))
             ]
             if not batch:
                 return
@@ -267,7 +327,7 @@ class Explorer:
 
     def _forward(self, batch: Sequence[tuple[Search, Open]]) -> None:
         """One forward of the model, and what follows these prefixes."""
-        stems = [each.stem for _, each in batch]
+        stems = [prefix.stem for _, prefix in batch]
         handles, logits = self._tree.forward(stems)
         splits = split_rows(logits, stems, self._tree.decoding, self._tree.margin)
         start = 0
@@ -275,7 +335,7 @@ class Explorer:
             mine = list(group)
             part = slice(start, start + len(mine))
             mine[0][0].expand(
-                [each for _, each in mine], handles[part].tolist(), logits[part], splits[part]
+                [prefix for _, prefix in mine], handles[part].tolist(), logits[part], splits[part]
             )
             start += len(mine)
 
@@ -302,12 +362,12 @@ class Explorer:
         sizes = [(course, course.n()) for course in courses]
         wanted = [(course, replace(draws, sizes=(n,))) for course, n in sizes if n]
         drawn = {course.search.number: leaves for course, leaves in self._sample(wanted)}
-        found = []
+        trees = []
         for course in courses:
             search, leaves = course.search, drawn.get(course.search.number, ())
-            nodes = [*search.events, *(each.node() for each in search.open if not leaves)]
+            nodes = [*search.events, *(prefix.node() for prefix in search.open if not leaves)]
             broken = search.broken_at is not None
-            found.append(
+            trees.append(
                 ExploredTree(
                     root=search.number,
                     nodes=() if broken else tuple(nodes),
@@ -318,7 +378,7 @@ class Explorer:
                     broken_at=search.broken_at,
                 )
             )
-        return found
+        return trees
 
     def _sample(
         self, wanted: Sequence[tuple[_Course, Draws]]
@@ -341,31 +401,50 @@ class Explorer:
             query = course.root.query_id
             starts = plant(course.search, query, tree.decoding, draws, tree.margin)
             roots.append(replace(course.root, starts=starts))
-        found = []
+        sampled = []
         for drawn in forest.sample(roots):
             course = wanted[drawn.root][0]
             if drawn.broken_at is not None:
                 course.search.broken_at = drawn.broken_at
-            found.append((course, drawn.leaves))
+            sampled.append((course, drawn.leaves))
         tree.usage.add(forest.usage)
-        return found
+        return sampled
 
 
 def certain_mass(search: Search) -> float:
-    """What the mass of all cells is at least, for any logits within the margin."""
-    opens = (math.exp(each.stem.floor) for each in search.open)
+    """A lower bound of the mass of all cells, for any logits within the margin.
+
+    Args:
+        search: the tree.
+
+    Returns:
+        The sum of the floors of its open prefixes and lumps.
+    """
+    opens = (math.exp(prefix.stem.floor) for prefix in search.open)
     return math.fsum((*opens, *(lump.floor_mass for lump in search.lumps)))
 
 
 def plant(search: Search, query_id: str, decoding: Decoding, draws: Draws, margin: float) -> Starts:
-    """Where the draws of one chunk go on: stems, with the number of draws on each."""
+    """Where the draws of one chunk go on: stems, with the number of draws on each.
+
+    Args:
+        search: the tree, whose cells are drawn from.
+        query_id: keys the draws.
+        decoding: the distribution to draw from.
+        draws: one chunk of them, and what keys them.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        Stems to start from, each with its number of draws.
+    """
     (size,), opens = draws.sizes, search.open
     u = _uniforms(draws, draws.purpose, query_id, (), size)
-    upto = np.cumsum([*(each.mass for each in opens), *(each.mass for each in search.lumps)])
+    upto = np.cumsum([*(open_.mass for open_ in opens), *(lump.mass for lump in search.lumps)])
     last = np.flatnonzero(np.diff(upto, prepend=0.0))[-1]
     cell = np.minimum(np.searchsorted(upto, u * upto[-1], side="right"), last)
     counts = np.bincount(cell, minlength=len(upto)).tolist()
-    starts: Starts = tuple((each.stem, (n,)) for each, n in zip(opens, counts, strict=False) if n)
+    starts: Starts = tuple((open_.stem, (n,)) for open_, n in zip(opens, counts, strict=False) if n)
     for lump, count in zip(search.lumps, counts[len(opens) :], strict=True):
         if count:
             u = _uniforms(draws, f"{draws.purpose}:lump", query_id, lump.stem.path, count)
@@ -375,15 +454,15 @@ def plant(search: Search, query_id: str, decoding: Decoding, draws: Draws, margi
 
 def _within(lump: Lump, u: Floats, decoding: Decoding, margin: float) -> Starts:
     """Draw the next token of a lump's prefix, none of them a child's."""
-    one, stem = np.ones(1, dtype=np.int64), lump.stem
+    depth, stem = np.ones(1, dtype=np.int64), lump.stem
     law = certain_law(lump.logits[None], decoding, *confidence_of([stem]), margin)
     others = law.logprob.clone()
     others[0, [token for token, _ in lump.split.children]] = -math.inf
     # a law is its own logits at T = 1, and leaving tokens out renormalises it
-    picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), one))
+    picks = pick(others, Decoding(), np.zeros(len(u), dtype=np.int64), u, (np.zeros(1), depth))
     tokens, counts = (x.tolist() for x in np.unique(picks.tokens, return_counts=True))
     stems = [stem.child(lump.handle, token, step) for token, step in law.steps([tokens])[0]]
-    return tuple((each, (count,)) for each, count in zip(stems, counts, strict=True))
+    return tuple((start, (count,)) for start, count in zip(stems, counts, strict=True))
 
 
 def _uniforms(draws: Draws, purpose: str, query_id: str, prefix: Ids, count: int) -> Floats:

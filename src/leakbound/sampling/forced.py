@@ -27,11 +27,27 @@ def force(
     rows: int = 64,
     ended: Ended | None = None,
 ) -> list[Leaf | None]:
-    """How likely each sequence, (root number, generated ids with the end token), is as an output.
+    """How likely each of some sequences is as an output.
 
-    A leaf of count 0; None where the decoding cannot give this output: a truncated token, ids
-    that go on past their end or stop short of it, or logits that are unusable on the way. Each
-    distinct prefix is forwarded once, at most `rows` together. InputError for `two_pass`.
+    Each distinct prefix is forwarded once.
+
+    Args:
+        model: gives the logits of prefixes.
+        decoding: the distribution under which outputs have their probabilities.
+        roots: the prompts.
+        sequences: (root number, generated ids with the end token) of each.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+        rows: the most prefixes forwarded together.
+        ended: whether generated ids contain a stop string; needed where the decoding has some.
+
+    Returns:
+        A leaf of count 0 for each, in order; None where the decoding cannot give this output: a
+        truncated token, ids that go on past their end or stop short of it, or logits that are
+        unusable on the way.
+
+    Raises:
+        InputError: adaptive temperature in mode "two_pass", or stop strings without `ended`.
     """
     require_one_law(decoding)
     ending = Ending.of(model, decoding, ended)
@@ -53,7 +69,14 @@ def force(
 
 
 def require_one_law(decoding: Decoding) -> None:
-    """Refuse a decoding under which a whole prompt's law hangs on its greedy completion."""
+    """Refuse a decoding under which a whole prompt's law hangs on its greedy completion.
+
+    Args:
+        decoding: any.
+
+    Raises:
+        InputError: adaptive temperature in mode "two_pass".
+    """
     if decoding.adaptive_temperature is not None and decoding.adaptive_mode == "two_pass":
         raise InputError(
             "`adaptive_mode` must be 'running' here, got 'two_pass'. Choose each prompt's law by "

@@ -38,15 +38,25 @@ _ENDED, _WAY = 0.1, 0.125  # of the draws, of the longest output: after either i
 
 
 class Lengths:
-    """By how many tokens they had: draws, those that ended with the next one, and the prefixes
-    that the others went on as.
+    """Counts by how many tokens draws had: of draws, of those that ended with the next one, and of
+    the prefixes that the others went on as.
+
+    Args:
+        longest: the most tokens of a draw.
     """
 
     def __init__(self, longest: int) -> None:
         self._draws, self._ended, self._prefixes = np.zeros((3, longest))
 
     def add(self, tokens: Ints, draws: Ints, ended: Ints, prefixes: Ints) -> None:
-        """Rows of so many tokens: the draws on each, how many ended, as what the others go on."""
+        """Count the draws on some prefixes, of which some end with the next token.
+
+        Args:
+            tokens: of each prefix, [rows].
+            draws: on each, [rows].
+            ended: those of them that end, [rows].
+            prefixes: as how many the others go on, [rows].
+        """
         np.add.at(self._draws, tokens, draws)
         np.add.at(self._ended, tokens, ended)
         np.add.at(self._prefixes, tokens, prefixes)
@@ -56,7 +66,9 @@ class Lengths:
 
         The product-limit estimate, which counts draws that go on for as far as they are; further
         on, draws end as often as in the later half of that, and share as few prefixes as now.
-        Infinite where little is known yet: few ended, and none has come far.
+
+        Returns:
+            The estimate; infinite where little is known yet: few ended, and none has come far.
         """
         seen = np.flatnonzero(self._draws)
         if not len(seen):
@@ -76,11 +88,23 @@ class Lengths:
 class Forest:
     """Samples many prompts under one decoding; the module's text says how and why it is exact.
 
-    `rows` bounds the prefixes forwarded at a time; `held` those held, but for the widest query (by
-    default as many). Where they are more, few wait for the last draws of others.
-    `ended` tells, where the decoding has stop strings, whether generated ids contain one.
-    `margin` is how far a log-probability may move with the batch shape (see `law`). `tell` hears
-    what is done after every step.
+    Args:
+        model: gives the logits of prefixes.
+        decoding: the distribution to draw from.
+        draws: how many in which chunks, and what keys them; every chunk has at least 1.
+        rows: the most prefixes forwarded at a time, at least 1.
+        held: the most prefixes held, but for the widest query; at least as many as `rows` are.
+            Where they are more, few wait for the last draws of others.
+        ended: whether generated ids contain a stop string; needed where the decoding has some.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+        tell: hears what is done after every step.
+
+    Attributes:
+        usage: what was forwarded and drawn so far.
+
+    Raises:
+        InputError: `rows` below 1, no chunk or an empty one, or stop strings without `ended`.
     """
 
     def __init__(
@@ -114,7 +138,14 @@ class Forest:
         self._broken: dict[int, Ids] = {}
 
     def sample(self, roots: Sequence[Root]) -> Iterator[Tree]:
-        """Yield one Tree for each root, as they finish."""
+        """Draw from every root.
+
+        Args:
+            roots: what to draw from; those with equal prompts share one tree.
+
+        Returns:
+            One Tree for each root, as they finish; `Tree.root` is its place in `roots`.
+        """
         self._sharing = _sharing(roots)
         waiting = list(self._sharing)[::-1]
         self._chunks = len(self._draws.sizes) * max(map(len, self._sharing.values()), default=1)
@@ -144,9 +175,9 @@ class Forest:
             return
         whole = Frontier.join(self._complete)
         done = np.isin(whole.query, numbers)
-        self._complete, found = [whole.where(~done)], whole.where(done)
+        self._complete, ended = [whole.where(~done)], whole.where(done)
         for number in numbers:
-            yield from self._trees(number, found.where(found.query == number))
+            yield from self._trees(number, ended.where(ended.query == number))
             del self._keys[number], self._begun[number]
         self._paths.forget(min(self._begun.values(), default=self._paths.end))
 
@@ -158,9 +189,9 @@ class Forest:
         reasons = [self._ending.reason(stem.path) or "length" for stem in stems]
         shares = np.split(counts, self._chunks // len(self._draws.sizes), axis=1)
         for query, own in zip(self._sharing[number], shares, strict=False):
-            each = zip(stems, map(tuple, own.tolist()), reasons, strict=True)
+            outputs = zip(stems, map(tuple, own.tolist()), reasons, strict=True)
             leaves = sorted(
-                (stem.leaf(drawn, reason) for stem, drawn, reason in each if any(drawn)),
+                (stem.leaf(drawn, reason) for stem, drawn, reason in outputs if any(drawn)),
                 key=lambda leaf: leaf.token_ids,
             )
             yield Tree(query, () if broken_at is not None else tuple(leaves), broken_at)
@@ -173,7 +204,7 @@ class Forest:
         keys = np.zeros((self._chunks, 2), dtype=np.uint64)
         keys[: len(roots) * len(chunks)] = [name(r.query_id, c) for r in roots for c in chunks]
         self._keys[number], self._begun[number] = keys, self._paths.end
-        sizes = tuple(size for each in roots for size in draws.of(each.query_id))
+        sizes = tuple(size for r in roots for size in draws.of(r.query_id))
         rows = Frontier.plant(number, root.starts or ((Stem.prompt(), sizes),), self._paths)
         self.usage.draws += int(rows.count.sum())
         if root.starts:
@@ -264,9 +295,9 @@ class Forest:
         ended = self._ending.ends(
             self._paths.last(rows.path), rows.depth, lambda: self._paths.ids(rows.path, rows.depth)
         )
-        found = rows.where(ended)
-        self._ended += int(found.count.sum())
-        self._complete.append(found)
+        complete = rows.where(ended)
+        self._ended += int(complete.count.sum())
+        self._complete.append(complete)
         return ended
 
     def _without_broken(self, rows: Frontier) -> Frontier:

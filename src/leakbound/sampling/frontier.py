@@ -49,11 +49,11 @@ class Paths:
     def ids(self, numbers: Ints, depths: Ints) -> list[Ids]:
         """All tokens of prefixes that have so many."""
         longest, at = int(depths.max(initial=0)), numbers - self._first
-        found = np.empty((longest, len(at)), dtype=np.int64)
+        table = np.empty((longest, len(at)), dtype=np.int64)
         for column in range(longest - 1, -1, -1):  # before a short one stands what is cut off
-            at, found[column] = np.take(self._entries, at, axis=1, mode="clip")
+            at, table[column] = np.take(self._entries, at, axis=1, mode="clip")
             at -= self._first
-        pairs = zip(found.T.tolist(), depths.tolist(), strict=True)
+        pairs = zip(table.T.tolist(), depths.tolist(), strict=True)
         return [tuple(tokens[longest - depth :]) for tokens, depth in pairs]
 
     def forget(self, before: int) -> None:
@@ -67,13 +67,20 @@ class Paths:
 class Frontier:
     """Live prefixes with the draws on them; rows of one query together, oldest query first.
 
-    Per row: its query; the handle of the prefix without its last token, and whether that is only
-    lent; its number in `Paths` and how many tokens it has; the digest of its ids, [n, 2]; and
-    `sums`, [n, 4], over its tokens: of their log-probabilities, the floors of these, those under
-    the model, and p_max (see `law`).
-    Per draw group, rows ascending: `count[i]` draws of chunk number `chunk[i]` stand on
-    prefix `row[i]`.
     A query stands for all that share its tree: their chunks are numbered one query after another.
+
+    Attributes:
+        query: of each row, [n].
+        parent: the handle of the prefix without its last token, [n].
+        lent: whether that is only lent, [n].
+        path: the prefix's number in `Paths`, [n].
+        depth: how many tokens it has, [n].
+        digest: of its ids, [n, 2].
+        sums: over its tokens: of their log-probabilities, the floors of these, those under the
+            model, and p_max (see `law`), [n, 4].
+        row: the row of each group of draws, ascending, [groups].
+        chunk: the number of the chunk that the group is of, [groups].
+        count: how many draws it has, [groups].
     """
 
     query: Ints
@@ -94,7 +101,7 @@ class Frontier:
     def plant(cls, number: int, starts: Starts, paths: Paths) -> Frontier:
         """The rows that these stems of one query are, with the draws on them."""
         stems, ids = [stem for stem, _ in starts], [stem.path for stem, _ in starts]
-        counts = np.array([each for _, each in starts], dtype=np.int64)
+        counts = np.array([sizes for _, sizes in starts], dtype=np.int64)
         row, chunk = np.nonzero(counts)
         sums = [(x.logprob, x.floor, x.model_logprob, x.p_max_sum) for x in stems]
         return cls(

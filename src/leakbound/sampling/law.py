@@ -39,8 +39,10 @@ _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabular
 class Tempered(NamedTuple):
     """exp((logits − top) / temperature), in float64, for a search in two levels.
 
-    `blocks`: rows × blocks × tokens, about as many of either, zeros behind the vocabulary; `sums`
-    of each; `flat`: rows × vocabulary.
+    Attributes:
+        blocks: [rows, blocks, tokens], about as many of either, zeros behind the vocabulary.
+        sums: of each block, [rows, blocks].
+        flat: [rows, vocabulary].
     """
 
     blocks: torch.Tensor
@@ -49,7 +51,16 @@ class Tempered(NamedTuple):
 
     @classmethod
     def of(cls, logits: torch.Tensor, top: torch.Tensor, temperature: float = 1.0) -> Tempered:
-        """Of logits, rows × vocabulary in any float, and the largest of each row in float64."""
+        """The weights of rows of logits at a temperature.
+
+        Args:
+            logits: [rows, vocabulary], in any float.
+            top: the largest logit of each row, [rows], in float64.
+            temperature: above 0.
+
+        Returns:
+            The weights.
+        """
         height, size = logits.shape
         width = 1 << size.bit_length() // 2
         room = top.new_empty(height, -(-size // width) * width)
@@ -64,7 +75,13 @@ class Tempered(NamedTuple):
 class LogitsReading:
     """Rows of logits read as T = 1 distributions; unusable rows are `broken` and read as flat.
 
-    `weights` are those at T = 1.
+    Attributes:
+        logits: [rows, vocabulary].
+        weights: those at T = 1.
+        top: the largest logit of each row, [rows], float64.
+        log_total: the natural logarithm of each row's summed weights, [rows].
+        p_max: the largest probability of each row, [rows].
+        broken: whether the row's logits were unusable, [rows].
     """
 
     logits: torch.Tensor
@@ -80,12 +97,26 @@ class LogitsReading:
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
-        """The weights at another temperature."""
+        """The weights at another temperature.
+
+        Args:
+            temperature: above 0.
+
+        Returns:
+            The weights.
+        """
         return self.weights if temperature == 1 else Tempered.of(self.logits, self.top, temperature)
 
 
 class Step(NamedTuple):
-    """One token's log-probabilities, as in `Law`, and p_max of the row it is from."""
+    """One token's natural log-probabilities, as in `Law`, and p_max of the row it is from.
+
+    Attributes:
+        logprob: under the decoding.
+        floor: a lower bound of `logprob` for any logits within the margin.
+        model_logprob: under the untruncated T = 1 model.
+        p_max: the largest T = 1 probability of the row.
+    """
 
     logprob: float
     floor: float
@@ -95,10 +126,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Natural log-probabilities of every next token, rows × vocabulary; −inf is impossible.
+    """Natural log-probabilities of every next token; −inf is impossible.
 
-    `logprob` under the decoding, `floor` what that is at least for any logits within the margin,
-    `model_logprob` under the untruncated T = 1 model. Per row `p_max` and `broken`, as in `Picks`.
+    Attributes:
+        logprob: under the decoding, [rows, vocabulary].
+        floor: a lower bound of `logprob` for any logits within the margin, [rows, vocabulary].
+        model_logprob: under the untruncated T = 1 model, [rows, vocabulary].
+        p_max: the largest T = 1 probability, [rows].
+        broken: whether the logits were unusable, [rows].
     """
 
     logprob: torch.Tensor
@@ -108,23 +143,35 @@ class Law:
     broken: Flags
 
     def taken(self, rows: NDArray[np.int64], ids: NDArray[np.int64]) -> Floats:
-        """`logprob`, `floor` and `model_logprob` of tokens of these rows, shape (3, tokens).
+        """`logprob`, `floor` and `model_logprob` of some tokens, read off the device at once.
 
-        All of them are read off the device at once.
+        Args:
+            rows: the row of each token, [tokens].
+            ids: the tokens, [tokens].
+
+        Returns:
+            [3, tokens], float64.
         """
         row, token = torch.as_tensor(np.stack([rows, ids]), device=self.logprob.device)
         columns = (self.logprob, self.floor, self.model_logprob)
-        found: Floats = torch.stack([column[row, token] for column in columns]).cpu().numpy()
-        return found
+        values: Floats = torch.stack([column[row, token] for column in columns]).cpu().numpy()
+        return values
 
     def steps(self, tokens: Sequence[Sequence[int]]) -> list[list[tuple[int, Step]]]:
-        """Each of these tokens, a sequence a row, and what it is to take it after that prefix."""
+        """The step to each of some tokens.
+
+        Args:
+            tokens: those of each row in turn.
+
+        Returns:
+            For each row, (token, step) of each of its tokens.
+        """
         rows = np.repeat(np.arange(len(tokens)), [len(some) for some in tokens])
         ids = np.fromiter(chain.from_iterable(tokens), dtype=np.int64, count=len(rows))
         every = zip(
             ids.tolist(), *self.taken(rows, ids).tolist(), self.p_max[rows].tolist(), strict=True
         )
-        steps = iter([(id_, Step(*each)) for id_, *each in every])
+        steps = iter([(id_, Step(*values)) for id_, *values in every])
         return [list(islice(steps, len(some))) for some in tokens]
 
 
@@ -132,8 +179,13 @@ class Law:
 class Kept:
     """The heaviest tokens of each row, descending, ties by id, and how far truncation keeps them.
 
-    The first `kept` of them are kept; under any logits within the margin, the first `sure` are
-    and none after the first `possible` is. `kept` is 0 where too few were looked at to tell.
+    Attributes:
+        mass: their weights, [rows, width], which need not sum to 1.
+        ids: their token ids, [rows, width].
+        kept: how many of them, from the first on, are kept, [rows]; 0 where too few were looked at
+            to tell.
+        sure: how many are kept under any logits within the margin, [rows].
+        possible: how many are kept under some logits within the margin, at most, [rows].
     """
 
     mass: torch.Tensor
@@ -143,19 +195,40 @@ class Kept:
     possible: torch.Tensor
 
     def rows(self, chosen: torch.Tensor | slice) -> Kept:
-        """The same of these rows."""
+        """The same of some rows.
+
+        Args:
+            chosen: numbers of rows, or a slice of them.
+
+        Returns:
+            Those rows.
+        """
         parts = (self.mass, self.ids, self.kept, self.sure, self.possible)
         return Kept(*(part[chosen] for part in parts))
 
 
 def rows_at_once(logits: torch.Tensor) -> int:
-    """How many rows of logits to work on at a time."""
+    """How many rows of logits to work on at a time.
+
+    Args:
+        logits: [rows, vocabulary].
+
+    Returns:
+        At least 1.
+    """
     at_once = _ELEMENTS["cpu" if logits.device.type == "cpu" else "other"]
     return max(1, at_once // logits.shape[1])
 
 
 def read(logits: torch.Tensor) -> LogitsReading:
-    """The T = 1 distributions behind rows of logits (rows × vocabulary)."""
+    """The T = 1 distributions behind rows of logits.
+
+    Args:
+        logits: [rows, vocabulary], in any float.
+
+    Returns:
+        The reading; rows with NaN, +inf or no finite entry are broken.
+    """
     top = logits.amax(dim=-1).double()  # NaN where one of them is
     weights = Tempered.of(logits, top)
     log_total = torch.log(weights.sums.sum(dim=-1))
@@ -173,6 +246,17 @@ def greedy_steps(
     """Which rows take the likeliest token, and for which of them or others that is in doubt.
 
     The mean of p_max over a prefix moves by a factor of at most e^margin.
+
+    Args:
+        p_max: the largest T = 1 probability of each row, [rows].
+        decoding: greedy, or with adaptive temperature in mode "running"; else no row is.
+        p_max_sum: of each row the sum of p_max over the tokens before this one, [rows].
+        depth: of each row how many tokens there will be with this one, [rows].
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        Two masks, [rows] each: greedy, and in doubt.
     """
     threshold = decoding.adaptive_temperature
     if decoding.greedy or threshold is None or decoding.adaptive_mode != "running":
@@ -192,10 +276,19 @@ def certain_law(
     depth: NDArray[np.int64],
     margin: float,
 ) -> Law:
-    """The next-token law of each row of `logits`, and its floors for this margin.
+    """The next-token law of each row of logits, and its floors for this margin.
 
-    `p_max_sum` and `depth` are, for each row, the sum of p_max over the tokens before this one
-    and how many tokens there will be with it (adaptive temperature, `running`).
+    Args:
+        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        decoding: the distribution to draw from.
+        p_max_sum: of each row the sum of p_max over the tokens before this one, [rows] (adaptive
+            temperature, `running`).
+        depth: of each row how many tokens there will be with this one, [rows].
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        The law.
     """
     return _law(read(logits), decoding, (p_max_sum, depth), margin)
 
@@ -246,14 +339,14 @@ def _sampled(
     logprob = torch.full_like(weights.flat, -math.inf)
     floor = torch.full_like(weights.flat, -math.inf)
     for rows, part in truncations(weights.flat, decoding, margin):
-        upto, each = part.mass.cumsum(dim=-1), torch.log(part.mass)
+        upto, log_mass = part.mass.cumsum(dim=-1), torch.log(part.mass)
         place = torch.arange(part.mass.shape[1], device=logprob.device)
 
         def log_total(leading: torch.Tensor, upto: torch.Tensor = upto) -> torch.Tensor:
             return torch.log(upto.gather(1, leading[:, None] - 1))
 
-        kept = torch.where(place < part.kept[:, None], each - log_total(part.kept), -math.inf)
-        least = each - log_total(part.possible) - margin / temperature
+        kept = torch.where(place < part.kept[:, None], log_mass - log_total(part.kept), -math.inf)
+        least = log_mass - log_total(part.possible) - margin / temperature
         least = torch.where(place < part.sure[:, None], least, -math.inf)
         logprob[rows] = logprob[rows].scatter_(1, part.ids, kept)
         floor[rows] = floor[rows].scatter_(1, part.ids, least)
@@ -263,7 +356,17 @@ def _sampled(
 def truncations(
     weights: torch.Tensor, decoding: Decoding, margin: float = 0.0
 ) -> Iterator[tuple[torch.Tensor, Kept]]:
-    """What top-k and then top-p keep of each row, a few rows, by their numbers, at a time."""
+    """The tokens that top-k and then top-p keep of each row, a few rows at a time.
+
+    Args:
+        weights: [rows, vocabulary], at the decoding's temperature; need not sum to 1.
+        decoding: one that truncates.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        (numbers of rows, their tokens), until every row was told of once.
+    """
     rows, width = torch.arange(len(weights), device=weights.device), min(64, weights.shape[1])
     while len(rows):
         part = kept_tokens(weights[rows], decoding, width, margin)
@@ -275,9 +378,17 @@ def truncations(
 
 
 def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: float) -> Kept:
-    """Look at the `width` heaviest tokens of each row and tell which truncation keeps.
+    """Look at the heaviest tokens of each row and tell which truncation keeps.
 
-    `weights` (rows × vocabulary), at the decoding's temperature, need not sum to 1.
+    Args:
+        weights: [rows, vocabulary], at the decoding's temperature; need not sum to 1.
+        decoding: one that truncates.
+        width: how many tokens of each row to look at, at most the vocabulary.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        Those tokens; `kept` is 0 in rows where `width` was too few to tell.
     """
     size = weights.shape[1]
     mass, ids = torch.topk(weights, width, dim=-1)
@@ -343,7 +454,14 @@ def _doubt(
 
 
 def ratio(log: float) -> float:
-    """By how much a ratio may change; finite, so that it times 0 is 0."""
+    """By how much a ratio may change; finite, so that it times 0 is 0.
+
+    Args:
+        log: by how much its natural logarithm may, at least 0.
+
+    Returns:
+        The factor, at least 1.
+    """
     return math.exp(min(log + _ROUNDING, 600.0))
 
 
@@ -355,10 +473,13 @@ def _column(rows: Flags, device: torch.device) -> torch.Tensor:
 class Picks:
     """Tokens drawn from rows of logits, and what each row was.
 
-    Per draw: `tokens`, and natural log-probabilities of them under the decoding (`logprob`, at
-    least `floor` for any logits within the margin) and under the untruncated T = 1 model
-    (`model_logprob`). Per row: `p_max`, the largest T = 1 probability, and `broken`, whether the
-    logits were unusable (what is drawn there means nothing).
+    Attributes:
+        tokens: the token of each draw, [draws].
+        logprob: its natural log-probability under the decoding, [draws].
+        floor: a lower bound of `logprob` for any logits within the margin, [draws].
+        model_logprob: that under the untruncated T = 1 model, [draws].
+        p_max: the largest T = 1 probability of each row, [rows].
+        broken: whether the row's logits were unusable, [rows]; what is drawn there means nothing.
     """
 
     tokens: NDArray[np.int64]
@@ -369,7 +490,15 @@ class Picks:
     broken: Flags
 
     def steps(self, draws: NDArray[np.int64], rows: NDArray[np.int64]) -> Floats:
-        """What it is to take the tokens of these draws, each of them from this row: as `Step`."""
+        """The steps that some draws took.
+
+        Args:
+            draws: numbers of draws, [n].
+            rows: the row that each of them is from, [n].
+
+        Returns:
+            The fields of a `Step` for each, [n, 4].
+        """
         columns = (self.logprob[draws], self.floor[draws], self.model_logprob[draws])
         return np.stack([*columns, self.p_max[rows]], axis=1)
 
@@ -383,10 +512,20 @@ def pick(
     confidence: tuple[Floats, NDArray[np.int64]],
     margin: float = 0.0,
 ) -> Picks:
-    """Draw token i from row `rows[i]` of `logits` (rows × vocabulary) with `uniforms[i]`.
+    """Draw token i from row `rows[i]` of the logits with `uniforms[i]`, by inverse CDF.
 
-    `rows` is sorted. `confidence` holds for each row the sum of p_max over the tokens before
-    this one and how many tokens there will be with it (adaptive temperature, `running`).
+    Args:
+        logits: of the untruncated T = 1 model, [rows, vocabulary].
+        decoding: the distribution to draw from.
+        rows: the row of each draw, sorted, [draws].
+        uniforms: a number in [0, 1) for each draw, [draws].
+        confidence: for each row the sum of p_max over the tokens before this one, [rows], and how
+            many tokens there will be with it, [rows] (adaptive temperature, `running`).
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        The draws, in the same order.
     """
     height = rows_at_once(logits)
     if len(logits) > height:
@@ -428,9 +567,9 @@ def pick(
     else:
         floor = logprob - margin / decoding.temperature
     # float64 holds every token's id exactly
-    found = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
-    values = (found[1], found[2], found[3], at_one.p_max, at_one.broken)
-    return Picks(found[0].astype(np.int64), *values)
+    table = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
+    values = (table[1], table[2], table[3], at_one.p_max, at_one.broken)
+    return Picks(table[0].astype(np.int64), *values)
 
 
 def _search_all(

@@ -21,8 +21,12 @@ class PrefixModel(Protocol):
     """Next-token logits of prefixes, each held under a handle until it is released.
 
     A handle stands for a prompt and the tokens generated after it. Logits are those of the
-    untruncated T = 1 model, rows × vocabulary, float32 or float64, on any device; −inf is a
+    untruncated T = 1 model, [rows, vocabulary], float32 or float64, on any device; −inf is a
     token of probability 0. NaN, +inf or a row without a finite entry makes that query fail.
+
+    Attributes:
+        vocab_size: tokens in the vocabulary.
+        eos_token_ids: the end tokens.
     """
 
     @property
@@ -37,28 +41,47 @@ class PrefixModel(Protocol):
         ...
 
     def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-        """Read a prompt: its handle, and the logits after it (1 × vocabulary)."""
+        """Read a prompt.
+
+        Args:
+            prompt: its token ids.
+
+        Returns:
+            Its handle, and the logits after it, [1, vocabulary].
+        """
         ...
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
     ) -> tuple[Handles, torch.Tensor]:
-        """Lengthen parents by one token each: new handles, and the logits after each.
+        """Lengthen prefixes by one token each.
 
-        `takes_over[i]` marks the last child a parent will ever have: its storage becomes the
-        child's, and the parent's handle is gone.
+        Args:
+            parents: handles of prefixes, [n]; one may occur several times.
+            tokens: the token that each is lengthened by, [n].
+            takes_over: marks the last child a parent will ever have, [n]: its storage becomes the
+                child's, and the parent's handle is gone.
+
+        Returns:
+            New handles, [n], and the logits after each, [n, vocabulary].
         """
         ...
 
     def release(self, handles: Handles) -> None:
-        """Forget prefixes that will not be extended."""
+        """Forget prefixes that will not be extended.
+
+        Args:
+            handles: theirs.
+        """
         ...
 
 
 class WholePrefixes:
     """The handles of a model that reads every prefix from its first token.
 
-    `logits` gives those after each of some prefixes, prompt and generated tokens together.
+    Args:
+        logits: gives those after each of n prefixes, prompt and generated tokens together:
+            [n, vocabulary].
     """
 
     def __init__(self, logits: Callable[[Sequence[Ids]], torch.Tensor]) -> None:
@@ -106,10 +129,15 @@ Table = Mapping[Ids, Sequence[float]] | Callable[[Ids], Sequence[float]]
 
 
 class TableModel(WholePrefixes):
-    """Next-token probabilities in float64 from a mapping or function of (prompt + generated).
+    """Next-token probabilities in float64 from a mapping or a function.
 
-    `table[prefix]` has one probability a token and sums to 1 within 1e-9. NaN is let through,
-    so that tests can make a model break.
+    NaN is let through, so that tests can make a model break.
+
+    Args:
+        table: of a prefix, prompt and generated tokens together, the probabilities of the next
+            token, [vocabulary], which sum to 1 within 1e-9.
+        vocab_size: tokens in the vocabulary.
+        eos_token_ids: the end tokens.
     """
 
     def __init__(self, table: Table, *, vocab_size: int, eos_token_ids: Sequence[int] = ()) -> None:
@@ -119,7 +147,17 @@ class TableModel(WholePrefixes):
         self._table = table
 
     def probabilities(self, prefix: Ids) -> NDArray[np.float64]:
-        """The next-token distribution after `prefix`, shape (vocab_size,)."""
+        """The next-token distribution after a prefix.
+
+        Args:
+            prefix: prompt and generated tokens together.
+
+        Returns:
+            Probabilities, [vocabulary].
+
+        Raises:
+            InputError: the table has no row for it, or one of another length or sum.
+        """
         table = self._table
         if isinstance(table, Mapping) and prefix not in table:
             raise InputError(f"the table has no row for prefix {prefix}. Add one.")
@@ -143,7 +181,13 @@ Ended = Callable[[Ids], bool]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What ends a completion: an end token, a stop string or its length, in this order."""
+    """The ends of a completion: an end token, a stop string or its length, in this order.
+
+    Attributes:
+        eos: the end tokens.
+        longest: the most tokens.
+        ended: whether generated ids contain a stop string; None: there are no stop strings.
+    """
 
     eos: frozenset[int]
     longest: int
@@ -151,7 +195,19 @@ class Ending:
 
     @classmethod
     def of(cls, model: PrefixModel, decoding: Decoding, ended: Ended | None) -> Ending:
-        """The endings of a decoding; InputError where stop strings cannot be recognised."""
+        """The endings of a decoding.
+
+        Args:
+            model: has the end tokens.
+            decoding: has the stop strings and the length.
+            ended: whether generated ids contain a stop string; needed where the decoding has some.
+
+        Returns:
+            The endings.
+
+        Raises:
+            InputError: stop strings without `ended`.
+        """
         if decoding.stop and ended is None:
             raise InputError("a decoding with stop strings needs `ended`. Pass one.")
         return cls(model.eos_token_ids, decoding.max_new_tokens, ended if decoding.stop else None)
@@ -159,12 +215,28 @@ class Ending:
     def ends(
         self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
     ) -> NDArray[np.bool_]:
-        """Which generated ids are complete, by their last tokens, how many they are, and all."""
+        """Which generated ids are complete.
+
+        Args:
+            last: the last token of each, [n].
+            depth: how many tokens each has, [n].
+            paths: gives all of them; called only where there are stop strings.
+
+        Returns:
+            A mask, [n].
+        """
         ended: NDArray[np.bool_] = np.isin(last, list(self.eos)) | (depth == self.longest)
         return ended if self.ended is None else ended | np.array([*map(self.ended, paths())])
 
     def reason(self, path: Ids) -> FinishReason | None:
-        """Why generated ids are complete; None where they go on."""
+        """Why generated ids are complete.
+
+        Args:
+            path: the ids, at least one.
+
+        Returns:
+            The reason; None where they go on.
+        """
         if path[-1] in self.eos:
             return "stop"
         if self.ended is not None and self.ended(path):

@@ -1,4 +1,4 @@
-"""What the forest, exploring and forcing find of queries, told as an engine tells it: in texts."""
+"""Results of the forest, of exploring and of forcing, told as an engine tells them: in texts."""
 
 from __future__ import annotations
 
@@ -45,15 +45,38 @@ class Spells(Protocol):
     """From generated ids to text; a completion ends at the first string of `stop` in it."""
 
     def text(self, ids: Ids, stop: Sequence[str]) -> str:
-        """The completion that these ids, up to its end, are."""
+        """The completion that some ids, up to its end, are.
+
+        Args:
+            ids: generated ids.
+            stop: strings of which the first in the text ends it.
+
+        Returns:
+            Its text.
+        """
         ...
 
     def settled(self, ids: Ids, stop: Sequence[str]) -> str:
-        """What every completion begins with that begins with these ids."""
+        """The text with which every completion begins that begins with some ids.
+
+        Args:
+            ids: generated ids.
+            stop: strings of which the first in the text ends it.
+
+        Returns:
+            The text, maybe empty.
+        """
         ...
 
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        """True of ids whose text holds a stop string."""
+        """A test for ids whose text holds a stop string.
+
+        Args:
+            stop: the strings.
+
+        Returns:
+            True of such ids.
+        """
         ...
 
 
@@ -61,9 +84,18 @@ class Spells(Protocol):
 class Sampler:
     """Draws, explores and forces completions of queries; see `Forest`, `Explorer` and `force`.
 
-    `prompt` gives the tokens that a query's completions are drawn after; `rows` and `held` are
-    those of a `Forest`. What all of it cost is added to `usage`. Open prefixes of an exploration
-    whose log-probability is below `lightest` are not told of: they say no more than not knowing.
+    Attributes:
+        model: gives the logits of prefixes.
+        spells: makes texts of generated ids.
+        prompt: gives the tokens that a query's completions are drawn after.
+        usage: what all of it cost is added here.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+        rows: the most prefixes forwarded at a time.
+        held: as for a `Forest`.
+        tell: hears what is done after every step.
+        lightest: open prefixes of an exploration whose log-probability is below this are not told
+            of: they say no more than not knowing.
     """
 
     model: PrefixModel
@@ -99,9 +131,9 @@ class Sampler:
         """See `Redraws.redraw`."""
         forest, started = self._forest(Retracer, decoding, draws), time.perf_counter()
         outputs = {query_id: _outputs(own) for query_id, own in stored.items()}
-        for found in forest.retrace(self._roots(queries), outputs):
-            after = None if found.differs_at is None else len(found.differs_at)
-            yield Redrawn(query=queries[found.root], differs_after=after, excused=found.excused)
+        for traced in forest.retrace(self._roots(queries), outputs):
+            after = None if traced.differs_at is None else len(traced.differs_at)
+            yield Redrawn(query=queries[traced.root], differs_after=after, excused=traced.excused)
         self._count(forest.usage, started)
 
     def _forest(
@@ -125,50 +157,50 @@ class Sampler:
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
         tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
-        for found in Explorer(tree, effort).explore(self._roots(queries)):
-            query = queries[found.root]
-            if found.broken_at is not None:
-                yield self._failure(query, found.broken_at)
+        for explored in Explorer(tree, effort).explore(self._roots(queries)):
+            query = queries[explored.root]
+            if explored.broken_at is not None:
+                yield self._failure(query, explored.broken_at)
             else:
                 yield Exploration(
                     events=tuple(
                         self._event(node, decoding.stop)
-                        for node in found.nodes
+                        for node in explored.nodes
                         if node.ended or node.low == node.high or node.floor >= self.lightest
                     ),
-                    remainder=found.remainder,
-                    sample=self._sample(query, decoding, found.leaves, 0),
-                    explored=found.explored,
-                    forwards=found.forwards,
+                    remainder=explored.remainder,
+                    sample=self._sample(query, decoding, explored.leaves, 0),
+                    explored=explored.explored,
+                    forwards=explored.forwards,
                 )
         self._count(tree.usage, started)
 
     def prove(
         self,
-        asked: Sequence[tuple[Query, Sequence[Ids]]],
+        query_leads: Sequence[tuple[Query, Sequence[Ids]]],
         decoding: Decoding,
         forwards: int,
         ranges: Ranges,
     ) -> Iterator[Proving | Failure]:
         """See `Proves.prove`; the texts come as the ids of outputs."""
-        queries = [query for query, _ in asked]
+        queries = [query for query, _ in query_leads]
         tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
-        leads = [mine for _, mine in asked]
-        for found in Prover(tree, forwards).prove(self._roots(queries), leads):
-            query = queries[found.root]
-            if found.broken_at is not None:
-                yield self._failure(query, found.broken_at)
+        leads = [ids for _, ids in query_leads]
+        for proof in Prover(tree, forwards).prove(self._roots(queries), leads):
+            query = queries[proof.root]
+            if proof.broken_at is not None:
+                yield self._failure(query, proof.broken_at)
             else:
                 yield Proving(
                     query=query,
-                    events=tuple(self._event(node, decoding.stop) for node in found.nodes),
-                    lows=tuple(node.low for node in found.nodes),
-                    forwards=found.forwards,
+                    events=tuple(self._event(node, decoding.stop) for node in proof.nodes),
+                    lows=tuple(node.low for node in proof.nodes),
+                    forwards=proof.forwards,
                 )
         self._count(tree.usage, started)
 
     def _tree(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> SearchTree:
-        """What is searched for these queries; ids have the range of scores that their text has."""
+        """The tree to search for some queries; ids have the range of scores that their text has."""
 
         def settle(root: int, nodes: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
             of, stop = (self.spells.settled, self.spells.text), decoding.stop
@@ -239,10 +271,10 @@ class Sampler:
 
 def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
     """Each distinct output once, with its count in every chunk."""
-    found: dict[Ids, Counter[int]] = {}
-    for one in completions:
-        found.setdefault(one.token_ids or (), Counter())[one.chunk] += one.count
-    return list(found.items())
+    outputs: dict[Ids, Counter[int]] = {}
+    for drawn in completions:
+        outputs.setdefault(drawn.token_ids or (), Counter())[drawn.chunk] += drawn.count
+    return list(outputs.items())
 
 
 def _completion(leaf: Leaf, text: str, count: int, chunk: int) -> Completion:

@@ -26,8 +26,16 @@ ROOT = (np.uint64(0), np.uint64(0))
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words]) -> list[Words]:
-    """Ten rounds on vectors of counters, with a key for each or for all: four of 32-bit words."""
-    even, odd, keys = (np.stack(each) for each in (counter[::2], counter[1::2], key))
+    """Ten rounds on vectors of counters.
+
+    Args:
+        counter: four vectors of 32-bit words, [n] each.
+        key: two words, [n] each or [1].
+
+    Returns:
+        Four vectors of 32-bit words, [n] each.
+    """
+    even, odd, keys = (np.stack(words) for words in (counter[::2], counter[1::2], key))
     for _ in range(10):
         products = even * _MULTIPLIERS
         even, odd = (products >> _HALF)[::-1] ^ odd ^ keys, (products & _LOW)[::-1]
@@ -36,7 +44,17 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Wor
 
 
 def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int, int]:
-    """The two key words of one chunk of draws of one query for one purpose."""
+    """The two key words of one chunk of draws of one query for one purpose.
+
+    Args:
+        seed: at least 0.
+        purpose: what the draws are for.
+        query_id: the query.
+        chunk: the number of the chunk.
+
+    Returns:
+        Two 32-bit words.
+    """
     text = json.dumps([seed, purpose, query_id, chunk])
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest[:4], "little"), int.from_bytes(digest[4:], "little")
@@ -45,14 +63,30 @@ def stream_key(seed: int, purpose: str, query_id: str, chunk: int) -> tuple[int,
 def extend_prefix(
     prefix: tuple[Words, Words], tokens: NDArray[np.int64], depth: NDArray[np.int64]
 ) -> tuple[Words, Words]:
-    """Digests of prefixes lengthened by one token each, at the depth it stands."""
+    """Digests of prefixes lengthened by one token each.
+
+    Args:
+        prefix: the digests of the prefixes, two vectors of words, [n] each.
+        tokens: the token of each, [n].
+        depth: how many tokens each has with it, [n].
+
+    Returns:
+        Two vectors of words, [n] each.
+    """
     counter = (tokens.astype(np.uint64), depth.astype(np.uint64), *prefix)
     low, high, _, _ = philox4x32(counter, _CHAIN_KEY)
     return low, high
 
 
 def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
-    """The digest of each whole prefix."""
+    """The digest of each whole prefix.
+
+    Args:
+        paths: n prefixes.
+
+    Returns:
+        Two vectors of words, [n] each.
+    """
     low, high = (np.full(len(paths), word) for word in ROOT)
     depths = np.array([len(path) for path in paths])
     for depth in range(1, int(depths.max(initial=0)) + 1):
@@ -67,7 +101,16 @@ def digests(paths: Sequence[tuple[int, ...]]) -> tuple[Words, Words]:
 def uniforms(
     key: tuple[Words, Words], prefix: tuple[Words, Words], counts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """`counts[i]` numbers in [0, 1) for stream i, one stream after the other; 53 bits each."""
+    """Numbers in [0, 1), one stream after the other; 53 bits each.
+
+    Args:
+        key: of each stream, two vectors of words, [n] each.
+        prefix: the digest of each stream's prefix, two vectors of words, [n] each.
+        counts: how many numbers of each stream, [n].
+
+    Returns:
+        [sum of counts], float64.
+    """
     blocks = (counts + 1) >> 1  # a block of words is two numbers
     stream = np.repeat(np.arange(len(counts)), blocks)
     block = np.arange(len(stream)) - np.repeat(np.cumsum(blocks) - blocks, blocks)

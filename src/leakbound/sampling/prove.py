@@ -41,10 +41,14 @@ _LIGHT = 1e-4  # of what is proved: lighter prefixes are not asked about at the 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Leaking outputs of one root: disjoint nodes, with the range of scores of each above 0.
+    """Leaking outputs of one root.
 
-    `forwards`: prefixes forwarded, those of leads among them; the prompt is none of them. Where
-    logits were unusable, only `broken_at` tells.
+    Attributes:
+        root: the root's place among those that were searched.
+        nodes: disjoint outputs and sets of outputs, each with the range of its scores, above 0.
+        forwards: prefixes forwarded, those of leads among them; the prompt is none of them.
+        broken_at: the prefix after which logits were unusable; nodes are then left out. None: none
+            was.
     """
 
     root: int
@@ -113,35 +117,35 @@ class _Hunt:
         while self._open.best and len(batch) < most:
             least = (self._worth(batch[0]) if batch else self._open.best) / _BAND
             taken = self._open.take(most - len(batch), least)
-            batch += [each for each in taken if each.share is not None]
-            fresh = [each for each in taken if each.share is None]
+            batch += [prefix for prefix in taken if prefix.share is not None]
+            fresh = [prefix for prefix in taken if prefix.share is None]
             if not fresh:
                 break
-            for each in self._ask(fresh):
-                self._open.push(each, self._worth(each))
+            for prefix in self._ask(fresh):
+                self._open.push(prefix, self._worth(prefix))
         return batch
 
     def finish(self) -> None:
-        """What was seen, not expanded, and has leaked already is a node; the heaviest first."""
-        found = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
-        least = math.log(max(_LIGHT * found, math.exp(_LIGHTEST)))
-        left = [each for each in (*self._forced, *self._open.made) if each.floor >= least]
-        self._settle([each for each in left if each.share is None])
+        """Make nodes of what was seen, not expanded, and has leaked already; the heaviest first."""
+        mass = math.fsum(math.exp(node.floor) * node.low for node in self.nodes)
+        least = math.log(max(_LIGHT * mass, math.exp(_LIGHTEST)))
+        left = [prefix for prefix in (*self._forced, *self._open.made) if prefix.floor >= least]
+        self._settle([prefix for prefix in left if prefix.share is None])
         for brood in (*self._waiting, *self._open.broods):
             heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least))
             ranges = self.settle(self.number, [(path, False) for path in brood.paths(heavy)])
             leaking = zip(heavy.tolist(), ranges, strict=True)
             left += (brood.open(place, scores) for place, scores in leaking if scores[0])
-        for each in sorted(left, key=lambda each: (-each.floor, each.path)):
-            self._file(each)
+        for prefix in sorted(left, key=lambda prefix: (-prefix.floor, prefix.path)):
+            self._file(prefix)
         self._forced, self._waiting, self._open = [], [], BestFirst()
 
     def expand(self, brood: Brood) -> None:
         """File what follows some prefixes."""
         self.handles += brood.handles
-        depth = np.array([len(each.path) + 1 for each in brood.parents])[brood.row]
+        depth = np.array([len(p.path) + 1 for p in brood.parents])[brood.row]
         over = self.ending.ends(brood.token, depth, lambda: brood.paths(np.arange(len(depth))))
-        led = np.array([not each.path or each.path in self.on_leads for each in brood.parents])
+        led = np.array([not p.path or p.path in self.on_leads for p in brood.parents])
         ended: list[Candidate] = []
         for place in np.flatnonzero(brood.waits & (over | led[brood.row])).tolist():
             child = brood.open(place)
@@ -162,25 +166,25 @@ class _Hunt:
         depths = [d for d in range(1, len(lead) + 1) if self.ending.reason(lead[:d])]
         if not depths or depths[0] != len(lead):
             return None
-        asked = [(lead[:depth], depth == len(lead)) for depth in range(1, len(lead) + 1)]
-        ranges = self.settle(self.number, asked)
+        openings = [(lead[:depth], depth == len(lead)) for depth in range(1, len(lead) + 1)]
+        ranges = self.settle(self.number, openings)
         if not ranges[-1][0]:
             return None
         return next(i for i, (low, high) in enumerate(ranges, 1) if low == high)
 
-    def _worth(self, each: Candidate) -> float:
+    def _worth(self, prefix: Candidate) -> float:
         """About how much leaking mass a forward of it finds."""
-        share = 1.0 if each.share is None else each.share
-        rate, missing = self._rate(each.lead, each.at)
-        return math.exp(each.floor) * share * rate / missing
+        share = 1.0 if prefix.share is None else prefix.share
+        rate, missing = self._rate(prefix.lead, prefix.at)
+        return math.exp(prefix.floor) * share * rate / missing
 
     def _rate(self, lead: Ids | None, at: int) -> tuple[float, int]:
-        """What share is known to leak at this place of a lead, and how many tokens it lacks."""
+        """The share that is known to leak at this place of a lead, and how many tokens it lacks."""
         if lead is None:
             return _LEADERLESS, 1
         before = lead[: max(at, 1)]
-        known = self.masses.get(before, 0.0)
-        rate = min(self.proved.get(before, 0.0) / known, 1.0) if known else 0.0
+        mass = self.masses.get(before, 0.0)
+        rate = min(self.proved.get(before, 0.0) / mass, 1.0) if mass else 0.0
         return max(rate, _LEADERLESS), max(len(lead) - at, 1)
 
     def _push_waiting(self) -> None:
@@ -188,7 +192,7 @@ class _Hunt:
         for brood in self._waiting:
             row, at = brood.row[brood.waits], brood.at[brood.waits]
             kinds, kind = np.unique(row << 32 | at, return_inverse=True)
-            pairs = (divmod(one, 1 << 32) for one in kinds.tolist())
+            pairs = (divmod(code, 1 << 32) for code in kinds.tolist())
             rates = [self._rate(brood.parents[row].lead, at) for row, at in pairs]
             rate, missing = np.array(rates).reshape(-1, 2)[kind].T
             mass = np.array([math.exp(floor) for floor in brood.sums[1, brood.waits].tolist()])
@@ -198,51 +202,51 @@ class _Hunt:
     def _ask(self, prefixes: Sequence[Candidate]) -> list[Candidate]:
         """Learn what their texts settle: leaks are nodes, the others go on or are done with."""
         self._settle(prefixes)
-        going = [each for each in prefixes if self._goes_on(each)]
-        hopes = [_hopes(each) for each in going]
+        going = [prefix for prefix in prefixes if self._goes_on(prefix)]
+        hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
-        asked = [(each.path + tail, True) for each, mine in pairs for tail, *_ in mine]
-        ranges = iter(self.settle(self.number, asked))
-        for each, mine in zip(going, hopes, strict=True):
+        outputs = [(prefix.path + tail, True) for prefix, mine in pairs for tail, *_ in mine]
+        ranges = iter(self.settle(self.number, outputs))
+        for prefix, mine in zip(going, hopes, strict=True):
             shares = [(next(ranges)[0] * worth, at) for _, worth, at in mine]
-            share, each.at = max(shares, key=itemgetter(0), default=(1.0, each.at))
-            each.share = max(share, _HOPELESS)
+            share, prefix.at = max(shares, key=itemgetter(0), default=(1.0, prefix.at))
+            prefix.share = max(share, _HOPELESS)
         return going
 
     def _settle(self, prefixes: Sequence[Candidate]) -> None:
-        asked = [(each.path, each.reason is not None) for each in prefixes]
-        for each, scores in zip(prefixes, self.settle(self.number, asked), strict=True):
-            each.scores = scores
+        openings = [(prefix.path, prefix.reason is not None) for prefix in prefixes]
+        for prefix, scores in zip(prefixes, self.settle(self.number, openings), strict=True):
+            prefix.scores = scores
 
-    def _goes_on(self, each: Candidate) -> bool:
+    def _goes_on(self, prefix: Candidate) -> bool:
         """Whether a prefix may be expanded; else it is a node where it leaks, and never both."""
-        low, high = each.scores
+        low, high = prefix.scores
         if low < high:
             return True
-        self._file(each)
+        self._file(prefix)
         return False
 
-    def _file(self, each: Candidate) -> None:
+    def _file(self, child: Candidate) -> None:
         """A node, if it leaks; what is known to leak after each prefix of a lead grows by it."""
-        (logprob, floor, *_), (low, high), reason = each.sums.tolist(), each.scores, each.reason
+        (logprob, floor, *_), (low, high), reason = child.sums.tolist(), child.scores, child.reason
         if not low:
             return
-        self.nodes.append(Node(each.path, logprob, floor, reason is not None, reason, low, high))
-        for depth in range(1, len(each.path) + 1):
-            if (before := each.path[:depth]) not in self.on_leads:
+        self.nodes.append(Node(child.path, logprob, floor, reason is not None, reason, low, high))
+        for depth in range(1, len(child.path) + 1):
+            if (before := child.path[:depth]) not in self.on_leads:
                 break
             self.proved[before] = self.proved.get(before, 0.0) + math.exp(floor) * low
 
 
-def _hopes(each: Candidate) -> list[tuple[Ids, float, int]]:
+def _hopes(prefix: Candidate) -> list[tuple[Ids, float, int]]:
     """How a prefix goes on if it does as its lead, what counts most first.
 
     Each with what it counts for, and how many of the lead's tokens are then behind it: it may have
     put its last token in place of one of the lead's, or between two; or all since it left.
     """
-    if each.lead is None:
+    if prefix.lead is None:
         return []
-    lead, at, left = each.lead, each.at, each.left
+    lead, at, left = prefix.lead, prefix.at, prefix.left
     hopes = [(lead[at:], 1.0, at), (lead[at - 1 :], _INSERTED, at)]
     return hopes if left >= at - 1 else [*hopes, (lead[left:], _RETURNED, left)]
 
@@ -250,14 +254,24 @@ def _hopes(each: Candidate) -> list[tuple[Ids, float, int]]:
 class Prover:
     """Looks for leaking mass in a tree; the module's text says how.
 
-    At most `forwards` prefixes of a root are forwarded.
+    Args:
+        tree: the model, the decoding, and what settles prefixes.
+        forwards: the most prefixes of a root that are forwarded.
     """
 
     def __init__(self, tree: SearchTree, forwards: int) -> None:
         self._tree, self._most, self._ending = tree, forwards, tree.ending
 
     def prove(self, roots: Sequence[Root], leads: Sequence[Sequence[Ids]]) -> Iterator[Proof]:
-        """Yield one Proof for each root, in order; `leads` of each, what matters most first."""
+        """Search every root for leaking mass.
+
+        Args:
+            roots: what to search.
+            leads: of each root the ids of outputs that leak, what matters most first.
+
+        Returns:
+            One Proof for each root, in order.
+        """
         for number, (root, mine) in enumerate(zip(roots, leads, strict=True)):
             hunt = _Hunt(number, self._ending, self._tree.settle, self._most)
             hunt.follow(mine)
@@ -278,26 +292,26 @@ class Prover:
             if not batch:
                 hunt.finish()
                 return
-            held, logits = self._tree.forward([each.stem for each in batch])
+            held, logits = self._tree.forward([prefix.stem for prefix in batch])
             handles = held.tolist()
 
     def _expand(
         self, hunt: _Hunt, logits: torch.Tensor, batch: Sequence[Candidate], handles: Sequence[int]
     ) -> None:
-        """What follows each prefix: its likeliest tokens, and those of leads."""
-        stems = [each.stem for each in batch]
+        """Find what follows each prefix: its likeliest tokens, and those of leads."""
+        stems = [prefix.stem for prefix in batch]
         for part, law in laws_after(logits, stems, self._tree.decoding, self._tree.margin):
             ids = law.logprob.topk(min(_CHILDREN, logits.shape[1])).indices.cpu().numpy()
             tokens = list[Ints]()
-            for each, own, broken in zip(batch[part], ids, law.broken, strict=True):
+            for prefix, own, broken in zip(batch[part], ids, law.broken, strict=True):
                 if broken:
-                    hunt.broken_at, own = hunt.broken_at or each.path, own[:0]
-                elif wanted := hunt.wanted_after(each.path):
+                    hunt.broken_at, own = hunt.broken_at or prefix.path, own[:0]
+                elif wanted := hunt.wanted_after(prefix.path):
                     own = np.array(list(dict.fromkeys([*wanted, *own.tolist()])))
                 tokens.append(own)
             row = np.repeat(np.arange(len(tokens)), [len(own) for own in tokens])
             token = np.concatenate(tokens)
             steps = np.concatenate([law.taken(row, token), law.p_max[None, row]])
-            sums = np.stack([each.sums for each in batch[part]], axis=1)[:, row] + steps
+            sums = np.stack([prefix.sums for prefix in batch[part]], axis=1)[:, row] + steps
             at, waits = along(batch[part], row, token), sums[1] >= _LIGHTEST
             hunt.expand(Brood(batch[part], handles[part], row, token, sums, *at, waits))

@@ -49,10 +49,22 @@ def may_split(
     confidence: tuple[NDArray[np.float64], NDArray[np.int64]],
     margin: float,
 ) -> bool:
-    """True if draws with these uniforms may pick each token so often, within the margin.
+    """Whether draws with these uniforms may pick each token so often, within the margin.
 
-    `logits` are one row; `confidence` is as for `pick`. What cannot be ruled out is allowed: a
-    draw may be given any token whose stretch its uniform may lie in.
+    What cannot be ruled out is allowed: a draw may be given any token whose stretch its uniform
+    may lie in.
+
+    Args:
+        logits: of the untruncated T = 1 model, [1, vocabulary].
+        decoding: the distribution to draw from.
+        uniforms: a number in [0, 1) for each draw, [draws].
+        counts: how often each token was picked.
+        confidence: as for `pick`, of the one row.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        False where the counts are of other draws.
     """
     if sum(counts.values()) != len(uniforms) or not all(0 <= t < logits.shape[1] for t in counts):
         return False
@@ -112,12 +124,12 @@ def _stretches(
     lighter = -mass  # ascending, for the search
     heavier = torch.searchsorted(lighter, lighter * factor).tolist()
     near = torch.searchsorted(lighter, lighter / factor, right=True).tolist()
-    found = dict.fromkeys(tokens, _NONE)
+    stretches = dict.fromkeys(tokens, _NONE)
     for place in (ids.index(token) for token in tokens if token in ids):
         if place < possible:
             below, end = upto[heavier[place]], upto[min(near[place], possible)]
-            found[ids[place]] = _stretch(below, upto[possible], end, upto[sure], factor)
-    return found
+            stretches[ids[place]] = _stretch(below, upto[possible], end, upto[sure], factor)
+    return stretches
 
 
 def _stretch(below: float, most: float, end: float, least: float, factor: float) -> Stretch:
@@ -135,11 +147,13 @@ _ENDS = -1  # in place of the next token of an output that has none
 
 @dataclass(frozen=True, slots=True)
 class Retraced:
-    """What became of the stored outputs of a root.
+    """The outcome for the stored outputs of a root.
 
-    `differs_at`: the prefix from which on they are none that its draws make; None: they are. A root
-    of which none is stored is one at which the model broke.
-    `excused`: splits that came out otherwise here, within the margin.
+    Attributes:
+        root: the root's place among those that were drawn from.
+        differs_at: the prefix from which on they are none that its draws make; None: they are. A
+            root of which none is stored is one at which the model broke.
+        excused: splits that came out otherwise here, within the margin.
     """
 
     root: int
@@ -153,9 +167,17 @@ class Retracer(Forest):
     def retrace(
         self, roots: Sequence[Root], stored: Mapping[str, StoredOutputs]
     ) -> Iterator[Retraced]:
-        """Compare the draws of each root with its outputs in `stored`, by query id."""
+        """Compare the draws of each root with its stored outputs.
+
+        Args:
+            roots: what was drawn from.
+            stored: by query id, the ids of each distinct output and how often each chunk drew it.
+
+        Returns:
+            One Retraced for each root, as they finish.
+        """
         own = (stored.get(root.query_id, ()) for root in roots)
-        self._stored = [sorted(each, key=lambda output: output[0]) for each in own]
+        self._stored = [sorted(outputs, key=lambda output: output[0]) for outputs in own]
         self._differs: dict[int, Ids] = {}
         self._excused = Counter[int]()
         for tree in self.sample(roots):
@@ -178,7 +200,7 @@ class Retracer(Forest):
             self._differs.setdefault(tree.root, min(paths) if stored else ())
 
     def _pick(self, rows: Frontier, logits: torch.Tensor, u: Floats) -> Picks:
-        """What the draws pick; where other tokens are stored that they may pick, these."""
+        """Pick as the draws do; where other tokens are stored that they may pick, take these."""
         picks = super()._pick(rows, logits, u)
         paths, confidence = self._paths.ids(rows.path, rows.depth), rows.confidence
         ends = np.cumsum(rows.count)
@@ -208,11 +230,11 @@ class Retracer(Forest):
     def _next_tokens(self, root: int, chunk: int, path: Ids) -> Counter[int]:
         """How often each token stands after this prefix in what is stored of a chunk."""
         stored, depth = self._stored[root], len(path)
-        found = Counter[int]()
-        for i in range(bisect_left(stored, path, key=lambda each: each[0]), len(stored)):
+        tokens = Counter[int]()
+        for i in range(bisect_left(stored, path, key=lambda output: output[0]), len(stored)):
             ids, counts = stored[i]
             if ids[:depth] != path:
                 break
             if chunk in counts:
-                found[ids[depth] if len(ids) > depth else _ENDS] += counts[chunk]
-        return found
+                tokens[ids[depth] if len(ids) > depth else _ENDS] += counts[chunk]
+        return tokens

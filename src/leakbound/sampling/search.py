@@ -30,10 +30,16 @@ _BAND = 8.0  # within a batch no prefix is worth less than the best by more than
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A complete output (`ended`), or all outputs that begin with these ids; its scores' range.
+    """A complete output, or all outputs that begin with the same ids.
 
-    `floor` is what `logprob` is at least for any logits within the margin. `finish_reason` is
-    None unless `ended`.
+    Attributes:
+        token_ids: generated ids.
+        logprob: their natural log-probability under the decoding.
+        floor: a lower bound of `logprob` for any logits within the margin.
+        ended: whether it is a complete output.
+        finish_reason: why it is complete; None unless it is.
+        low: the lowest score that an output in it can have.
+        high: the highest.
     """
 
     token_ids: Ids
@@ -49,7 +55,11 @@ class Node:
 class Open:
     """A prefix that may be expanded, and the range its scores are known to lie in.
 
-    `asked`: the range is its own; else it is still that of the prefix before it.
+    Attributes:
+        stem: the prefix.
+        low: the lowest score that it can end with.
+        high: the highest.
+        asked: whether the range is its own; else it is still that of the prefix before it.
     """
 
     stem: Stem
@@ -63,11 +73,18 @@ class Open:
 
     @property
     def worth(self) -> float:
-        """What it contributes to the width of the bounds, as far as exploring it could help."""
+        """Its share of the width of the bounds, as far as exploring it could help."""
         return math.exp(self.stem.floor) * (self.high - self.low)
 
     def node(self, reason: FinishReason | None = None) -> Node:
-        """The same as it is reported: complete for this reason, or a prefix."""
+        """The same as it is reported.
+
+        Args:
+            reason: why it is complete; None: it is a prefix.
+
+        Returns:
+            The node.
+        """
         return Node(
             token_ids=self.stem.path,
             logprob=self.stem.logprob,
@@ -81,7 +98,14 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One row of logits: its likeliest tokens, and the mass and floor of all others together."""
+    """One row of logits: its likeliest tokens, and all others together.
+
+    Attributes:
+        children: the likeliest tokens, each with its step.
+        rest: the mass of all others.
+        rest_floor: a lower bound of that for any logits within the margin.
+        broken: whether the logits were unusable.
+    """
 
     children: list[tuple[int, Step]]
     rest: float
@@ -93,7 +117,11 @@ class Split:
 class Lump:
     """The next tokens of an expanded prefix that are no children.
 
-    `handle` is the prefix's own; `logits` are those after it, empty where no draws will be made.
+    Attributes:
+        stem: the prefix.
+        handle: its own.
+        logits: those after it, [vocabulary], empty where no draws will be made.
+        split: its children and the mass of the others.
     """
 
     stem: Stem
@@ -107,7 +135,7 @@ class Lump:
 
     @property
     def floor_mass(self) -> float:
-        """What the mass is at least, for any logits within the margin."""
+        """A lower bound of the mass, for any logits within the margin."""
         return math.exp(self.stem.floor) * self.split.rest_floor
 
 
@@ -115,8 +143,18 @@ class Lump:
 class Search:
     """One root's tree, while it is explored.
 
-    `handles` are those of its expanded prefixes, the prompt's first. `closed` are the ids of its
-    events, `settled` their mass.
+    Attributes:
+        number: the root's place among those that are explored.
+        ending: what ends a completion.
+        settle: gives the range of scores that generated ids can end with.
+        keeps_logits: whether lumps keep their logits.
+        events: complete outputs and settled prefixes.
+        lumps: those of its expanded prefixes.
+        handles: those of its expanded prefixes, the prompt's first.
+        expanded: the ids of its expanded prefixes.
+        closed: the ids of its events.
+        settled: the mass of its events.
+        broken_at: the prefix after which logits were unusable; None: none was.
     """
 
     number: int
@@ -152,18 +190,25 @@ class Search:
     @property
     def open(self) -> list[Open]:
         """All open prefixes, those worth most first."""
-        return [each for *_, each in sorted(self._heap, key=lambda entry: entry[:2])]
+        return [prefix for *_, prefix in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def next_batch(self, most: int) -> list[Open]:
-        """Take at most so many prefixes to expand; what proves settled is an event instead."""
+        """Take prefixes to expand; what proves settled is an event instead.
+
+        Args:
+            most: how many, at most.
+
+        Returns:
+            Open prefixes, the best first.
+        """
         batch: list[Open] = []
         while len(batch) < most and self.best is not None:
             least = (batch[0] if batch else self.best).worth / _BAND
             taken = self._take(most - len(batch), least)
-            batch += [each for each in taken if each.asked]
-            if all(each.asked for each in taken):
+            batch += [prefix for prefix in taken if prefix.asked]
+            if all(prefix.asked for prefix in taken):
                 break
-            self._ask([each for each in taken if not each.asked])
+            self._ask([prefix for prefix in taken if not prefix.asked])
         return batch
 
     def expand(
@@ -173,7 +218,14 @@ class Search:
         logits: torch.Tensor,
         splits: Sequence[Split],
     ) -> None:
-        """File what follows these prefixes: one handle, row of logits and split for each."""
+        """File what follows some prefixes.
+
+        Args:
+            batch: the prefixes, n of them.
+            handles: theirs, [n].
+            logits: after each, [n, vocabulary].
+            splits: of each.
+        """
         ended: list[tuple[Open, FinishReason]] = []
         self.handles += handles
         rows = (logits if self.keeps_logits else logits[:, :0]).to("cpu", copy=True)
@@ -187,22 +239,26 @@ class Search:
             for token, step in split.children:
                 child = stem.child(handle, token, step)
                 reason = self.ending.reason(child.path)
-                each = Open(child, prefix.low, prefix.high)
+                opened = Open(child, prefix.low, prefix.high)
                 if reason is None:
-                    self._push(each)
+                    self._push(opened)
                 else:
-                    ended.append((each, reason))
+                    ended.append((opened, reason))
         self._close(ended)
 
     def ask_all(self, lightest: float) -> None:
-        """Ask for all open prefixes of at least this mass: whatever is settled is an event."""
-        entries = [each for *_, each in self._heap]
-        mine = [not each.asked and each.mass >= lightest for each in entries]
+        """Ask for all open prefixes that are heavy enough: whatever is settled is an event.
+
+        Args:
+            lightest: the least mass of a prefix that is asked for.
+        """
+        entries = [prefix for *_, prefix in self._heap]
+        mine = [not prefix.asked and prefix.mass >= lightest for prefix in entries]
         self._heap = []
-        for each, ask in zip(entries, mine, strict=True):
+        for prefix, ask in zip(entries, mine, strict=True):
             if not ask:
-                self._push(each)
-        self._ask([each for each, ask in zip(entries, mine, strict=True) if ask])
+                self._push(prefix)
+        self._ask([prefix for prefix, ask in zip(entries, mine, strict=True) if ask])
 
     def _take(self, most: int, least: float) -> list[Open]:
         """Off the heap: the best, while they are worth at least this."""
@@ -211,28 +267,28 @@ class Search:
             taken.append(heapq.heappop(self._heap)[2])
         return taken
 
-    def _push(self, each: Open) -> None:
-        heapq.heappush(self._heap, (-each.worth, each.stem.path, each))
+    def _push(self, prefix: Open) -> None:
+        heapq.heappush(self._heap, (-prefix.worth, prefix.stem.path, prefix))
 
     def _ask(self, prefixes: Sequence[Open]) -> None:
         """Learn their ranges; settled ones become events, the others are open again."""
         if not prefixes:
             return
-        ranges = self.settle(self.number, [(each.stem.path, False) for each in prefixes])
-        for each, (low, high) in zip(prefixes, ranges, strict=True):
-            known = Open(each.stem, low, high, asked=True)
+        ranges = self.settle(self.number, [(prefix.stem.path, False) for prefix in prefixes])
+        for prefix, (low, high) in zip(prefixes, ranges, strict=True):
+            opened = Open(prefix.stem, low, high, asked=True)
             if low == high:
-                self._file(known.node())
+                self._file(opened.node())
             else:
-                self._push(known)
+                self._push(opened)
 
     def _close(self, ended: Sequence[tuple[Open, FinishReason]]) -> None:
         """Make events of complete outputs."""
         if not ended:
             return
-        ranges = self.settle(self.number, [(each.stem.path, True) for each, _ in ended])
-        for (each, reason), (low, high) in zip(ended, ranges, strict=True):
-            self._file(replace(each, low=low, high=high).node(reason))
+        ranges = self.settle(self.number, [(prefix.stem.path, True) for prefix, _ in ended])
+        for (prefix, reason), (low, high) in zip(ended, ranges, strict=True):
+            self._file(replace(prefix, low=low, high=high).node(reason))
 
     def _file(self, event: Node) -> None:
         self.events.append(event)
@@ -244,15 +300,26 @@ class Search:
 def split_rows(
     logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
 ) -> list[Split]:
-    """What follows each stem: its likeliest tokens, if heavy enough, and all others together."""
-    found = list[Split]()
+    """Split the tokens after each stem: its likeliest, if heavy enough, and all others together.
+
+    Args:
+        logits: after each stem, [stems, vocabulary].
+        stems: the prefixes.
+        decoding: the distribution to draw from.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        One split a stem.
+    """
+    splits = list[Split]()
     for part, law in laws_after(logits, stems, decoding, margin):
         logprob, ids = law.logprob.topk(min(_CHILDREN, logits.shape[1]))
         before = torch.tensor([stem.logprob for stem in stems[part]], dtype=logprob.dtype)
         heavy = logprob + before.to(logprob.device)[:, None] >= _LIGHTEST
         rest = [
-            torch.exp(each).scatter_(1, ids, torch.exp(each.gather(1, ids)) * ~heavy).sum(dim=-1)
-            for each in (law.logprob, law.floor)
+            torch.exp(logs).scatter_(1, ids, torch.exp(logs.gather(1, ids)) * ~heavy).sum(dim=-1)
+            for logs in (law.logprob, law.floor)
         ]
         whole = torch.cat([torch.stack([heavy.sum(dim=-1), *rest], dim=1), ids], dim=1).cpu()
         counts, left, left_floor = whole[:, :3].T.tolist()
@@ -260,18 +327,28 @@ def split_rows(
             row[: int(count)]
             for row, count in zip(whole[:, 3:].long().tolist(), counts, strict=True)
         ]
-        splits = zip(law.steps(tokens), left, left_floor, law.broken, strict=True)
-        found += [Split(*each) for each in splits]
-    return found
+        columns = zip(law.steps(tokens), left, left_floor, law.broken, strict=True)
+        splits += [Split(*parts) for parts in columns]
+    return splits
 
 
 @dataclass(frozen=True, slots=True)
 class SearchTree:
-    """Which tree is searched, and by what means; what that cost is added to `usage`.
+    """Which tree is searched, and by what means.
 
-    `settle` tells the range of scores that generated ids can end with. `rows` prefixes at most
-    are forwarded at a time; `margin`, `ended` and `tell` are the forest's. InputError for
-    `two_pass`.
+    Attributes:
+        model: gives the logits of prefixes.
+        decoding: the distribution to draw from.
+        settle: gives the range of scores that generated ids can end with.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+        rows: the most prefixes forwarded at a time.
+        ended: whether generated ids contain a stop string; needed where the decoding has some.
+        tell: hears what is done after every step.
+        usage: what the search cost is added here.
+
+    Raises:
+        InputError: adaptive temperature in mode "two_pass".
     """
 
     model: PrefixModel
@@ -288,17 +365,31 @@ class SearchTree:
 
     @property
     def ending(self) -> Ending:
-        """What ends a completion."""
+        """The ends of a completion."""
         return Ending.of(self.model, self.decoding, self.ended)
 
     def prefill(self, root: Root) -> tuple[int, torch.Tensor]:
-        """The handle of a prompt, and the logits after it."""
+        """Read a prompt.
+
+        Args:
+            root: whose prompt it is.
+
+        Returns:
+            Its handle, and the logits after it, [1, vocabulary].
+        """
         self.usage.prompt_tokens += len(root.token_ids)
         return self.model.prefill(root.token_ids)
 
     def forward(self, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
-        """Handles of these prefixes, and the logits after them."""
-        found = forward(self.model, stems)
+        """Forward the last tokens of some prefixes.
+
+        Args:
+            stems: the prefixes, of at least one token each.
+
+        Returns:
+            Their handles, [stems], and the logits after them, [stems, vocabulary].
+        """
+        held = forward(self.model, stems)
         self.usage.forwards += len(stems)
         self.tell(0, len(stems))
-        return found
+        return held

@@ -21,7 +21,13 @@ Floats = NDArray[np.float64]
 class Stem:
     """Generated ids from which draws can go on, with their sums.
 
-    `parent` is the handle of the prefix without the last token of `path`.
+    Attributes:
+        parent: the handle of the prefix without the last token of `path`.
+        path: the ids.
+        logprob: the sum of their natural log-probabilities under the decoding.
+        floor: a lower bound of `logprob` for any logits within the margin.
+        model_logprob: the same sum under the untruncated T = 1 model.
+        p_max_sum: the sum over them of the largest T = 1 next-token probability.
     """
 
     parent: int
@@ -37,7 +43,16 @@ class Stem:
         return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
 
     def child(self, handle: int, token: int, step: Step) -> Stem:
-        """One token more, where `handle` is this prefix's own."""
+        """One token more.
+
+        Args:
+            handle: this prefix's own.
+            token: the token.
+            step: its log-probabilities.
+
+        Returns:
+            The longer stem.
+        """
         return Stem(
             parent=handle,
             path=(*self.path, token),
@@ -48,7 +63,15 @@ class Stem:
         )
 
     def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
-        """The same as a completed sequence."""
+        """The same as a completed sequence.
+
+        Args:
+            counts: how often each chunk drew it.
+            reason: why it is complete.
+
+        Returns:
+            The leaf.
+        """
         return Leaf(
             token_ids=self.path,
             counts=counts,
@@ -61,14 +84,32 @@ class Stem:
 
 
 def confidence_of(stems: Sequence[Stem]) -> tuple[Floats, Ints]:
-    """Of each stem the sum of p_max so far, and how many tokens there will be with the next."""
+    """The sum of p_max so far, and how many tokens there will be with the next: for `pick`.
+
+    Args:
+        stems: the prefixes.
+
+    Returns:
+        Two arrays, [stems] each.
+    """
     return np.array([x.p_max_sum for x in stems]), np.array([len(x.path) + 1 for x in stems])
 
 
 def laws_after(
     logits: torch.Tensor, stems: Sequence[Stem], decoding: Decoding, margin: float
 ) -> Iterator[tuple[slice, Law]]:
-    """The next-token law after each stem, one row of logits each, for a few stems at a time."""
+    """The next-token law after each stem, for a few stems at a time.
+
+    Args:
+        logits: after each stem, [stems, vocabulary].
+        stems: the prefixes.
+        decoding: the distribution to draw from.
+        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
+            (see `law`).
+
+    Returns:
+        (slice of the stems, their law), until all were told of.
+    """
     height = rows_at_once(logits)
     for start in range(0, len(stems), height):
         part = slice(start, start + height)
@@ -77,7 +118,15 @@ def laws_after(
 
 
 def forward(model: PrefixModel, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
-    """Handles of these prefixes and the logits after them, by a forward of their last tokens."""
+    """Forward the last tokens of some prefixes.
+
+    Args:
+        model: gives the logits of prefixes.
+        stems: the prefixes, of at least one token each.
+
+    Returns:
+        Their handles, [stems], and the logits after them, [stems, vocabulary].
+    """
     parents = np.array([stem.parent for stem in stems], dtype=np.int64)
     tokens = np.array([stem.path[-1] for stem in stems], dtype=np.int64)
     return model.extend(parents, tokens, np.zeros(len(stems), dtype=bool))
@@ -89,10 +138,14 @@ Starts = tuple[tuple[Stem, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A prompt to sample from: its query's id, which keys the draws, and its token ids.
+    """A prompt to sample from.
 
-    With `starts`, draws begin there instead of at the prompt: on each stem, so many of each
-    chunk. The handles of stems stay the caller's: they are neither taken over nor released.
+    Attributes:
+        query_id: its query's id, which keys the draws.
+        token_ids: the prompt.
+        starts: stems to draw from instead of the prompt, each with so many draws of each chunk;
+            empty: the prompt. The handles of stems stay the caller's: they are neither taken over
+            nor released.
     """
 
     query_id: str
@@ -104,9 +157,14 @@ class Root:
 class Leaf:
     """A completed sequence: how often each chunk drew it, and how likely it was.
 
-    `counts[c]` belongs to the c-th chunk of the draws. `floor` is what `logprob` is at least for
-    any logits within the margin (see `law`). `confidence` is the mean over its tokens of the
-    largest T = 1 next-token probability.
+    Attributes:
+        token_ids: generated ids, with the end token where one was drawn.
+        counts: `counts[c]` belongs to the c-th chunk of the draws.
+        logprob: natural log-probability under the decoding.
+        floor: a lower bound of `logprob` for any logits within the margin (see `law`).
+        model_logprob: that under the untruncated T = 1 model.
+        confidence: the mean over its tokens of the largest T = 1 next-token probability.
+        finish_reason: "stop" (an end token), "stop_string", or "length".
     """
 
     token_ids: Ids
@@ -120,7 +178,13 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All leaves of one root; or, where logits were unusable, the prefix at which it broke."""
+    """All leaves of one root; or, where logits were unusable, the prefix at which it broke.
+
+    Attributes:
+        root: the root's place among those that were sampled.
+        leaves: the distinct outputs, by their ids; none where it broke.
+        broken_at: the prefix after which logits were unusable; None: none was.
+    """
 
     root: int
     leaves: tuple[Leaf, ...]

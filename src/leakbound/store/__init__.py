@@ -60,8 +60,13 @@ def load(path: str | Path) -> Run:
     Args:
         path: its folder.
 
-    Raises InputError where there is no run or another version made it, DamagedError for a record
-    that is not as it was written.
+    Returns:
+        The run.
+
+    Raises:
+        InputError: there is no run, or another version made it.
+        DamagedError: a record, or the table of prompts or queries, is not as it was written.
+        IncompleteError: the disk fails.
     """
     return Run.open(Path(path))
 

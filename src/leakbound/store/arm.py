@@ -29,12 +29,22 @@ class Arm:
     Its draws come in rounds of parts. An arm of fixed n has one round, known when it is planned;
     in one that is sampled until a claim is decided, each look leads to another.
 
-    folder: where its files are.
-    key: which arm of the run it is.
-    asked: what the run asks; an arm may ask a part of that, or what a search found instead.
-    note: told what had to be set aside.
-    identity: a digest of all that determines its completions.
-    parts: all parts known so far, in the order of their numbers.
+    Attributes:
+        folder: where its files are.
+        key: which arm of the run it is.
+        spec: all that was fixed of it when it was planned.
+        asked: what the run asks; an arm may ask a part of that, or what a search found instead.
+        note: told what had to be set aside.
+        decoding: that of the spec.
+        plan: that of the spec.
+        identity: a digest of all that determines its completions.
+        cut: the sizes of its parts, as far as they are decided.
+        masses: what exploring found.
+        proofs: what was found of rare leaks.
+        scored: the scores of its completions.
+        looks: those made so far; none in an arm of fixed n.
+        rounds: the parts of each round known so far.
+        parts: all parts known so far, in the order of their numbers.
     """
 
     rounds: tuple[tuple[Part, ...], ...]
@@ -45,14 +55,14 @@ class Arm:
         folder: Path,
         key: ArmKey,
         spec: ArmSpec,
-        asked: RunQueries,
+        queries: RunQueries,
         note: Callable[[str], None],
     ) -> None:
-        self.folder, self.key, self.spec, self.asked = folder, key, spec, asked
+        self.folder, self.key, self.spec, self.asked = folder, key, spec, queries
         self.note = note
         self.decoding, self.plan = spec.decoding, spec.plan
         self._cut_file, self._looks_file = folder / "cut.json", folder / "looks.json"
-        made_by = {"benchmark": asked.benchmark, "arm": str(key), **identity(spec)}
+        made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
         self.masses = Masses(folder, self.identity, lambda: self.parts if self.explored else ())
@@ -73,14 +83,14 @@ class Arm:
 
     @property
     def purpose(self) -> str:
-        """What its scored draws were made for, which keys them beside the seed."""
+        """The purpose of its scored draws, which keys them beside the seed."""
         own = self.key if self.spec.copied is None else self.spec.copied.drawn_as
         model = which_model(self.spec)
         return f"score:{own}" if model is None else f"score:{own}:{model}"
 
     @property
     def randomness(self) -> tuple[str, str] | None:
-        """What keys all its draws beside question and chunk; None where nobody knows."""
+        """The keys of all its draws beside question and chunk; None where nobody knows them."""
         unknown = self.spec.seed is None or isinstance(self.spec.draws, ImportedDraws)
         return None if unknown else (str(self.spec.seed), self.purpose)
 
@@ -96,7 +106,7 @@ class Arm:
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """What it asks, in the order of the run."""
+        """The queries that it asks, in the order of the run."""
         if self.spec.attack_queries:
             return self.spec.attack_queries
         if self.spec.shares is None:
@@ -124,7 +134,14 @@ class Arm:
         return {q: n for q, n in drawn.items() if n > seen.get(q, 0) and q not in failed}
 
     def add_look(self, look: Mapping[str, Look]) -> int:
-        """Record a look; the number at which the parts of the round begin that it leads to."""
+        """Record a look.
+
+        Args:
+            look: what was seen of each question looked at, by query id.
+
+        Returns:
+            The number at which the parts of the round begin that it leads to.
+        """
         first = len(self.parts)
         self.looks = (*self.looks, dict(look))
         write_looks(self._looks_file, self.identity, self.looks)
@@ -141,6 +158,12 @@ class Arm:
         Files that cannot be used are set aside, with a note; nobody else renames anything.
         How large a part is, is decided by what the last one that is stored took, and recorded (see
         `Cut`): so others may be asked for while some are drawn, once the arm is `timed`.
+
+        Args:
+            first: the number.
+
+        Returns:
+            Parts, in the order of their numbers.
         """
         number = first
         while True:
@@ -173,25 +196,42 @@ class Arm:
             self._know_parts()
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with each file of its parts that is there and cannot be used."""
+        """The fault of each file of its parts that is there and cannot be used."""
         return (fault for part in self.parts for _, fault in self._spoilt(part))
 
     def files(self, slug: str) -> list[Path]:
         """Every file of the arm that bounds on its scores of one scorer rest on.
 
         Beside them: run.json, which says what the arm is, and the files of what it asks.
+
+        Args:
+            slug: the name of the scorer's files.
+
+        Returns:
+            Those that are there.
         """
         parts = (file for part in self.parts for file in self._files(part))
         beside = (self.scored.stored, self.masses.ranges, self.proofs.stored)
-        named = [*parts, self._looks_file, self._cut_file, *(one.file(slug) for one in beside)]
+        named = [*parts, self._looks_file, self._cut_file, *(table.file(slug) for table in beside)]
         return [file for file in named if file.is_file()]
 
     def has(self, part: Part) -> bool:
-        """True if the part is stored, be it with failures."""
+        """True if a part is stored, be it with failures.
+
+        Args:
+            part: a part of this arm.
+        """
         return all(file.exists() for file in self._files(part))
 
     def kept(self, part: Part) -> Journal:
-        """What an engine that `Keeps` has drawn of a part that is not stored yet."""
+        """The draws that an engine that `Keeps` has made of a part that is not stored yet.
+
+        Args:
+            part: a part of this arm.
+
+        Returns:
+            Its journal.
+        """
         file = self.folder / "asked" / f"part-{part.number:05d}.jsonl"
         return Journal(file, part.owned_by(self.identity))
 
@@ -199,6 +239,15 @@ class Arm:
         """Store a finished part whole, its failures recorded; of an explored one its masses first.
 
         The completions are there, or the part is not.
+
+        Args:
+            part: a part of this arm.
+            drawn: its tables.
+
+        Raises:
+            MixError: the lock on the run was lost meanwhile.
+            InputError: the folder cannot be written into.
+            IncompleteError: the disk is full or fails.
         """
         if self.explored:
             self.masses.write(part, drawn)
@@ -212,20 +261,48 @@ class Arm:
         tables.write_table(self._file(part), drawn.completions, meta)
 
     def copy_part(self, part: Part, source: Arm) -> None:
-        """Store another arm's part as this arm's own, with what it cost there."""
+        """Store another arm's part as this arm's own, with what it cost there.
+
+        Args:
+            part: a part of both arms.
+            source: the other arm.
+
+        Raises:
+            DamagedError: a file there is not as it was written.
+        """
         for theirs, ours in zip(source._files(part), self._files(part), strict=True):
             table = tables.read_table(theirs).replace_schema_metadata(None)
             meta = {**tables.read_meta(theirs), "arm": self.identity}
             tables.write_table(ours, table, meta)
 
     def completions(self, part: Part) -> pa.Table:
-        """The stored completions of a part, one row each."""
+        """The stored completions of a part, one row each.
+
+        Args:
+            part: a part of this arm.
+
+        Returns:
+            A table with the query's id and the fields of `Completion`.
+
+        Raises:
+            DamagedError: the file is not there, or not as it was written.
+        """
         return tables.read_table(self._file(part), tables.DRAWN_AGAIN)
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
-        """What is recorded with each finished part, of all or of these."""
-        known = self.parts if parts is None else parts
-        return self._own_meta(part for part in known if self._file(part).exists())
+        """The records of finished parts.
+
+        Args:
+            parts: those to look at; None: all.
+
+        Returns:
+            What is recorded with each of them that is stored.
+
+        Raises:
+            DamagedError: a file is not as it was written, or another run's.
+        """
+        chosen = self.parts if parts is None else parts
+        return self._own_meta(part for part in chosen if self._file(part).exists())
 
     @property
     def failures(self) -> dict[str, str]:
@@ -234,29 +311,47 @@ class Arm:
 
     @property
     def usage(self) -> Usage:
-        """What the finished parts cost."""
+        """The cost of the finished parts."""
         total = Usage()
         for meta in self.meta():
             total.add(meta.usage)
         return total
 
     def digests(self, scorer: str, slug: str) -> list[str] | None:
-        """Digests of the scores of all that lies there now; None where these are not stored.
+        """Digests of the scores of all that lies there now.
 
-        DamagedError where their files are there and not as they were written.
+        Args:
+            scorer: the scorer's name.
+            slug: the name of its files.
+
+        Returns:
+            Those of scores, of ranges of events, and of proofs; None where scores or ranges are not
+            stored.
+
+        Raises:
+            DamagedError: a file is there and not as it was written.
         """
         scores, ranges = self.scored.digest(scorer, slug), self.masses.ranges.digest(slug)
         if scores is None or not self.masses.has_ranges(scorer, slug):
             return None
-        found = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
-        return [digest for digest in found if digest is not None]
+        digests = [scores, ranges if self.explored else None, self.proofs.stored.digest(slug)]
+        return [digest for digest in digests if digest is not None]
 
     def scores(self, slug: str, rounds: int | None = None) -> ArmScores:
         """Distinct scores with counts of every query that has completions.
 
-        `rounds`: of the first ones alone, as they were before the others were drawn.
+        Args:
+            slug: the name of the scorer's files.
+            rounds: of the first so many rounds alone, as they were before the others were drawn;
+                None: of all.
+
+        Returns:
+            The scores; queries that failed are left out.
+
+        Raises:
+            DamagedError: there are no scores, or a file is not as it was written.
         """
-        parts = tuple(part for one in self.rounds[:rounds] for part in one)
+        parts = tuple(part for one_round in self.rounds[:rounds] for part in one_round)
         table, undrawn, rows = self.scored.stored.table(slug), Counter[str](), 0
         failed: set[str] = set()
         for meta in self.meta(parts):
@@ -273,11 +368,11 @@ class Arm:
     def _file(self, part: Part) -> Path:
         return self.folder / "completions" / f"part-{part.number:05d}.parquet"
 
-    def _usable(self, part: Part, told: Callable[[Path, str], None] | None = None) -> bool:
+    def _usable(self, part: Part, report: Callable[[Path, str], None] | None = None) -> bool:
         """True if the part is there, whole and without failures; `told` of its first bad file."""
         for file, fault in self._spoilt(part):
-            if told is not None:
-                told(file, fault)
+            if report is not None:
+                report(file, fault)
             return False
         return self.has(part) and not tables.read_meta(self._file(part))["failures"]
 
@@ -296,7 +391,12 @@ class Arm:
         return [*masses, self._file(part)]
 
     def set_aside(self, file: Path, fault: str) -> None:
-        """Rename a file that cannot be used out of the way, with a note."""
+        """Rename a file that cannot be used out of the way, with a note.
+
+        Args:
+            file: the file.
+            fault: what is wrong with it, to begin the note.
+        """
         self.note(f"{fault}; set aside as {set_aside(file).name}, to be redone")
 
     def _know_parts(self) -> None:
@@ -311,6 +411,6 @@ class Arm:
         self.parts = tuple(part for parts in self.rounds for part in parts)
 
     def _own_meta(self, parts: Iterable[Part]) -> Iterator[PartMeta]:
-        """What made each of these parts; DamagedError where one is not whole, or another's."""
+        """The records of these parts; DamagedError where one is not whole, or another's."""
         for part in parts:
             yield tables.read_part_meta(self._file(part), part.owned_by(self.identity), PartMeta)

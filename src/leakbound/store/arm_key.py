@@ -24,15 +24,16 @@ class ArmKey:
     Its text is the name of the arm's folder and its entry in tables, and keys the arm's draws:
     another text is another draw.
 
-    model: the one under evaluation (`target`), or its `control`.
-    asks: every question in its `own words`; `rewritings` of it too; or what an `attack` found to
-        leak most of it. A `search` for that, and the `selection` of rewritings, draw to decide what
-        is asked: such arms stand in runs of their own and are never bounded.
-    decoding: the name of the decoding, where the run has several; else empty.
-    greedy: the arm of the greedy answers that stand beside the draws.
-    round: of a search, from 1 on; else 0.
-    stress: what the model, or how it is asked, was put through before: a stress by its name; else
-        empty.
+    Attributes:
+        model: the one under evaluation (`target`), or its `control`.
+        asks: every question in its `own words`; `rewritings` of it too; or what an `attack` found
+            to leak most of it. A `search` for that, and the `selection` of rewritings, draw to
+            decide what is asked: such arms stand in runs of their own and are never bounded.
+        decoding: the name of the decoding, where the run has several; else empty.
+        greedy: the arm of the greedy answers that stand beside the draws.
+        round: of a search, from 1 on; else 0.
+        stress: what the model, or how it is asked, was put through before: a stress by its name;
+            else empty.
     """
 
     model: Model = "target"
@@ -58,21 +59,21 @@ class ArmKey:
             return _SELECTION
         if self.asks == "search":
             return f"{_ROUND} {self.round} {self.decoding}"
-        found = _ATTACK if self.asks == "attack" else ""
+        attack = _ATTACK if self.asks == "attack" else ""
         inputs = _INPUTS if self.asks == "rewritings" else ""
-        name = " ".join(word for word in (self.model, found, self.decoding, inputs) if word)
+        name = " ".join(word for word in (self.model, attack, self.decoding, inputs) if word)
         return f"{name}{_UNDER}{self.stress}" if self.stress else name
 
     @classmethod
     def from_text(cls, name: str) -> ArmKey:
         """The key with this name; InputError where no arm can have it."""
-        found = _read(name)
-        if found is None or str(found) != name:
+        key = _read(name)
+        if key is None or str(key) != name:
             raise InputError(
                 f"{name[:_LONGEST]!r} is no name of an arm. Arms are called `target`, `control`, "
                 "`greedy` and the like: see the folders in `arms`."
             )
-        return found
+        return key
 
     @property
     def is_control(self) -> bool:

@@ -1,4 +1,4 @@
-"""What lies beside the parts of an arm: whole tables, and what of one is found so far.
+"""Tables beside the parts of an arm: whole ones, and what of one is found so far.
 
 A `Journal` keeps answers that could not be got again, until the part that they belong to is stored.
 """
@@ -20,7 +20,7 @@ from leakbound.store.tables import table_of, values_of
 from leakbound.types import Json, JsonObject, from_json, object_of
 
 T = TypeVar("T")
-Found = TypeVar("Found")
+V = TypeVar("V")
 
 
 class Journal:
@@ -28,8 +28,9 @@ class Journal:
 
     A line that is not whole, or another part's, counts as absent.
 
-    file: where it is; there is none as long as nothing was put.
-    owner: the part that the answers are for.
+    Args:
+        file: where it is; there is none as long as nothing was put.
+        owner: the part that the answers are for.
     """
 
     def __init__(self, file: Path, owner: JsonObject) -> None:
@@ -42,8 +43,8 @@ class Journal:
         with self._lock:
             if self._known is None:
                 self._known = {}
-                for known, value in self._lines():
-                    self._known.setdefault(known, []).append(value)
+                for line_key, value in self._lines():
+                    self._known.setdefault(line_key, []).append(value)
             return tuple(self._known.get(key, ()))
 
     def put(self, key: str, value: Json) -> None:
@@ -64,30 +65,30 @@ class Journal:
             return
         for line in self.file.read_bytes().splitlines():
             try:
-                found = json.loads(line)
-                whole = found.pop("digest") == digest_of(found) and found["owner"] == self._owner
+                entry = json.loads(line)
+                whole = entry.pop("digest") == digest_of(entry) and entry["owner"] == self._owner
                 if whole:
-                    yield found["key"], found["value"]
+                    yield entry["key"], entry["value"]
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
 
 
 @dataclass(frozen=True, slots=True)
 class Begun(Generic[T]):
-    """What was found for a table that is not stored yet, each value as it came, by its key."""
+    """Values found for a table that is not stored yet, each as it came, by its key."""
 
     journal: Journal
     kind: type[T]
 
     def get(self, key: str) -> T | None:
-        """What was found; None where it is still to be looked for."""
+        """The value found; None where it is still to be looked for."""
         for value in self.journal.get(key):
             return from_json(self.kind, value, f"`{self.journal.file}`")
         return None
 
-    def put(self, key: str, found: T) -> None:
+    def put(self, key: str, value: T) -> None:
         """Keep it beyond the end of the process."""
-        self.journal.put(key, {**object_of(found)})
+        self.journal.put(key, {**object_of(value)})
 
     def remove(self) -> None:
         """Forget all: the table is stored."""
@@ -98,9 +99,12 @@ class Begun(Generic[T]):
 class Artifact(Generic[T]):
     """Tables about an arm in one folder, by name: those of a scorer are called after its files.
 
-    kind: of the values that their rows are.
-    owner: what each says of itself, beside what it was made from.
-    again: what helps where one is not as it was written.
+    Attributes:
+        folder: where they are.
+        kind: of the values that their rows are.
+        owner: what each says of itself, beside what it was made from.
+        again: what helps where one is not as it was written.
+        ending: of the names of their files.
     """
 
     folder: Path
@@ -123,11 +127,11 @@ class Artifact(Generic[T]):
             return False
 
     def meta(self, name: str) -> Mapping[str, Json]:
-        """What made one; DamagedError unless it is there, as it was written, and the owner's."""
+        """The metadata of one; DamagedError unless it is there, as written, and the owner's."""
         return tables.read_owned(self.file(name), self.owner, self.again)
 
     def known(self, name: str) -> Mapping[str, Json]:
-        """What made one; empty where there is none, or none that can be read."""
+        """The metadata of one; empty where there is none, or none that can be read."""
         try:
             return self.meta(name)
         except DamagedError:
@@ -144,7 +148,7 @@ class Artifact(Generic[T]):
         return self._read[name][1]
 
     def values(self, name: str) -> Iterator[T]:
-        """What is stored; nothing where there is no file."""
+        """The stored values; none where there is no file."""
         if self.file(name).exists():
             yield from values_of(self.kind, self.table(name))
 
@@ -160,14 +164,14 @@ class Artifact(Generic[T]):
         table = rows if isinstance(rows, pa.Table) else table_of(self.kind, rows)
         tables.write_table(self.file(name), table, {**self.owner, **made_from})
 
-    def begun(self, name: str, made_from: JsonObject, kind: type[Found]) -> Begun[Found]:
-        """What is kept until a table that is made from this is stored."""
+    def begun(self, name: str, made_from: JsonObject, kind: type[V]) -> Begun[V]:
+        """The values kept until a table that is made from this is stored."""
         owner = {**self.owner, **made_from, "slug": name}
         return Begun(Journal(self.folder / f"{name}.jsonl", owner), kind)
 
 
 def _state(file: Path) -> tuple[int, ...]:
-    """What differs once a file was written anew; nothing of one that is not there."""
+    """A mark that differs once a file was written anew; empty where it is not there."""
     try:
         stat = file.stat()
     except OSError:

@@ -40,8 +40,8 @@ class Clock:
         self._since = time.monotonic()
         self.seconds: dict[str, float] = {}
         try:
-            known: Any = read_json(file, "Remove it.") if file.exists() else {}
-            self.seconds = {str(name): float(spent) for name, spent in known.items()}
+            stored: Any = read_json(file, "Remove it.") if file.exists() else {}
+            self.seconds = {str(name): float(spent) for name, spent in stored.items()}
         except (InputError, AttributeError, TypeError, ValueError):
             pass  # what was measured before is lost, and nothing else
 
@@ -61,7 +61,7 @@ class Clock:
     def hearing(self, progress: Progress) -> Progress:
         """The same `Progress`; what it is told of loading is counted as a phase."""
 
-        def told(now: Headway) -> None:
+        def heard(now: Headway) -> None:
             if now.phase.startswith(_LOADING) and not now.unit:
                 self._turn()
                 if now.done < now.total:
@@ -70,7 +70,7 @@ class Clock:
                     self._phases.pop()
             progress(now)
 
-        return told
+        return heard
 
     def write(self) -> None:
         """Keep what was measured."""
@@ -80,8 +80,8 @@ class Clock:
     @property
     def line(self) -> str:
         """All of it in one line."""
-        each = (f"{name} {spent:.1f} s" for name, spent in self.seconds.items())
-        return f"time: {', '.join(each)}; {sum(self.seconds.values()):.1f} s in all"
+        phases = (f"{name} {spent:.1f} s" for name, spent in self.seconds.items())
+        return f"time: {', '.join(phases)}; {sum(self.seconds.values()):.1f} s in all"
 
     def _turn(self) -> None:
         now = time.monotonic()

@@ -35,9 +35,9 @@ def require_drawn(
 
     `searches`: whether it searches for worst-case inputs; `stresses`: those it is asked under.
     """
-    for what in _undrawn(arms, searches, stresses):
+    for lack in _undrawn(arms, searches, stresses):
         raise IncompleteError(
-            f"`{run}` is not finished: {what}. Run the command that sampled it again."
+            f"`{run}` is not finished: {lack}. Run the command that sampled it again."
         )
 
 
@@ -67,7 +67,7 @@ def _undrawn(arms: Mapping[str, Arm], searches: bool, stresses: Sequence[str]) -
 
 
 def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> Iterator[str]:
-    """What the estimates were not made from, as a predicate."""
+    """The ways in which the estimates are of something else, each as a predicate."""
     maker = made_from.get("made_by", {})
     if maker != made_by():
         yield f"were made by other statistics, those of leakbound {maker.get('version', 'unknown')}"
@@ -97,8 +97,8 @@ def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) ->
     )
     commands = [] if scored else [f"`leakbound score {folder}{_named(scorers)}`"]
     for confidence, names in by_confidence.items():
-        said = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
-        commands.append(f"`leakbound bound {folder}{_named(names)}{said}`")
+        option = "" if confidence == _USUAL_CONFIDENCE else f" --confidence {confidence!r}"
+        commands.append(f"`leakbound bound {folder}{_named(names)}{option}`")
     return f"Run {', then '.join(commands)}."
 
 

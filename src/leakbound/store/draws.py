@@ -41,10 +41,11 @@ class ScoreRow:
 class DrawTable(Generic[R]):
     """Rows of several arms, of all queries or some; nothing is read before it is asked for.
 
-    arms: those whose draws they are.
-    kind: of the rows, whose fields are the columns, `arm` and `query_id` among them.
-    read: the tables of one arm, part by part, with the other columns.
-    query: the query they are about; None: all.
+    Attributes:
+        arms: those whose draws they are.
+        kind: of the rows, whose fields are the columns, `arm` and `query_id` among them.
+        read: the tables of one arm, part by part, with the other columns.
+        query: the query they are about; None: all.
     """
 
     arms: tuple[Arm, ...]
@@ -53,15 +54,26 @@ class DrawTable(Generic[R]):
     query: str | None = None
 
     def where(self, *, arm: str | None = None, query: str | None = None) -> DrawTable[R]:
-        """The rows of one arm, by its name, or of one query, by its id; InputError for no such."""
-        names = {one.name: one for one in self.arms}
+        """The rows of one arm, or of one query.
+
+        Args:
+            arm: by its name; None: as this table has it.
+            query: by its id; None: as this table has it.
+
+        Returns:
+            A table of these rows.
+
+        Raises:
+            InputError: there is no such arm or query; it names some.
+        """
+        names = {own.name: own for own in self.arms}
         if arm is not None and arm not in names:
             raise InputError(f"there is no arm {arm!r}. Name one of {', '.join(names) or 'none'}.")
-        known = {one.id for own in self.arms for one in own.queries}
-        if query is not None and query not in known:
+        ids = {q.id for own in self.arms for q in own.queries}
+        if query is not None and query not in ids:
             raise InputError(
-                f"no arm asks a query {query!r}. Name one of {len(known)}, such as "
-                f"{min(known, default='none')!r}."
+                f"no arm asks a query {query!r}. Name one of {len(ids)}, such as "
+                f"{min(ids, default='none')!r}."
             )
         chosen = self.arms if arm is None else (names[arm],)
         return replace(self, arms=chosen, query=self.query if query is None else query)
@@ -78,7 +90,11 @@ class DrawTable(Generic[R]):
         return pa.concat_tables([schema_of(self.kind).empty_table(), *self._tables()])
 
     def to_pandas(self) -> Any:
-        """All rows as a pandas data frame, a column a field; InputError without pandas."""
+        """All rows as a pandas data frame, a column a field.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
         return to_pandas(self.to_arrow())
 
     def _tables(self) -> Iterator[pa.Table]:
@@ -92,7 +108,7 @@ class DrawTable(Generic[R]):
 
 
 def completions_of(arms: tuple[Arm, ...]) -> DrawTable[CompletionRow]:
-    """What these arms drew, one row for equal completions of a query in one chunk of draws."""
+    """The draws of these arms, one row for equal completions of a query in one chunk of draws."""
     return DrawTable(arms, CompletionRow, lambda arm: map(arm.completions, arm.parts))
 
 
@@ -118,9 +134,9 @@ def leaking(arm: Arm, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, 
         table = table.append_column("score", scores.slice(start, table.num_rows))
         start += table.num_rows
         above = pc.greater(table["score"], 0)
-        known = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
+        valid = pc.and_(table["token_ids"].is_valid(), table["logprob_floor"].is_valid())
         names = ("query_id", "token_ids", "logprob_floor", "score")
-        table = table.filter(pc.and_(above, known))
+        table = table.filter(pc.and_(above, valid))
         columns = (table[name].to_pylist() for name in names)
         for query_id, ids, floor, score in zip(*columns, strict=True):
             yield query_id, tuple(ids), floor, score

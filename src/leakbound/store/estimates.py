@@ -52,9 +52,11 @@ class Fields(Where, total=False):
 class EstimateRow:
     """One line of the table: a statement, and which arm, scorer and query it is about.
 
-    `arm`: the arm whose draws it rests on. `scorer`: by its name.
-    `query_id`: the query, or the question in several queries; None: all questions.
-    `estimate`: the statement, of single numbers; what is asked of it is asked of the row, too.
+    Attributes:
+        arm: the arm whose draws it rests on.
+        scorer: by its name.
+        query_id: the query, or the question in several queries; None: all questions.
+        estimate: the statement, of single numbers; what is asked of it is asked of the row, too.
     """
 
     arm: str
@@ -64,7 +66,7 @@ class EstimateRow:
 
     @property
     def about(self) -> About:
-        """What is estimated."""
+        """The quantity, and whose it is."""
         return self.estimate.about
 
     @property
@@ -74,7 +76,7 @@ class EstimateRow:
 
     @property
     def scope(self) -> Scope:
-        """Of what: one query or question, the mean over them, the worst, a count."""
+        """The scope: one query or question, the mean over them, the worst, a count."""
         return self.about.scope
 
     @property
@@ -153,9 +155,10 @@ PLAIN: Fields = {
 class Estimates(Sequence[EstimateRow]):
     """Rows of the estimates table of a run.
 
-    `rows`: in the order of the table.
-    `main`: the arm that is meant where none is named: the run's first that was sampled in the
-        questions' own words.
+    Attributes:
+        rows: in the order of the table.
+        main: the arm that is meant where none is named: the run's first that was sampled in the
+            questions' own words; None: there is none.
     """
 
     rows: tuple[EstimateRow, ...]
@@ -195,10 +198,20 @@ class Estimates(Sequence[EstimateRow]):
         return tuple(dict.fromkeys(row.scorer for row in self.rows))
 
     def where(self, **wanted: Unpack[Fields]) -> Estimates:
-        """The rows whose fields have these values; a tuple of values means any of them.
+        """The rows whose fields have these values.
 
         Nothing is taken for granted: without `beyond=None` an excess is a leak probability too.
-        InputError for an arm, a scorer or a query that no row is about, with those that are there.
+
+        Args:
+            wanted: values by the names of the fields of `EstimateRow` and of `stats.About`; of
+                several in a tuple, any will do.
+
+        Returns:
+            The rows, in the same order; maybe none.
+
+        Raises:
+            InputError: an arm, a scorer or a query that no row is about; it names those that are
+                there.
         """
         rows = self._having(wanted)
         if not rows:
@@ -206,41 +219,91 @@ class Estimates(Sequence[EstimateRow]):
         return rows
 
     def matching(self, **wanted: Unpack[Fields]) -> Estimates:
-        """As `where`; that there is none is an answer too, whatever the names."""
+        """As `where`; that there is none is an answer too, whatever the names.
+
+        Args:
+            wanted: as for `where`.
+
+        Returns:
+            The rows, in the same order; maybe none.
+        """
         return self._having(wanted)
 
     def plain(self, **wanted: Unpack[Fields]) -> Estimates:
-        """As `where`, of quantities as they are unless the fields say otherwise: see `PLAIN`."""
+        """As `where`, of quantities as they are unless the fields say otherwise: see `PLAIN`.
+
+        Args:
+            wanted: as for `where`.
+
+        Returns:
+            The rows, in the same order; maybe none.
+        """
         return self._having(PLAIN | wanted)
 
     def first(self, **wanted: Unpack[Fields]) -> EstimateRow | None:
-        """The first of `plain`; None where there is none."""
+        """The first of `plain`.
+
+        Args:
+            wanted: as for `where`.
+
+        Returns:
+            The row; None where there is none.
+        """
         return next(iter(self.plain(**wanted)), None)
 
     def worst(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
         """The statement about the worst question, which has paid for the choice among them.
 
-        Of the run's main arm and first scorer unless `arm` and `scorer` say otherwise, and of the
-        quantity as it is unless `beyond` does. InputError, naming what there is, where there is no
-        such statement, or more than one.
+        Args:
+            quantity: such as "leak probability".
+            wanted: other fields, as for `where`; `arm` and `scorer` are the run's main arm and
+                first scorer unless they are given, and the quantity is as it is (see `PLAIN`)
+                unless they say otherwise.
+
+        Returns:
+            Its row.
+
+        Raises:
+            InputError: there is no such statement, or more than one; it names what there is.
         """
         return self._only(self._meant(quantity, "worst question", wanted))
 
     def mean(self, quantity: Quantity, **wanted: Unpack[Where]) -> EstimateRow:
-        """The statement about the mean over the questions; otherwise as `worst`."""
+        """The statement about the mean over the questions.
+
+        Args:
+            quantity: such as "leak probability".
+            wanted: as for `worst`.
+
+        Returns:
+            Its row.
+
+        Raises:
+            InputError: there is no such statement, or more than one; it names what there is.
+        """
         return self._only(self._meant(quantity, "mean", wanted))
 
     def each(self, quantity: Quantity, **wanted: Unpack[Where]) -> Estimates:
-        """The statements about every question, one a question; otherwise as `worst`.
+        """The statements about every question, one a question.
 
         Of an arm that asks several queries of a question, the statements about all of them.
+
+        Args:
+            quantity: such as "leak probability".
+            wanted: as for `worst`.
+
+        Returns:
+            Their rows.
+
+        Raises:
+            InputError: there are none, or several of a question; it names what there is.
         """
-        rows = self._having(asked := self._meant(quantity, "question", wanted))
-        rows = rows or self._having(asked := self._meant(quantity, "query", wanted))
+        rows = self._having(meant := self._meant(quantity, "question", wanted))
+        rows = rows or self._having(meant := self._meant(quantity, "query", wanted))
         if not rows:
-            raise self._lacks(asked)
+            raise self._lacks(meant)
         if len(parameters := {row.parameter for row in rows}) > 1:
-            raise _several(asked, parameters)
+            raise _several(meant, parameters)
         return rows
 
     def to_arrow(self) -> pa.Table:
@@ -248,23 +311,27 @@ class Estimates(Sequence[EstimateRow]):
         return table_of(EstimateRow, self.rows)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas data frame, a column a field; InputError without pandas."""
+        """The rows as a pandas data frame, a column a field.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
         return to_pandas(self.to_arrow())
 
     @cached_property
     def _index(self) -> Mapping[tuple[object, ...], tuple[EstimateRow, ...]]:
         """The rows at each place, those of each quantity, and both together."""
-        found: dict[tuple[object, ...], list[EstimateRow]] = {}
+        index: dict[tuple[object, ...], list[EstimateRow]] = {}
         for row in self.rows:
             place, quantity = (row.arm, row.scorer, row.query_id), row.quantity
             for key in (place, (quantity,), (*place, quantity)):
-                found.setdefault(key, []).append(row)
-        return {key: tuple(rows) for key, rows in found.items()}
+                index.setdefault(key, []).append(row)
+        return {key: tuple(rows) for key, rows in index.items()}
 
     def _having(self, wanted: Fields) -> Estimates:
-        asked = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
-        at = _having({name: asked.pop(name) for name in _PLACE if name in asked})
-        fits = _having(asked)
+        choices = {name: v if isinstance(v, tuple) else (v,) for name, v in wanted.items()}
+        at = _having({name: choices.pop(name) for name in _PLACE if name in choices})
+        fits = _having(choices)
         rows = (row for row in self._among(wanted) if at(row) and fits(row.estimate.about))
         return Estimates(tuple(rows), self.main)
 
@@ -280,14 +347,14 @@ class Estimates(Sequence[EstimateRow]):
     def _require_names(self, wanted: Fields) -> None:
         """Raise InputError for a name that is asked for, where there are others and not that."""
         for field in _PLACE:
-            asked = wanted.get(field)
-            known = {name for row in self.rows if (name := getattr(row, field)) is not None}
-            for name in asked if isinstance(asked, tuple) else (asked,):
-                if isinstance(name, str) and known and name not in known:
-                    raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, known)}")
+            value = wanted.get(field)
+            names = {name for row in self.rows if (name := getattr(row, field)) is not None}
+            for name in value if isinstance(value, tuple) else (value,):
+                if isinstance(name, str) and names and name not in names:
+                    raise InputError(f"no estimate has {field}={name!r}. {suggestion(name, names)}")
 
     def _meant(self, quantity: Quantity, scope: Scope, wanted: Where) -> Fields:
-        """What is asked for, with the defaults of what is not said."""
+        """The fields asked for, with the defaults of those that are not."""
         meant: Fields = {"quantity": quantity, "scope": scope}
         if self.main is not None:
             meant["arm"] = self.main
@@ -295,43 +362,43 @@ class Estimates(Sequence[EstimateRow]):
             meant["scorer"] = self.scorers[0]
         return cast(Fields, {**PLAIN, **meant, **wanted})
 
-    def _only(self, asked: Fields) -> EstimateRow:
-        rows = self._having(asked)
+    def _only(self, meant: Fields) -> EstimateRow:
+        rows = self._having(meant)
         if not rows:
-            raise self._lacks(asked)
+            raise self._lacks(meant)
         if len(rows) > 1:
-            raise _several(asked, {row.parameter for row in rows})
+            raise _several(meant, {row.parameter for row in rows})
         return rows.rows[0]
 
-    def _lacks(self, asked: Fields) -> InputError:
+    def _lacks(self, meant: Fields) -> InputError:
         """There is no such statement; what there is instead."""
         there = dict.fromkeys(
             f"{row.about.quantity!r}, arm={row.arm!r}, scorer={row.scorer!r}"
-            for row in self._having(PLAIN | Fields(scope=asked["scope"]))
+            for row in self._having(PLAIN | Fields(scope=meant["scope"]))
         )
-        beyond = f", beyond {asked['beyond']}" if asked.get("beyond") else ""
+        beyond = f", beyond {meant['beyond']}" if meant.get("beyond") else ""
         says = "There is none of any quantity: some question may have no completions."
         return InputError(
-            f"the run has no statement about {asked['quantity']!r}{beyond}, scope "
-            f"{asked['scope']!r}, arm {asked.get('arm')!r}, scorer {asked.get('scorer')!r}. "
+            f"the run has no statement about {meant['quantity']!r}{beyond}, scope "
+            f"{meant['scope']!r}, arm {meant.get('arm')!r}, scorer {meant.get('scorer')!r}. "
             + (f"There is {'; '.join(there)}." if there else says)
         )
 
 
-def _having(asked: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
+def _having(choices: Mapping[str, tuple[object, ...]]) -> Callable[[object], bool]:
     """Whether each of these fields has one of its values."""
-    if not asked:
-        return lambda one: True
-    names, values = tuple(asked), tuple(asked.values())
+    if not choices:
+        return lambda item: True
+    names, values = tuple(choices), tuple(choices.values())
     read = attrgetter(*names, names[0])  # of one name alone it would make no tuple
-    return lambda one: all(map(contains, values, read(one)))
+    return lambda item: all(map(contains, values, read(item)))
 
 
-def _several(asked: Fields, parameters: Collection[float | None]) -> InputError:
+def _several(meant: Fields, parameters: Collection[float | None]) -> InputError:
     """There is more than one such statement, at these parameters; how to say which."""
-    said = ", ".join(f"{p:g}" for p in sorted(p for p in parameters if p is not None))
-    which = f"`parameter`: {said}" if len(parameters) > 1 else "`inputs`, or take `where`"
+    listed = ", ".join(f"{p:g}" for p in sorted(p for p in parameters if p is not None))
+    which = f"`parameter`: {listed}" if len(parameters) > 1 else "`inputs`, or take `where`"
     return InputError(
-        f"the run has several statements about {asked['quantity']!r}, scope {asked['scope']!r}. "
+        f"the run has several statements about {meant['quantity']!r}, scope {meant['scope']!r}. "
         f"Say which {which}."
     )

@@ -39,7 +39,7 @@ def make_folder(path: Path) -> None:
     folder cannot be written into, and IncompleteError where the disk is full or fails.
     """
     missing = takewhile(lambda above: not above.exists(), path.parents)
-    with _told(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
+    with _explain(f"make the folder `{path}`", "Name another one.", lambda n: n not in PASSING):
         for folder in reversed([path, *missing]):
             if not folder.is_dir():
                 folder.mkdir(mode=FOLDER_MODE, exist_ok=True)  # parents=True would open those above
@@ -69,7 +69,7 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     make_folder(path.parent)
     partial = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.partial")
     instead = "Name another place, or change its rights."
-    with _told(f"write `{path}`", instead, REFUSED.__contains__):
+    with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         if not is_guarded(path):  # else `clear_partials` has done so, once
             _clear_abandoned(path)
         try:
@@ -111,8 +111,8 @@ def _clear_abandoned(path: Path) -> None:
     Those have ended as far as can be seen from here, and hold the file's lock in no container.
     """
     for file in path.parent.glob(f".{escape(path.name)}.*.partial"):
-        found = _PARTIAL.fullmatch(file.name)
-        if found is None or is_running(int(found["pid"])):
+        match = _PARTIAL.fullmatch(file.name)
+        if match is None or is_running(int(match["pid"])):
             continue
         with suppress(OSError):
             descriptor = os.open(file, os.O_WRONLY)
@@ -135,7 +135,7 @@ def is_running(pid: int) -> bool:
 
 
 @contextmanager
-def _told(what: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
+def _explain(task: str, instead: str, is_refusal: Callable[[int | None], bool]) -> Iterator[None]:
     """Say of what cannot be done to a disk why, and what to do: something else if it refuses."""
     try:
         yield
@@ -144,9 +144,9 @@ def _told(what: str, instead: str, is_refusal: Callable[[int | None], bool]) -> 
         if error.errno in NO_SPACE:
             why, remedy = "no space is left on its disk", "Free some, then"
         elif is_refusal(error.errno):
-            raise InputError(f"cannot {what}: {why}. {instead}") from error
+            raise InputError(f"cannot {task}: {why}. {instead}") from error
         raise IncompleteError(
-            f"cannot {what}: {why}. {remedy} run the same command again: what was finished is kept."
+            f"cannot {task}: {why}. {remedy} run the same command again: what was finished is kept."
         ) from error
 
 
@@ -158,7 +158,7 @@ def append(path: Path, text: str) -> None:
     if new := not path.exists():
         make_folder(path.parent)
     instead = "Name another place, or change its rights."
-    with _told(f"write `{path}`", instead, REFUSED.__contains__):
+    with _explain(f"write `{path}`", instead, REFUSED.__contains__):
         require_guarded(path)
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, FILE_MODE)
         try:
@@ -254,7 +254,7 @@ def read_value(kind: type[T], path: Path, remedy: str = ELSEWHERE) -> T | None:
 
 
 def value_of(kind: type[T], path: Path, values: JsonObject, remedy: str = ELSEWHERE) -> T:
-    """What `read_sealed` found in a file, as a value of this kind; DamagedError for no such one."""
+    """A record that `read_sealed` read, as a value of this kind; DamagedError if it is none."""
     try:
         return from_json(kind, values, f"`{path}`")
     except InputError as error:
@@ -262,20 +262,20 @@ def value_of(kind: type[T], path: Path, values: JsonObject, remedy: str = ELSEWH
 
 
 def read_json(path: Path, remedy: str) -> Json:
-    """What a JSON file holds, unjudged; DamagedError, with the remedy, where it holds none."""
+    """The value in a JSON file, unjudged; DamagedError, with the remedy, where it holds none."""
     try:
-        found: Json = json.loads(path.read_text(encoding="utf-8"))
-        return found
+        value: Json = json.loads(path.read_text(encoding="utf-8"))
+        return value
     except OSError as error:
         require_no_fault(path, error)
-        said = f"`{path}` cannot be read ({error.strerror}). {near(path)}{remedy}"
-        raise DamagedError(said) from error
+        fault = f"`{path}` cannot be read ({error.strerror}). {near(path)}{remedy}"
+        raise DamagedError(fault) from error
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"`{path}` is not JSON ({error}). {remedy}") from error
 
 
 def unsealed(path: Path, values: Json, remedy: str) -> dict[str, Json]:
-    """What `read_json` found, if it is a record as it was written."""
+    """The record that `read_json` read; DamagedError unless it is as it was written."""
     if not isinstance(values, dict) or values.get(DIGEST) != digest_of(values):
         raise DamagedError(f"`{path}` was changed after it was written. {remedy}")
     return {name: value for name, value in values.items() if name != DIGEST}

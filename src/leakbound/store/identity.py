@@ -1,4 +1,4 @@
-"""What makes two commands the same: a run is gone on with, or refused; never mixed."""
+"""Whether two commands are the same: a run is gone on with, or refused; never mixed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COARSE = 1.0  # of one in half precision
 
 
 def identity(spec: ArmSpec) -> JsonObject:
-    """What of an arm's spec makes it this arm."""
+    """The members of an arm's spec that make it this arm."""
     return {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
 
 
@@ -66,15 +66,15 @@ def require_other_model(path: Path, key: ArmKey, arms: Mapping[ArmKey, ArmSpec])
 
 
 def which_model(spec: ArmSpec) -> str | None:
-    """What tells whether two arms are of one model; None where nothing does.
+    """A text that tells whether two arms are of one model; None where nothing does.
 
     It keys draws too, so nothing of it may change.
     """
-    told = spec.fingerprint
-    if weights := told.get("weights"):
+    fingerprint = spec.fingerprint
+    if weights := fingerprint.get("weights"):
         return str(weights)
-    if told.get("url") and told.get("model"):
-        return f"{told['url']}#{told['model']}"
+    if fingerprint.get("url") and fingerprint.get("model"):
+        return f"{fingerprint['url']}#{fingerprint['model']}"
     return None
 
 

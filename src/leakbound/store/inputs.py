@@ -1,4 +1,4 @@
-"""What was found out about a run's inputs before they were asked, in files of its folder.
+"""Findings about a run's inputs before they were asked, in files of its folder.
 
 `inputs.json` has what a source gave for each prompt and what the filters removed, `ids.json` what
 input selection found, `found.json` the queries that a search for worst-case inputs found. A source
@@ -25,31 +25,31 @@ _GIVEN, _SELECTED = Path(SELECTION, "inputs.json"), Path(SELECTION, "ids.json")
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """What `inputs.json` says: what a source gave for each prompt of which questions."""
+class _InputsFile:
+    """The content of `inputs.json`: what a source gave for each prompt of which questions."""
 
     questions: JsonObject
     prompts: tuple[Accepted, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Selected:
-    """What `ids.json` says: what input selection found of each prompt's queries."""
+class _SelectionFile:
+    """The content of `ids.json`: what input selection found of each prompt's queries."""
 
     prompts: tuple[Selection, ...]
 
 
 def write_accepted(run: Path, record: RunRecord, accepted: Sequence[Accepted]) -> None:
     """Store what the source of the run with this record gave."""
-    write_sealed(run / _GIVEN, _Given(record.questions, tuple(accepted)))
+    write_sealed(run / _GIVEN, _InputsFile(record.questions, tuple(accepted)))
 
 
 def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
-    """What is stored for the run with this record; None where nothing is.
+    """The results of a source stored for the run with this record; None where nothing is.
 
     MixError where another command asked a source, DamagedError where the file cannot be read.
     """
-    stored = read_value(_Given, run / _GIVEN)
+    stored = read_value(_InputsFile, run / _GIVEN)
     if stored is None:
         return None
     require_same(run, stored.questions, record.questions)
@@ -58,13 +58,13 @@ def read_accepted(run: Path, record: RunRecord) -> tuple[Accepted, ...] | None:
 
 def write_selections(run: Path, selections: Iterable[Selection]) -> None:
     """Store the criterion of every query, and which ones are kept."""
-    write_sealed(run / _SELECTED, _Selected(tuple(selections)))
+    write_sealed(run / _SELECTED, _SelectionFile(tuple(selections)))
 
 
 def read_values(run: Path) -> dict[str, float]:
     """The criterion of every query that input selection looked at, by id; empty without it."""
-    stored = read_value(_Selected, run / _SELECTED) or _Selected(())
-    return {q: value for one in stored.prompts for q, value in one.values.items()}
+    stored = read_value(_SelectionFile, run / _SELECTED) or _SelectionFile(())
+    return {q: value for selection in stored.prompts for q, value in selection.values.items()}
 
 
 ATTACK_FOLDER = "attack"  # within that of the run
@@ -72,10 +72,15 @@ ATTACK_FOLDER = "attack"  # within that of the run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackQuery:
-    """What was found for a question: a query, under the question's id, that `arm` draws from.
+    """The finding for a question: a query, under the question's id, that `arm` draws from.
 
-    `rounds`: how it stood after each of the search, by bounds that steered and claim nothing; what
-    was proved there holds.
+    Attributes:
+        query: the query.
+        decoding: the distribution that it is drawn from.
+        shots: the pairs shown before it.
+        rounds: how it stood after each of the search, by bounds that steered and claim nothing;
+            what was proved there holds.
+        arm: the key of its arm.
     """
 
     query: Query
@@ -91,21 +96,21 @@ class AttackQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What the file of a search says."""
+class _AttackFile:
+    """The content of the file of a search."""
 
     found: tuple[AttackQuery, ...]
 
 
-def write_attack_queries(run: Path, found: tuple[AttackQuery, ...]) -> None:
+def write_attack_queries(run: Path, queries: tuple[AttackQuery, ...]) -> None:
     """Keep what the search of a run found."""
-    write_sealed(attack_file(run), _Found(found))
+    write_sealed(attack_file(run), _AttackFile(queries))
 
 
 def read_attack_queries(run: Path) -> tuple[AttackQuery, ...] | None:
-    """What the search of a run found; None where it is not finished, or there was none."""
+    """The findings of the search of a run; None where it is not finished, or there was none."""
     again = "Remove it, and the command that made the run makes it again."
-    stored = read_value(_Found, attack_file(run), again)
+    stored = read_value(_AttackFile, attack_file(run), again)
     return None if stored is None else stored.found
 
 

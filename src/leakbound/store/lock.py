@@ -38,11 +38,19 @@ Key = tuple[Path, int]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock: a process of a host, the command it runs, and since when (UTC).
+    """The holder of a lock: a process of a host, the command it runs, and since when (UTC).
 
-    `kernel` is that of the host since it was started, `machine` the installed system; both are
-    empty where nothing tells. Containers of one host have the kernel in common, and each other's
-    process numbers; containers of two hosts may even have one name. `token` is this holder's own.
+    Containers of one host have the kernel in common, and each other's process numbers; containers
+    of two hosts may even have one name.
+
+    Attributes:
+        pid: the process number.
+        host: the host's name.
+        command: what it runs, without `leakbound`.
+        since: when it took the lock.
+        kernel: that of the host since it was started; empty where nothing tells.
+        machine: the installed system; empty where nothing tells.
+        token: this holder's own.
     """
 
     pid: int
@@ -78,7 +86,7 @@ class Holder:
 
 
 def _line_of(file: Path) -> str:
-    """What a file of one line says; nothing where it cannot be read."""
+    """The text of a file of one line; empty where it cannot be read."""
     try:
         return file.read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -161,7 +169,7 @@ def _require_held(key: Key, folder: Path) -> None:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who is at work in a folder, as its lock says; None where nobody is known to be.
+    """The holder at work in a folder, as its lock says; None where nobody is known to be.
 
     The lock is looked at and not asked for, so nobody is kept out. What a process of this kernel
     left when it was killed counts for nothing; one of another host may have ended.

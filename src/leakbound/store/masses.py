@@ -1,4 +1,4 @@
-"""What exploration and proof found of an arm, and what is drawn of a part, as it is handed over.
+"""Findings of exploration and proof about an arm, and the draws of a part as they are handed over.
 
 Masses of events lie beside the completions, and beside scores the ranges of the events' scores.
 What a search for rare leaks has found lies in a file a scorer.
@@ -39,12 +39,13 @@ from leakbound.types import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """What exploring found of queries, by their ids.
+    """Results of exploring queries, by their ids.
 
-    remainder: the mass, at least, of the region that the draws were taken from.
-    settled: the mass of events that were told apart from the rest; without draws prefixes may
-        still be open, and do not count.
-    forwards: prefixes forwarded before the draws, and in all.
+    Attributes:
+        remainder: the mass, at least, of the region that the draws were taken from.
+        settled: the mass of events that were told apart from the rest; without draws prefixes may
+            still be open, and do not count.
+        forwards: prefixes forwarded before the draws, and in all.
     """
 
     remainder: Mapping[str, float]
@@ -52,12 +53,12 @@ class Explored:
     forwards: Mapping[str, tuple[int, int]]
 
     @classmethod
-    def of(cls, found: Sequence[Exploration]) -> Explored:
-        """Of these explorations, in this order."""
+    def of(cls, explorations: Sequence[Exploration]) -> Explored:
+        """The results of these explorations, in this order."""
         return cls(
-            remainder={one.query.id: one.remainder for one in found},
-            settled={one.query.id: _settled(one) for one in found},
-            forwards={one.query.id: (one.explored, one.forwards) for one in found},
+            remainder={x.query.id: x.remainder for x in explorations},
+            settled={x.query.id: _settled(x) for x in explorations},
+            forwards={x.query.id: (x.explored, x.forwards) for x in explorations},
         )
 
 
@@ -65,12 +66,14 @@ class Explored:
 class DrawnPart:
     """Tables and a few words: what crosses from who draws a part to who stores it.
 
-    completions: one row each, the queries in the order of the part.
-    failures: why queries have no completions, by their ids.
-    missing: how many draws of a query never came, by its id.
-    usage: what the part cost.
-    machine: what its exact draws, though not their distribution, depend on besides the plan.
-    events, explored: what exploring found, one row an event, and of each query.
+    Attributes:
+        completions: one row each, the queries in the order of the part.
+        failures: why queries have no completions, by their ids.
+        missing: how many draws of a query never came, by its id.
+        usage: what the part cost.
+        machine: what its exact draws, though not their distribution, depend on besides the plan.
+        events: what exploring found, one row an event.
+        explored: what exploring found of each query.
     """
 
     completions: pa.Table
@@ -89,16 +92,16 @@ class DrawnPart:
         usage: Usage,
         machine: JsonObject,
     ) -> DrawnPart:
-        """Of what an engine gave of these queries, in whatever order it came."""
+        """The tables of what an engine gave for these queries, in whatever order it came."""
         order = {query_id: i for i, query_id in enumerate(query_ids)}
-        ordered = sorted(results, key=lambda one: order[one.query.id])
-        explored = [one for one in ordered if isinstance(one, Exploration)]
-        drawn = [one.sample if isinstance(one, Exploration) else one for one in ordered]
-        samples = [one for one in drawn if isinstance(one, Sample)]
+        ordered = sorted(results, key=lambda result: order[result.query.id])
+        explored = [result for result in ordered if isinstance(result, Exploration)]
+        drawn = [result.sample if isinstance(result, Exploration) else result for result in ordered]
+        samples = [s for s in drawn if isinstance(s, Sample)]
         return cls(
             completions=tables.completions_table(samples),
-            failures={one.query.id: one.reason for one in drawn if isinstance(one, Failure)},
-            missing={one.query.id: one.missing for one in samples if one.missing},
+            failures={f.query.id: f.reason for f in drawn if isinstance(f, Failure)},
+            missing={s.query.id: s.missing for s in samples if s.missing},
             usage=usage,
             machine=machine,
             events=tables.masses_table(explored),
@@ -116,15 +119,19 @@ class DrawnPart:
         return int(pc.sum(pc.greater(self.completions["count"], 0)).as_py() or 0)
 
 
-def _settled(found: Exploration) -> float:
-    return fsum(event.mass for event in found.events if event.ended or found.sample.n)
+def _settled(exploration: Exploration) -> float:
+    return fsum(event.mass for event in exploration.events if event.ended or exploration.sample.n)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryMasses:
-    """Disjoint events of one query, (d,) each: their masses, and the range of their scores.
+    """Disjoint events of one query.
 
-    `remainder` is the mass, at least, of the region that the query's draws were taken from.
+    Attributes:
+        mass: of each, [d].
+        low: the lowest score of an output in it, [d].
+        high: the highest, [d].
+        remainder: the mass, at least, of the region that the query's draws were taken from.
     """
 
     mass: NDArray[np.float64]
@@ -166,15 +173,15 @@ class Masses:
         tables.write_table(self.file(part), drawn.events, meta)
 
     def found(self) -> Explored:
-        """What was found of all explored queries."""
+        """The results of all explored queries."""
         parts = [
             tables.read_part_meta(self.file(part), part.owned_by(self._identity), Explored)
             for part in self._parts()
             if self.file(part).exists()
         ]
         names = "remainder", "settled", "forwards"
-        of = {name: [getattr(part, name).items() for part in parts] for name in names}
-        return Explored(**{name: dict(chain.from_iterable(each)) for name, each in of.items()})
+        pairs = {name: [getattr(part, name).items() for part in parts] for name in names}
+        return Explored(**{name: dict(chain.from_iterable(items)) for name, items in pairs.items()})
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
@@ -201,7 +208,7 @@ class Masses:
         return not self._parts() or self.ranges.has(slug, self._made_from(scorer))
 
     def by_query(self, slug: str) -> dict[str, QueryMasses]:
-        """What was found of each explored query, with the ranges that this scorer gives."""
+        """The masses of each explored query, with the ranges that this scorer gives."""
         if not self._parts():
             return {}
         table, remainders = self.ranges.table(slug), self.found().remainder
@@ -209,12 +216,12 @@ class Masses:
         own = place_of(table["query_id"], [*remainders])
         order = np.argsort(own, kind="stable")
         cuts = np.searchsorted(own[order], np.arange(len(remainders) + 1))
-        found = {}
+        masses = {}
         for i, (query_id, remainder) in enumerate(remainders.items()):
             # columns of one array: sums of such have other last bits than those of plain arrays
             mass, low, high = every[order[cuts[i] : cuts[i + 1]]].T
-            found[query_id] = QueryMasses(mass, low, high, remainder)
-        return found
+            masses[query_id] = QueryMasses(mass, low, high, remainder)
+        return masses
 
     def scored(self, slug: str) -> Iterator[tuple[str, tuple[int, ...], float, float]]:
         """(query id, token ids, mass, lowest score) of every event."""
@@ -231,7 +238,7 @@ class Masses:
 
     def _made_from(self, scorer: str) -> JsonObject:
         owned = {self.file(part): part.owned_by(self._identity) for part in self._parts()}
-        metas = (tables.read_owned(*each, tables.DRAWN_AGAIN) for each in owned.items())
+        metas = (tables.read_owned(*pair, tables.DRAWN_AGAIN) for pair in owned.items())
         return {"scorer": scorer, "masses": [meta["digest"] for meta in metas]}
 
 
@@ -270,25 +277,25 @@ class Proofs:
         self.stored = Artifact(folder=folder, kind=ProvedEvent, owner={"arm": arm}, again=AGAIN)
 
     def begun(self, slug: str, forwards: int) -> Begun[Proving]:
-        """What a search with at most so many forwards a query has found, until it is written.
+        """The findings of a search with at most so many forwards a query, until they are written.
 
         By the keys of what was searched.
         """
         return self.stored.begun(slug, {"most": forwards}, Proving)
 
     def write(
-        self, slug: str, found: Sequence[Proving], searched: Sequence[Searched], forwards: int
+        self, slug: str, proofs: Sequence[Proving], searched: Sequence[Searched], forwards: int
     ) -> None:
         """Store what was found of all queries, instead of what was known.
 
         `searched`: those of which something was found. `forwards`: the most that one was allowed.
         """
         rows = [
-            ProvedEvent(one.query.id, event, low)
-            for one in found
-            for event, low in zip(one.events, one.lows, strict=True)
+            ProvedEvent(proof.query.id, event, low)
+            for proof in proofs
+            for event, low in zip(proof.events, proof.lows, strict=True)
         ]
-        spent: JsonObject = {"forwards": {one.query.id: one.forwards for one in found}}
+        spent: JsonObject = {"forwards": {proof.query.id: proof.forwards for proof in proofs}}
         self.stored.write(slug, rows, {**self.made_from(searched, forwards), **spent})
 
     def forwards(self, slug: str) -> dict[str, int]:
@@ -300,5 +307,5 @@ class Proofs:
     @staticmethod
     def made_from(searched: Sequence[Searched], forwards: int) -> JsonObject:
         """All that proofs depend on, beside arm and scorer."""
-        keys = [one.key for one in searched]
+        keys = [question.key for question in searched]
         return {"most": forwards, "searched": digest_of({"keys": keys})}

@@ -33,10 +33,16 @@ _EXPLORED_QUERIES = 4  # of a part that is explored, at most: each is much work
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some queries and some of their chunks: `sizes[i]` draws in chunk `first_chunk` + i.
+    """Some queries and some of their chunks.
 
-    Without sizes: an exploration, which finds out how many. With `draws_per_query`: query i gets
-    so many draws instead, all in the one chunk that `sizes` then has.
+    Attributes:
+        number: the part's.
+        query_ids: the queries, in order.
+        sizes: `sizes[i]` draws in chunk `first_chunk` + i; empty: an exploration, which finds out
+            how many.
+        first_chunk: the number of each query's first chunk.
+        draws_per_query: query i gets so many draws instead, all in the one chunk that `sizes` then
+            has; empty: all get as many.
     """
 
     number: int
@@ -61,13 +67,21 @@ class Part:
         return hashlib.sha256(json.dumps(work).encode()).hexdigest()
 
     def owned_by(self, arm: str) -> JsonObject:
-        """What a file of this part, of the arm with this identity, says of itself."""
+        """The owner that a file of this part, of the arm with this identity, names."""
         return {"arm": arm, "part": self.number, "work": self.digest}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """n draws of every query, `chunk` under one key; or, where n is 0, its exploration."""
+    """How many draws every query gets, and under how many keys.
+
+    Attributes:
+        n: draws of every query; 0: its exploration finds out.
+        chunk: draws under one key.
+
+    Raises:
+        InputError: more than any machine plans.
+    """
 
     n: int
     chunk: int
@@ -100,18 +114,18 @@ class Plan:
 
         `first_chunk` is the number of each query's first chunk.
         """
-        found: list[Part] = []
+        parts: list[Part] = []
         chunks = self._chunks()
         query = chunk = 0
         while query < len(query_ids):
-            number = first + len(found)
+            number = first + len(parts)
             queries, sizes = self._share(cut.size(number), chunks, chunk)
             ids = tuple(query_ids[query : query + queries])
-            found.append(Part(number, ids, sizes, first_chunk + chunk))
+            parts.append(Part(number, ids, sizes, first_chunk + chunk))
             chunk += len(sizes)
             if chunk >= len(chunks):
                 query, chunk = query + queries, 0
-        return tuple(found)
+        return tuple(parts)
 
     def _chunks(self) -> tuple[int, ...]:
         """The draws in each chunk of a query; it has none while it is explored."""
@@ -129,10 +143,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class QueryShares:
-    """How the outputs of a question are shared among its queries, by `design`.
+    """How the outputs of a question are shared among its queries.
 
-    `draws_per_query`: how many each gets, by id; one that gets none is still a query of its
-    question. Fixed when the arm is planned, like its plan.
+    Fixed when the arm is planned, like its plan.
+
+    Attributes:
+        design: by which rule.
+        draws_per_query: how many each gets, by id; one that gets none is still a query of its
+            question.
     """
 
     design: Design
@@ -170,11 +188,15 @@ _FIRST, _MOST = 64, 1 << 16  # draws; more advance together, and fewer are lost
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The sizes of parts by number: `sizes[k]` is that of part k and of those up to the next key.
+    """The sizes of parts by number.
 
-    Sizes are in draws, or in questions where they are explored; none is above `most`. A part is
-    as much work as there is below its size, but at least one chunk of one query. Those up to the
-    part `decided` are fixed for good.
+    Sizes are in draws, or in questions where they are explored. A part is as much work as there is
+    below its size, but at least one chunk of one query.
+
+    Attributes:
+        sizes: `sizes[k]` is that of part k and of those up to the next key.
+        most: none is above.
+        decided: the parts up to this one are fixed for good.
     """
 
     sizes: Mapping[int, int]
@@ -219,10 +241,12 @@ def _power(size: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of one question, and what followed.
+    """A look at one question, and what followed.
 
-    After `n` draws the claim about it stood at `decision`; it is drawn on until it has `next`,
-    which is `n` where it stops.
+    Attributes:
+        n: draws that it had.
+        decision: where the claim about it stood.
+        next: the draws until which it is drawn on; `n` where it stops.
     """
 
     n: int
@@ -235,8 +259,8 @@ Looks = tuple[Mapping[str, Look], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
-    """What the file of an arm's looks says: whose they are, and the looks."""
+class _LooksFile:
+    """The content of the file of an arm's looks: whose they are, and the looks."""
 
     arm: str
     looks: Looks
@@ -247,17 +271,17 @@ def read_looks(file: Path, arm: str) -> Looks:
 
     Raises DamagedError where the file is not what was written there for this arm.
     """
-    found = read_value(_Recorded, file)
-    if found is None:
+    stored = read_value(_LooksFile, file)
+    if stored is None:
         return ()
-    if found.arm != arm:
+    if stored.arm != arm:
         raise DamagedError(f"`{file}` belongs to another run. {ELSEWHERE}")
-    return found.looks
+    return stored.looks
 
 
 def write_looks(file: Path, arm: str, looks: Looks) -> None:
     """Record the looks made so far."""
-    write_sealed(file, _Recorded(arm, looks))
+    write_sealed(file, _LooksFile(arm, looks))
 
 
 def rounds_of(

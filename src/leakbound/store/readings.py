@@ -1,4 +1,4 @@
-"""What a model makes of given texts, and its greedy answers to questions that no arm asks.
+"""A model's readings of given texts, and its greedy answers to questions that no arm asks.
 
 Both lie beside the arm of the model's greedy answers and hold for its fingerprint alone:
 `forced.parquet` has a row for each text read, `answers.parquet` one for each question answered.
@@ -67,7 +67,7 @@ class _Answer:
 
 
 class Readings:
-    """What is known of the model of `arm`, which draws its greedy answers; `save` keeps it.
+    """The readings and answers of the model of `arm`, which draws greedily; `save` keeps them.
 
     DamagedError where a file cannot be read; with `mend`, for who reads the texts now, it is set
     aside with a note in the run, and what it held is unknown.
@@ -83,10 +83,10 @@ class Readings:
     def save(self) -> None:
         """Write what is known: each file whole, in place of what it was."""
         if self.texts:
-            texts = [_Text(*known) for known in self.texts.items()]
+            texts = [_Text(*pair) for pair in self.texts.items()]
             self._stored(_Text).write("forced", texts, self._made_from())
         if self.answers:
-            answers = [_Answer(*known) for known in self.answers.items()]
+            answers = [_Answer(*pair) for pair in self.answers.items()]
             self._stored(_Answer).write("answers", answers, self._answered_by())
 
     def _stored(self, kind: type[T]) -> Artifact[T]:

@@ -1,4 +1,4 @@
-"""What run.json says: `RunRecord`, and of every arm an `ArmSpec`, fixed when the arm is planned."""
+"""The content of run.json: `RunRecord`, and of every arm an `ArmSpec`, fixed when it is planned."""
 
 from __future__ import annotations
 
@@ -39,14 +39,19 @@ class OtherVersionError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class ScorerRecord:
-    """A scorer that decided what was drawn: its name, and a digest of its settings."""
+    """A scorer that decided what was drawn.
+
+    Attributes:
+        name: the scorer's.
+        digest: of its settings.
+    """
 
     name: str
     digest: str
 
     @classmethod
     def of(cls, scorer: Scorer) -> ScorerRecord:
-        """What is recorded of a scorer."""
+        """The record of a scorer."""
         return cls(scorer.name, digest(scorer))
 
 
@@ -61,10 +66,11 @@ class FixedDraws:
 class StoppedDraws:
     """Draws of a question until a claim about it is decided, at most the n of the plan.
 
-    claim: such as `p<=0.02`.
-    scorer: whose scores decide.
-    confidence: of a decision, at whatever look it is made.
-    first: draws of every question before the first look.
+    Attributes:
+        claim: such as `p<=0.02`.
+        scorer: whose scores decide.
+        confidence: of a decision, at whatever look it is made.
+        first: draws of every question before the first look.
     """
 
     kind: Literal["until decided"] = "until decided"
@@ -78,9 +84,10 @@ class StoppedDraws:
 class ExploredDraws:
     """Exact masses of a question's likeliest outputs, and draws from what they leave.
 
-    mode: how the effort is shared between the two.
-    forwards: prefixes of every question forwarded, in all.
-    scorer: which settles prefixes.
+    Attributes:
+        mode: how the effort is shared between the two.
+        forwards: prefixes of every question forwarded, in all.
+        scorer: which settles prefixes.
     """
 
     kind: Literal["explored"] = "explored"
@@ -93,12 +100,13 @@ class ExploredDraws:
 class ImportedDraws:
     """Draws that another tool made, their number fixed beforehand unless a claim ended them.
 
-    order: what keys their order; it owes nothing to them.
-    sampled_by: the tool, and what it states of how it drew.
-    in_doubt: what casts doubt on their independence; empty where nothing does.
-    seed: as the tool states it.
-    texts: False where scores alone were imported, and what the draws say is not known.
-    claim: that whose decision ended a question's draws, by our rule in the tool; else empty.
+    Attributes:
+        order: what keys their order; it owes nothing to them.
+        sampled_by: the tool, and what it states of how it drew.
+        in_doubt: what casts doubt on their independence; empty where nothing does.
+        seed: as the tool states it.
+        texts: False where scores alone were imported, and what the draws say is not known.
+        claim: that whose decision ended a question's draws, by our rule in the tool; else empty.
     """
 
     kind: Literal["imported"] = "imported"
@@ -131,19 +139,21 @@ class CopiedFrom:
 class ArmSpec:
     """All that was fixed of an arm when it was planned.
 
-    fingerprint: what its engine says of the model: weights, dtype, prompting, versions.
-    decoding: the distribution that is drawn from.
-    draws: how the outputs of a question are drawn.
-    plan: how many, in chunks.
-    seed: of the random draws; None where another tool made them.
-    shares: how a question's draws are shared among its queries; None where they are not.
-    attack_queries: what is asked instead of the questions, under their ids: as a search found,
-        or as a stress asks.
-    cut: how the parts are cut, where that is fixed beforehand; else it follows from their speed.
-    copied: where its draws come from, if they are a finished run's.
-    model: the model's name; like the machine only recorded, and no part of what the arm is.
-    machine: what the exact draws, though not their distribution, depend on besides the plan.
-    probe: what the model makes of fixed questions, compared within roundings; None: not known.
+    Attributes:
+        fingerprint: what its engine says of the model: weights, dtype, prompting, versions.
+        decoding: the distribution that is drawn from.
+        draws: how the outputs of a question are drawn.
+        plan: how many, in chunks.
+        seed: of the random draws; None where another tool made them.
+        shares: how a question's draws are shared among its queries; None where they are not.
+        attack_queries: what is asked instead of the questions, under their ids: as a search found,
+            or as a stress asks.
+        cut: how the parts are cut, where that is fixed beforehand; else it follows from their
+            speed.
+        copied: where its draws come from, if they are a finished run's.
+        model: the model's name; like the machine only recorded, and no part of what the arm is.
+        machine: what the exact draws, though not their distribution, depend on besides the plan.
+        probe: what the model makes of fixed questions, compared within roundings; None: not known.
     """
 
     fingerprint: JsonObject
@@ -164,10 +174,18 @@ class ArmSpec:
 class InputsRecord:
     """Which rewritings a run asks beside the questions, and on what they depend.
 
-    source, queries, ids, ids_draws, criterion, design, embedder, similarity: as `Inputs` has them;
-        a file by its name alone.
-    fingerprint: what the source's rewritings depend on beside its name, such as digests of files.
-    seed: of the random draws of the source.
+    Attributes:
+        source: as `Inputs` has it; a file by its name alone.
+        queries: as `Inputs` has it.
+        ids: as `Inputs` has it.
+        ids_draws: as `Inputs` has it.
+        criterion: as `Inputs` has it.
+        design: as `Inputs` has it.
+        embedder: as `Inputs` has it.
+        similarity: as `Inputs` has it.
+        fingerprint: what the source's rewritings depend on beside its name, such as digests of
+            files.
+        seed: of the random draws of the source.
     """
 
     source: str
@@ -186,15 +204,20 @@ class InputsRecord:
 class AttackRecord:
     """All that a search for worst-case inputs depends on beside the questions and the model.
 
-    budget: draws a question that the search may make, or what they cost.
-    first_draws: of every candidate in the first round.
-    confidence: of the bounds that steer.
-    forwards_per_token: as many stand for a token of a draw where rounds prove instead; None: all
-        rounds draw.
-    scorer: whose scores steer.
-    rewritings: the source of the rewritings that are tried.
-    openers, pairs, prefixes, template: what else is changed about asking.
-    decodings: those that are tried.
+    Attributes:
+        budget: draws a question that the search may make, or what they cost.
+        first_draws: of every candidate in the first round.
+        confidence: of the bounds that steer.
+        forwards_per_token: as many stand for a token of a draw where rounds prove instead; None:
+            all rounds draw.
+        scorer: whose scores steer.
+        rewritings: the source of the rewritings that are tried.
+        openers: what else is changed about asking, as `pairs`, `prefixes` and `template` are.
+        pairs: see `openers`.
+        prefixes: see `openers`.
+        template: see `openers`.
+        decodings: those that are tried.
+        seed: of the random draws.
     """
 
     budget: int
@@ -213,7 +236,7 @@ class AttackRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunQueries:
-    """What the arms of a run ask: its prompts and queries, and the digest of its benchmark."""
+    """The prompts and queries that the arms of a run ask, and the digest of its benchmark."""
 
     prompts: tuple[Prompt, ...]
     queries: tuple[Query, ...]
@@ -227,7 +250,7 @@ class RunQueries:
 
 @dataclass(frozen=True, slots=True)
 class TriedVariant:
-    """What a search tries of a question: a query by its id, a decoding by its name, pairs shown."""
+    """A variant of a question that a search tries: a query's id, a decoding's name, pairs shown."""
 
     query: str
     decoding: str
@@ -236,18 +259,22 @@ class TriedVariant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What was run: the questions, what was asked for, and every arm as it was planned.
+    """The record of a run: the questions, what was asked for, and every arm as it was planned.
 
-    format, version, created: of this file, of leakbound, and when the run was begun (UTC).
-    benchmark: which questions.
-    inputs: the rewritings that are asked too; None: none are.
-    scorers: the benchmark's own, by name.
-    notes: what the benchmark and the study say of themselves.
-    study: what was asked for, as the last command has it.
-    attack: the search for worst-case inputs; None: there is none.
-    tried: what such a search tries; only in a run of its own.
-    redacted: True if pages and exports leave texts out.
-    files: digests of the tables of prompts and queries, by the names of their files.
+    Attributes:
+        format: of this file.
+        version: of leakbound.
+        created: when the run was begun (UTC).
+        benchmark: which questions.
+        inputs: the rewritings that are asked too; None: none are.
+        scorers: the benchmark's own, by name.
+        notes: what the benchmark and the study say of themselves.
+        study: what was asked for, as the last command has it.
+        attack: the search for worst-case inputs; None: there is none.
+        tried: what such a search tries; only in a run of its own.
+        redacted: True if pages and exports leave texts out.
+        arms: every arm that is planned, by its key.
+        files: digests of the tables of prompts and queries, by the names of their files.
     """
 
     format: int = FORMAT
@@ -266,18 +293,26 @@ class RunRecord:
 
     @property
     def questions(self) -> JsonObject:
-        """What two commands must agree on to ask the same; where questions came from may differ."""
+        """The members that two commands must have alike to ask the same; origins may differ."""
         benchmark = object_of(self.benchmark)
-        told = ("origin", "usual")
-        asked = {name: value for name, value in benchmark.items() if name not in told}
-        return {"benchmark": asked, "inputs": object_of(self.inputs)}
+        left_out = ("origin", "usual")
+        members = {name: value for name, value in benchmark.items() if name not in left_out}
+        return {"benchmark": members, "inputs": object_of(self.inputs)}
 
 
 def read_record(run: Path) -> RunRecord:
-    """What the run in this folder says of itself.
+    """Read what the run in a folder says of itself.
 
-    InputError where there is no run or another version made it, DamagedError, naming the file and
-    the member, where it does not say what was written there.
+    Args:
+        run: the folder.
+
+    Returns:
+        The record.
+
+    Raises:
+        InputError: there is no run, or another version made it (OtherVersionError).
+        DamagedError: the file does not say what was written there; it names the file and the
+            member.
     """
     file = run / FILE
     if not file.is_file():
@@ -286,10 +321,10 @@ def read_record(run: Path) -> RunRecord:
             f"{near(run)}Make one with `leakbound evaluate` or `leakbound sample`."
         )
     values = read_json(file, ELSEWHERE)
-    found = values.get("format") if isinstance(values, dict) else None
-    if found is not None and found != FORMAT:
+    number = values.get("format") if isinstance(values, dict) else None
+    if number is not None and number != FORMAT:
         raise OtherVersionError(
-            f"`{file}` has format {found!r}, this version reads {FORMAT}. "
+            f"`{file}` has format {number!r}, this version reads {FORMAT}. "
             "Use the version of leakbound that made the run."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))

@@ -48,7 +48,14 @@ _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
 
 
 class Run:
-    """A run directory, open. `notes`: the benchmark's, and in time what had to be set aside."""
+    """A run directory, open.
+
+    Attributes:
+        path: its folder.
+        record: what run.json says.
+        notes: the benchmark's, and in time what had to be set aside.
+        asked: its prompts and queries, and the digest of its benchmark.
+    """
 
     def __init__(self, path: Path, record: RunRecord) -> None:
         self.path = path
@@ -70,8 +77,8 @@ class Run:
 
     @property
     def _heading(self) -> str:
-        asked = many(len(self.questions), "question")
-        return f"run {self.path}: {asked} of {self.record.benchmark.name}"
+        questions = many(len(self.questions), "question")
+        return f"run {self.path}: {questions} of {self.record.benchmark.name}"
 
     def _shown(self) -> Iterator[str]:
         """Its verdict, or why there is none; no text of an answer."""
@@ -85,11 +92,25 @@ class Run:
     def create(
         cls, path: Path, prompts: Sequence[Prompt], queries: Sequence[Query], record: RunRecord
     ) -> Run:
-        """Open the run at `path` if `record` made it, or begin it.
+        """Open the run in a folder if a record made it, or begin it.
 
         A run that begins has no run.json until its first arm is planned: a command that is
-        refused before that leaves none. Raises MixError, naming the difference, where another
-        command made what lies there. Where the same questions came from (`origin`) may differ.
+        refused before that leaves none. Where the same questions came from (`origin`) may differ.
+
+        Args:
+            path: the folder.
+            prompts: of the run.
+            queries: what it asks.
+            record: what it is; its arms are left out.
+
+        Returns:
+            The run.
+
+        Raises:
+            MixError: another command made what lies there; it names the difference.
+            InputError: the folder cannot be made or written into.
+            DamagedError: a record is not as it was written.
+            IncompleteError: the disk is full or fails.
         """
         if run := cls.found(path, record):
             return run
@@ -102,10 +123,23 @@ class Run:
 
     @classmethod
     def found(cls, path: Path, record: RunRecord) -> Run | None:
-        """The run that `record` began at `path`; None where one can begin, MixError where not."""
+        """The run that a record began in a folder.
+
+        Args:
+            path: the folder.
+            record: what the run is.
+
+        Returns:
+            The run; None where one can begin.
+
+        Raises:
+            MixError: other files lie there, or the run is another; it names the difference.
+            InputError: another version made the run.
+            DamagedError: a record is not as it was written.
+        """
         if not (path / FILE).exists():
-            known = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
-            if path.exists() and any(_is_foreign(file, known) for file in path.iterdir()):
+            names = _FIRST_FILES if record.inputs is None else (*_FIRST_FILES, SELECTION)
+            if path.exists() and any(_is_foreign(file, names) for file in path.iterdir()):
                 raise MixError(f"`{path}` holds other files and no run.json. Name an empty folder.")
             return None
         run = cls.open(path)
@@ -116,34 +150,43 @@ class Run:
     def open(cls, path: str | Path) -> Run:
         """Open a run that exists, its record and questions as they were written.
 
-        DamagedError, naming the file, where one of them is not.
+        Args:
+            path: its folder.
+
+        Returns:
+            The run.
+
+        Raises:
+            InputError: there is no run, or another version made it.
+            DamagedError: the record, or the table of prompts or queries, is not as it was written.
         """
         return cls(Path(path), read_record(Path(path)))
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """What the run is about."""
+        """The prompts that the run is about."""
         return self.asked.prompts
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """What it asks, a prompt's own question before its rewritings."""
+        """The queries that it asks, a prompt's own question before its rewritings."""
         return self.asked.queries
 
     @property
     def study(self) -> Study:
-        """What its last command asked; of imported draws, only which benchmark they are of.
+        """The study of its last command; of imported draws, only which benchmark they are of.
 
         It may name files and models that are not there any more, and trusts no server.
         """
-        asked = self.record.study
-        return Study.from_dict({k: v for k, v in asked.items() if k != "control"})
+        study = self.record.study
+        return Study.from_dict({k: v for k, v in study.items() if k != "control"})
 
     @property
     def control(self) -> str | None:
-        """The model or run that its last command named as control.
+        """The model or run that its last command named as control; None: it named none.
 
-        InputError where that was an object, which no record can name.
+        Raises:
+            InputError: the control was an object, which no record can name.
         """
         control = self.record.study.get("control")
         if isinstance(control, Mapping):
@@ -165,19 +208,32 @@ class Run:
         return {str(key): self._arm(key) for key in self.record.arms}
 
     def arm(self, key: ArmKey) -> Arm | None:
-        """The arm with this key; None where it is not planned."""
+        """The arm with a key.
+
+        Args:
+            key: which model is asked what, under which decoding.
+
+        Returns:
+            The arm; None where it is not planned.
+        """
         return self._arm(key) if key in self.record.arms else None
 
     def write_estimates(self, rows: Sequence[EstimateRow], made_from: Mapping[str, Any]) -> None:
         """Store the table of estimates and what it was made from, replacing an older one.
 
-        `made_from`: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.scored`] of each.
+        Args:
+            rows: the estimates.
+            made_from: the `confidence`, and as `scores` [arm, scorer, slug, `Arm.digests`] of each.
+
+        Raises:
+            InputError: the folder cannot be written into.
+            IncompleteError: the disk is full or fails.
         """
         table = Estimates(tuple(rows)).to_arrow()
         tables.write_table(self._estimates_file, table, {**made_from, "made_by": made_by()})
 
     def estimates_made_from(self) -> dict[str, Any]:
-        """What the stored estimates were made from; empty unless a whole table by this code is."""
+        """The sources of the stored estimates; empty unless a whole table by this code is there."""
         file = self._estimates_file
         if not file.exists():
             return {}
@@ -190,16 +246,24 @@ class Run:
         return meta if meta.get("made_by") == made_by() else {}
 
     def stored_estimates(self) -> Estimates:
-        """The estimates as they are stored, whatever they were made from."""
+        """The estimates as they are stored, whatever they were made from.
+
+        Raises:
+            DamagedError: their table is not there, or not as it was written.
+        """
         return Estimates.of(tables.read_table(self._estimates_file), self._main_arm)
 
     @property
     def estimates(self) -> Estimates:
         """The stored estimates; `.worst("leak probability")` is the one of the worst question.
 
-        They are those of the completions and scores that lie there now: InputError, saying what
-        to run, where there are none, or they are of others or by other statistics than this
-        version's; IncompleteError where the run is not finished.
+        They are those of the completions and scores that lie there now.
+
+        Raises:
+            InputError: there are none, or they are of other scores or by other statistics than this
+                version's; it says what to run.
+            IncompleteError: the run is not finished.
+            DamagedError: their table is not as it was written.
         """
         self.require_drawn()
         file = self._estimates_file
@@ -224,13 +288,21 @@ class Run:
 
     @property
     def completions(self) -> DrawTable[CompletionRow]:
-        """What was drawn, by arm and query; IncompleteError where the run is not finished."""
+        """The draws, by arm and query.
+
+        Raises:
+            IncompleteError: the run is not finished.
+        """
         self.require_drawn()
         return completions_of(tuple(self.arms.values()))
 
     @property
     def scores(self) -> DrawTable[ScoreRow]:
-        """The scores of what was drawn; IncompleteError where the run is not finished."""
+        """The scores of the draws, by arm, scorer and query.
+
+        Raises:
+            IncompleteError: the run is not finished.
+        """
         self.require_drawn()
         return scores_of(tuple(self.arms.values()))
 
@@ -241,7 +313,11 @@ class Run:
         return next((a.name for a in arms if a.key.own_words and not a.decoding.greedy), None)
 
     def require_drawn(self) -> None:
-        """Raise IncompleteError, saying what is missing, where something is still to be drawn."""
+        """Let a finished run pass.
+
+        Raises:
+            IncompleteError: something is still to be drawn; it says what is missing.
+        """
         stresses = self.record.study.get("stress") or ()
         require_drawn(
             self.path,
@@ -284,7 +360,14 @@ class Run:
         return self.record.redacted
 
     def redact(self, value: bool) -> None:
-        """Record whether pages and exports, those of later commands too, leave texts out."""
+        """Record whether pages and exports, those of later commands too, leave texts out.
+
+        Args:
+            value: True: they do.
+
+        Raises:
+            MixError: another command is at work in the folder.
+        """
         if self.redacted == value:
             return
         with locked(self.path, "report"):
@@ -292,35 +375,55 @@ class Run:
         self.record = replace(self.record, redacted=value)
 
     def settle_attack(self, attack: AttackRecord) -> None:
-        """Record the search of the run, or find it recorded alike; MixError where it differs.
+        """Record the search of the run, or find it recorded alike.
 
         Arms must be planned already: what is refused before that leaves no run.
+
+        Args:
+            attack: all that the search depends on beside questions and model.
+
+        Raises:
+            MixError: another search is recorded; it names the difference.
         """
-        known = self.record.attack
-        if known is None:
+        recorded = self.record.attack
+        if recorded is None:
             self._record(replace(self.record, attack=attack))
         else:
-            require_same(self.path, object_of(known), object_of(attack), "attack: ")
+            require_same(self.path, object_of(recorded), object_of(attack), "attack: ")
 
     def remember_study(self, study: JsonObject) -> None:
-        """Record what was asked for, which may differ from one command to the next."""
+        """Record what was asked for, which may differ from one command to the next.
+
+        Args:
+            study: as JSON holds it.
+        """
         if self.record.study != study:
             self._record(replace(self.record, study=study))
 
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
-        """Plan an arm, or find it planned alike; MixError where it differs.
+        """Plan an arm, or find it planned alike.
 
         Its model's name and its machine are only recorded, its probe is compared within roundings.
-        InputError for a control that is the model under evaluation.
+
+        Args:
+            key: which model is asked what, under which decoding.
+            spec: all that is fixed of it.
+
+        Returns:
+            The arm.
+
+        Raises:
+            MixError: it was planned otherwise; it names the difference.
+            InputError: a control that is the model under evaluation.
         """
-        known = self.record.arms.get(key)
+        planned = self.record.arms.get(key)
         require_other_model(self.path, key, {**self.record.arms, key: spec})
-        if known is None:
+        if planned is None:
             self._record(replace(self.record, arms={**self.record.arms, key: spec}))
         else:
-            require_same_n(self.path, known, spec)
-            require_same(self.path, identity(known), identity(spec), f"arm '{key}', ")
-            require_same_law(self.path, known, spec)
+            require_same_n(self.path, planned, spec)
+            require_same(self.path, identity(planned), identity(spec), f"arm '{key}', ")
+            require_same_law(self.path, planned, spec)
         return self._arm(key)
 
     def _record(self, record: RunRecord) -> None:
@@ -329,6 +432,6 @@ class Run:
         self.record = record
 
 
-def _is_foreign(file: Path, known: Sequence[str]) -> bool:
+def _is_foreign(file: Path, names: Sequence[str]) -> bool:
     """True unless the file may be left over from a run that was killed as it began."""
-    return file.name not in known and file.suffix != ".partial"
+    return file.name not in names and file.suffix != ".partial"

@@ -23,8 +23,11 @@ from leakbound.types import JsonObject
 class ArmScores:
     """Scores of every query, distinct with counts: what statistics takes.
 
-    `scores` and `counts` are queries × distinct scores, padded with zero counts; `missing` tells
-    for each query how many draws have no score.
+    Attributes:
+        query_ids: the queries, in order.
+        scores: the distinct scores of each, [queries, distinct scores], padded.
+        counts: how often each was drawn, of the same shape; 0 where `scores` is padded.
+        missing: draws of each query that have no score, [queries].
     """
 
     query_ids: tuple[str, ...]
@@ -97,12 +100,12 @@ class ArmScores:
 
     @property
     def given(self) -> dict[str, NDArray[Any]]:
-        """What bounds take of it, by the names of their arguments."""
+        """The arguments that bounds take of it, by their names."""
         own = {"scores": self.scores, "counts": self.counts, "missing": self.missing}
         return {**own, "hits": self.hits, "n": self.n}
 
     def of(self, query_ids: Container[str]) -> ArmScores:
-        """Of these queries alone, where they have scores."""
+        """The scores of these queries alone, where they have any."""
         rows = [i for i, query_id in enumerate(self.query_ids) if query_id in query_ids]
         ids = tuple(self.query_ids[i] for i in rows)
         return ArmScores(ids, self.scores[rows], self.counts[rows], self.missing[rows])
@@ -111,8 +114,8 @@ class ArmScores:
 def place_of(query_ids: pa.ChunkedArray, among: Sequence[str]) -> NDArray[np.int64]:
     """Where each of these stands among those; -1 where it does not."""
     places = pc.index_in(query_ids, pa.array(among, pa.string()))
-    found: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
-    return found
+    numbers: NDArray[np.int64] = pc.fill_null(places, -1).to_numpy().astype(np.int64)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,9 @@ _SCHEMA = schema_of(CompletionScore)
 class Scores:
     """The scores of an arm's completions, a file a scorer.
 
-    completions: the table of each of the arm's parts from a number on, in turn.
-    digests: of its first parts, so many or all, which say whose arm they are of.
+    Args:
+        completions: the table of each of the arm's parts from a number on, in turn.
+        digests: of its first parts, so many or all, which say whose arm they are of.
     """
 
     def __init__(
@@ -158,17 +162,17 @@ class Scores:
         scored before others joined them are not scored again. `model`: what the scorer's model
         is, to be recorded; its scores are costly, and stored as each part is done.
         """
-        known, number = self._parts(scorer, slug), len(self._digests(None))
-        pieces = [self.stored.table(slug)] if known else []
-        asked: deque[pa.Table] = deque()
+        scored, number = self._parts(scorer, slug), len(self._digests(None))
+        pieces = [self.stored.table(slug)] if scored else []
+        waiting: deque[pa.Table] = deque()
 
         def tables_to_score() -> Iterator[pa.Table]:
-            for table in self._completions(known):
-                asked.append(table)
+            for table in self._completions(scored):
+                waiting.append(table)
                 yield table
 
-        for done, scores in enumerate(score_tables(tables_to_score()), start=known + 1):
-            table = asked.popleft()
+        for done, scores in enumerate(score_tables(tables_to_score()), start=scored + 1):
+            table = waiting.popleft()
             columns = [table["query_id"], table["count"], pa.array(scores, pa.float64())]
             pieces.append(pa.table(columns, schema=_SCHEMA))
             if model or done == number:
@@ -187,13 +191,13 @@ class Scores:
 
     def rows(self, slug: str) -> list[float | None]:
         """The stored scores, one for each completion in the order of the parts."""
-        found: list[float | None] = self.stored.table(slug)["score"].to_pylist()
-        return found
+        scores: list[float | None] = self.stored.table(slug)["score"].to_pylist()
+        return scores
 
     def model(self, slug: str) -> JsonObject | None:
-        """What the model was that gave the stored scores; None where no whole file has any."""
-        found = self.stored.known(slug).get("model")
-        return found if isinstance(found, Mapping) else None
+        """The record of the model that gave the stored scores; None where no whole file has one."""
+        model = self.stored.known(slug).get("model")
+        return model if isinstance(model, Mapping) else None
 
     def has(self, scorer: str, slug: str) -> bool:
         """True if scores are stored, whole, of just the completions that are there."""
@@ -213,10 +217,10 @@ class Scores:
 
     def _parts(self, scorer: str, slug: str) -> int:
         """How many parts, from the first on, the stored scores are about."""
-        known = self.stored.known(slug).get("parts")
-        number = len(known) if isinstance(known, Sequence) else 0
+        parts = self.stored.known(slug).get("parts")
+        number = len(parts) if isinstance(parts, Sequence) else 0
         return number if number and self.stored.has(slug, self._made_from(scorer, number)) else 0
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
-        """What scores of the first parts are made from; of all: None."""
+        """The sources of scores of the first parts; with None, of all."""
         return {"scorer": scorer, "parts": self._digests(number)}

@@ -81,9 +81,9 @@ def table_of(kind: type[Any], values: Sequence[object]) -> pa.Table:
 
 def values_of(kind: Callable[..., T], table: pa.Table) -> Iterator[T]:
     """The inverse of `table_of`; columns of other names are passed over."""
-    known = _columns(kind)
-    for row in zip(*(_read(*field, table) for field in known.items()), strict=True):
-        yield kind(**dict(zip(known, row, strict=True)))
+    columns = _columns(kind)
+    for row in zip(*(_read(*field, table) for field in columns.items()), strict=True):
+        yield kind(**dict(zip(columns, row, strict=True)))
 
 
 def _read(name: str, cells: _Cells | type, table: pa.Table) -> Iterable[Any]:
@@ -159,7 +159,7 @@ _UNREADABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _DrawnRow:
     """A row of a file of completions."""
 
     query_id: str
@@ -167,7 +167,7 @@ class _Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _EventRow:
     """A row of a file of masses."""
 
     query_id: str
@@ -186,10 +186,10 @@ SCORED_AGAIN = "Restore the file from a copy, or remove it and run `leakbound sc
 
 def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
     """Write a table whole, with `meta` and digests of all of it; what `file_digest` gives."""
-    said = as_read({k: v for k, v in meta.items() if k not in _DIGESTS})
-    said |= {_ROWS: table.num_rows, _TABLE: digest(table)}
-    about = digest_of({k: v for k, v in said.items() if k not in _COSTS})
-    stored = {**said, DIGEST: about}
+    values = as_read({k: v for k, v in meta.items() if k not in _DIGESTS})
+    values |= {_ROWS: table.num_rows, _TABLE: digest(table)}
+    about = digest_of({k: v for k, v in values.items() if k not in _COSTS})
+    stored = {**values, DIGEST: about}
     stored[_SEAL] = _seal(stored)
     table = table.replace_schema_metadata({_META: json.dumps(stored).encode()})
     write_whole(path, lambda partial: pq.write_table(table, partial, compression="zstd"))
@@ -197,7 +197,7 @@ def write_table(path: Path, table: pa.Table, meta: JsonObject) -> str:
 
 
 def read_meta(path: Path, remedy: str = "") -> dict[str, Json]:
-    """What made the file, as it was written, and its `digest`: see `file_digest`.
+    """The metadata of a file, as it was written, and its `digest`: see `file_digest`.
 
     Raises DamagedError, with the remedy, if it is no whole Parquet file of ours, or says anything
     else by now, and IncompleteError where the disk fails, which says nothing of the file.
@@ -230,8 +230,8 @@ def _reading(path: Path, remedy: str) -> Iterator[None]:
         yield
     except _UNREADABLE as error:
         require_no_fault(path, error)
-        told = isinstance(error, DamagedError)
-        fault = str(error) if told else f"`{path}` is not a whole Parquet file ({_line(error)})"
+        worded = isinstance(error, DamagedError)
+        fault = str(error) if worded else f"`{path}` is not a whole Parquet file ({_line(error)})"
         raise DamagedError(f"{fault}. {remedy}" if remedy else fault) from error
 
 
@@ -255,14 +255,15 @@ def _seal(meta: JsonObject) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartMeta:
-    """What is recorded with the draws of a part.
+    """The record that stands with the draws of a part.
 
-    digest: of the draws.
-    failures: why queries have no completions, by their ids.
-    missing: how many draws of a query never came, by its id.
-    usage: what the part cost.
-    machine: what its exact draws, though not their distribution, depend on besides the plan.
-    rows: how many completions there are.
+    Attributes:
+        digest: of the draws.
+        failures: why queries have no completions, by their ids.
+        missing: how many draws of a query never came, by its id.
+        usage: what the part cost.
+        machine: what its exact draws, though not their distribution, depend on besides the plan.
+        rows: how many completions there are.
     """
 
     digest: str
@@ -274,7 +275,7 @@ class PartMeta:
 
 
 def read_part_meta(file: Path, owner: JsonObject, kind: type[T]) -> T:
-    """What is recorded in a file of a part of a run; see `read_owned`."""
+    """The record in a file of a part of a run; see `read_owned`."""
     with _reading(file, DRAWN_AGAIN):
         meta = read_owned(file, owner)
         names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
@@ -337,7 +338,7 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 
 def completions_table(samples: Sequence[Sample]) -> pa.Table:
     """One row a completion, queries in the order given."""
-    return table_of(_Drawn, [_Drawn(s.query.id, c) for s in samples for c in s.completions])
+    return table_of(_DrawnRow, [_DrawnRow(s.query.id, c) for s in samples for c in s.completions])
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
@@ -345,9 +346,9 @@ def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:
     return zip(table["query_id"].to_pylist(), values_of(Completion, table), strict=True)
 
 
-def masses_table(found: Sequence[Exploration]) -> pa.Table:
+def masses_table(explorations: Sequence[Exploration]) -> pa.Table:
     """One row an event, queries in the order given."""
-    return table_of(_Known, [_Known(one.query.id, e) for one in found for e in one.events])
+    return table_of(_EventRow, [_EventRow(x.query.id, e) for x in explorations for e in x.events])
 
 
 def _line(error: Exception) -> str:

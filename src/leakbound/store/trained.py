@@ -31,13 +31,13 @@ class TrainedTerm:
 
     @property
     def name(self) -> str:
-        """What the log calls it; several terms may share it."""
+        """Its name in the log; several terms may share it."""
         return f"{self.split} {self.loss}"
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """What was logged at a step, by name; `step` counts from 1."""
+    """Values logged at a step, by name; `step` counts from 1."""
 
     step: int
     values: Mapping[str, float]
@@ -47,7 +47,11 @@ class TrainingStep:
 class TrainedFolder:
     """A trained model in its folder: the objective's terms, and what was logged.
 
-    centres: how many contrast centres a row has on average; None where none were used.
+    Attributes:
+        path: the folder.
+        terms: of the objective.
+        steps: values logged, by step.
+        centres: how many contrast centres a row has on average; None where none were used.
     """
 
     path: Path
@@ -65,8 +69,8 @@ class TrainedFolder:
         if len(mine) != 1 or not mine[0].weight or mine[0].reduce == "joined" or mine[0].dual:
             return ()
         name, weight = mine[0].name, mine[0].weight
-        told = ((one.step, one.values[name] / weight) for one in self.steps if name in one.values)
-        return tuple((step, value) for step, value in told if math.isfinite(value))
+        points = ((row.step, row.values[name] / weight) for row in self.steps if name in row.values)
+        return tuple((step, value) for step, value in points if math.isfinite(value))
 
 
 def is_trained(path: Path) -> bool:
@@ -83,10 +87,10 @@ def read_trained(path: Path) -> TrainedFolder:
     if not isinstance(terms, list):
         raise DamagedError(f"`{file}` names no objective with terms. {_REMEDY}")
     try:
-        found = tuple(from_json(TrainedTerm, term, f"`{file}`") for term in terms)
+        trained_terms = tuple(from_json(TrainedTerm, term, f"`{file}`") for term in terms)
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
-    return TrainedFolder(path, found, tuple(_steps(path / LOG)), _centres(path / CENTRES))
+    return TrainedFolder(path, trained_terms, tuple(_steps(path / LOG)), _centres(path / CENTRES))
 
 
 def coin_of(model: object) -> Coin | None:
@@ -95,9 +99,9 @@ def coin_of(model: object) -> Coin | None:
     if file is None or not file.is_file():
         return None
     recipe = read_json(file, _REMEDY)
-    told = recipe.get("coin") if isinstance(recipe, Mapping) else None
+    coin = recipe.get("coin") if isinstance(recipe, Mapping) else None
     try:
-        return None if told is None else from_json(Coin, told, f"`{file}`")
+        return None if coin is None else from_json(Coin, coin, f"`{file}`")
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
 
@@ -106,9 +110,9 @@ def _centres(file: Path) -> float | None:
     """How many were chosen for a row of the splits that have some, on average."""
     if not file.exists():
         return None
-    told: Any = read_json(file, _REMEDY)
+    record: Any = read_json(file, _REMEDY)
     try:
-        splits = told["splits"]
+        splits = record["splits"]
         chosen = [len(row["chosen"]) for rows in splits.values() for row in rows]
         return math.fsum(chosen) / len(chosen) if chosen else None
     except (AttributeError, LookupError, TypeError) as error:
@@ -124,8 +128,8 @@ def _steps(file: Path) -> Iterator[TrainingStep]:
     for number, line in enumerate(lines, 1):
         try:
             values = json.loads(line)
-            told = {name: float(value) for name, value in values.items()}
-            yield TrainingStep(int(told.pop("step")), told)
+            logged = {name: float(value) for name, value in values.items()}
+            yield TrainingStep(int(logged.pop("step")), logged)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise DamagedError(
                 f"`{file}`, line {number}, is no step of a training. {_REMEDY}"

@@ -67,8 +67,8 @@ def content_words(text: str) -> tuple[str, ...]:
 
 def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
     """The content words of the answer that the question does not hold already."""
-    asked = set(content_words(question))
-    return tuple(word for word in content_words(answer) if word not in asked)
+    question_words = set(content_words(question))
+    return tuple(word for word in content_words(answer) if word not in question_words)
 
 
 _BEFORE_ASCII = re.compile(r".*(?=[\s\x00-\x7f])", re.DOTALL)

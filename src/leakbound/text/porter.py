@@ -65,14 +65,14 @@ def _past(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     for suffix in ("ed", "ing"):
-        rest = word.removesuffix(suffix)
-        if rest != word and not all(_consonants(rest)):
-            return _mended(rest)
+        base = word.removesuffix(suffix)
+        if base != word and not all(_consonants(base)):
+            return _mended(base)
     return word
 
 
 def _mended(word: str) -> str:
-    """What is left of a word without `ed` or `ing`, so that it ends as the word itself did."""
+    """The base of a word without `ed` or `ing`, so that it ends as the word itself did."""
     if word.endswith(("at", "bl", "iz")):
         return word + "e"
     if len(word) >= 2 and word[-1] == word[-2] and _consonants(word)[-1]:
@@ -82,8 +82,8 @@ def _mended(word: str) -> str:
 
 def _ending_y(word: str) -> str:
     """Step 1c."""
-    known = word.endswith("y") and len(word) > 2 and _consonants(word)[-2]
-    return word[:-1] + "i" if known else word
+    fits = word.endswith("y") and len(word) > 2 and _consonants(word)[-2]
+    return word[:-1] + "i" if fits else word
 
 
 def _derived(word: str) -> str:
@@ -98,16 +98,16 @@ def _derived(word: str) -> str:
 def _last(word: str) -> str:
     """Step 4."""
     suffix = next((suffix for suffix in _LAST if word.endswith(suffix)), "")
-    rest = word.removesuffix(suffix)
-    fits = suffix != "ion" or rest.endswith(("s", "t"))
-    return rest if suffix and fits and _measure(rest) > 1 else word
+    base = word.removesuffix(suffix)
+    fits = suffix != "ion" or base.endswith(("s", "t"))
+    return base if suffix and fits and _measure(base) > 1 else word
 
 
 def _ending_e(word: str) -> str:
     """Step 5a."""
-    rest = word.removesuffix("e")
-    measure = _measure(rest)
-    return rest if measure > 1 or (measure == 1 and not _short(rest)) else word
+    base = word.removesuffix("e")
+    measure = _measure(base)
+    return base if measure > 1 or (measure == 1 and not _short(base)) else word
 
 
 def _double_l(word: str) -> str:
@@ -119,8 +119,8 @@ def _ruled(word: str, rules: tuple[_Rule, ...], least: int = 1) -> str:
     """By the first rule whose suffix the word has, if the rest measures so much: no other is."""
     for suffix, instead in rules:
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            return rest + instead if _measure(rest) >= least else word
+            base = word[: -len(suffix)]
+            return base + instead if _measure(base) >= least else word
     return word
 
 
@@ -129,12 +129,12 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Of each letter whether it is a consonant; `y` is one at the start and after a vowel."""
-    found: list[bool] = []
+    """Whether each letter is a consonant; `y` is one at the start and after a vowel."""
+    kinds: list[bool] = []
     for letter in word:
-        after_consonant = bool(found) and found[-1]
-        found.append(not after_consonant if letter == "y" else letter not in "aeiou")
-    return found
+        after_consonant = bool(kinds) and kinds[-1]
+        kinds.append(not after_consonant if letter == "y" else letter not in "aeiou")
+    return kinds
 
 
 def _measure(word: str) -> int:

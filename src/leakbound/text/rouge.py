@@ -88,7 +88,7 @@ def _spelt(
 
 
 def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
-    """Of the words in common, the share among each text's words and among the reference's."""
+    """The share of the words in common among each text's words and among the reference's."""
     import numpy as np
 
     precision = common / np.maximum(lengths[1:], 1)
@@ -120,8 +120,8 @@ class _Stems(dict[str, int]):
         if (bare := word.lstrip()) != word:
             self[word] = self[bare]
         else:
-            (found,) = stems(word, self._stemmed)
-            self[word] = self._numbers.setdefault(found, len(self._numbers))
+            (root,) = stems(word, self._stemmed)
+            self[word] = self._numbers.setdefault(root, len(self._numbers))
         return self[word]
 
 

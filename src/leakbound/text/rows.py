@@ -64,10 +64,10 @@ class Row:
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
         """`texts` of which at least one must be there."""
-        found = self.texts(key, separators)
-        if not found:
+        texts = self.texts(key, separators)
+        if not texts:
             raise self._lacks(key)
-        return found
+        return texts
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
@@ -114,7 +114,7 @@ def each_row(path: Path, form: Form | None = None, *, bare: str | None = None) -
     """
     number = 0
     for number, record in enumerate(_records(path, form or _form(path), bare), start=1):
-        yield Row(path, number, {str(key).strip().lower(): each for key, each in record.items()})
+        yield Row(path, number, {str(key).strip().lower(): value for key, value in record.items()})
     if not number:
         raise InputError(f"{str(path)!r} holds no row. Fill it, or name another file.")
 
@@ -185,10 +185,10 @@ def _parquet(path: Path) -> list[Mapping[str, object]]:
 
 def _require_distinct(names: Sequence[str], where: str) -> None:
     """Refuse two columns of one name, of which only one would count; blank names are no columns."""
-    known = [name.strip().lower() for name in names]
-    if len(set(known)) == len(known):
+    columns = [name.strip().lower() for name in names]
+    if len(set(columns)) == len(columns):
         return
-    twice = sorted({name for name in known if name and known.count(name) > 1})
+    twice = sorted({name for name in columns if name and columns.count(name) > 1})
     if twice:
         raise InputError(
             f"{where} has two columns named {twice[0]!r}, and only one would count. Rename or "
@@ -254,15 +254,15 @@ def _filled_lines(path: Path) -> Iterator[str]:
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """What JSON text holds; InputError, saying where it stands, for what is none or no text.
+    """The value of a JSON text; InputError, saying where it stands, for what is none or no text.
 
     With `distinct`, also for an object with two names that are one where rows are read. Half a
     surrogate pair is no character: it could be stored in no file and shown on no page.
     """
     try:
-        found = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
+        value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
         if _ESCAPED_HALF.search(text if isinstance(text, str) else text.decode()):
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
     except InputError:
         raise
     except UnicodeEncodeError as error:
@@ -274,7 +274,7 @@ def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
         raise InputError(f"{where} is no JSON of ours: it is nested too deeply.") from error
     except ValueError as error:
         raise InputError(f"{where} is no JSON: {error}.") from error
-    return found
+    return value
 
 
 def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
@@ -297,24 +297,24 @@ def json_object(reply: str) -> dict[str, object] | None:
     text = _THOUGHTS.sub("", reply).strip()
     fenced = _FENCED.match(text)
     try:
-        found = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
+        value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key stands there twice")
-    return found
+    return members
 
 
 MOST = 1 << 20  # bytes: what is written by hand is smaller
 
 
 def read_yaml(path: Path) -> Json:
-    """What the file holds, as plain lists, mappings and values; InputError for no YAML.
+    """The content of a YAML file, as plain lists, mappings and values; InputError for no YAML.
 
     No aliases: a few lines of them can stand for more than fits in memory. `MOST` bytes.
     """
@@ -326,8 +326,8 @@ def read_yaml(path: Path) -> Json:
     except OSError:
         pass  # which is told where it is read
     try:
-        found: Json = yaml.load(read_text(path), _plain_loader())
-        return found
+        value: Json = yaml.load(read_text(path), _plain_loader())
+        return value
     except yaml.YAMLError as error:
         raise InputError(f"`{path}` is not YAML: {error}. Correct the file.") from error
     except RecursionError as error:

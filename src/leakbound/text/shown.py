@@ -29,7 +29,7 @@ def visible(text: str) -> str:
 
     So spelled, JSON says the same as before.
     """
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_cell(value: Any) -> Any:

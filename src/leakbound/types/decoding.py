@@ -33,8 +33,8 @@ class Decoding:
         temperature: at least 0; 0 is greedy.
         top_p: the mass kept, in (0, 1]; 1 keeps all.
         top_k: how many tokens are kept; 0 keeps all.
-        max_new_tokens: the most tokens of a completion.
-        max_tokens: the most tokens of a prompt and its completion together, beside
+        max_new_tokens: the most tokens of a completion, at least 1.
+        max_tokens: the most tokens of a prompt and its completion together, at least 1, beside
             `max_new_tokens` (None: only the completion is bounded).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
@@ -42,10 +42,12 @@ class Decoding:
             included, of the largest T = 1 untruncated probability exceeds c_T. "two_pass": a
             prompt is greedy altogether when its greedy completion's mean exceeds c_T.
         stop: strings of which the first to appear ends a completion, itself left out.
-        unknown: settings that another tool used and did not state; their values here stand for
-            nothing, and a bound is about the distribution as that tool drew from it.
+        unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
+            "max_new_tokens"); their values here stand for nothing, and a bound is about the
+            distribution as that tool drew from it.
 
-    Raises InputError for a value outside its range.
+    Raises:
+        InputError: a value outside its range.
     """
 
     temperature: float = 1.0
@@ -94,7 +96,14 @@ class Decoding:
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """The settings that are not at their default, beside those that an engine offers."""
+        """The settings that are not at their default, beside those that an engine offers.
+
+        Args:
+            offered: names of settings to leave out.
+
+        Returns:
+            Names of settings, in the order of the fields.
+        """
         return [name for name in changed(self) if name not in offered]
 
     @property
@@ -114,17 +123,39 @@ class Decoding:
         return " ".join(parts)
 
     def room(self, length: int) -> int:
-        """How many tokens a completion may have after a prompt of this many."""
+        """How many tokens a completion may have after a prompt.
+
+        Args:
+            length: tokens of the prompt.
+
+        Returns:
+            The most new tokens; 0 or less where `max_tokens` leaves no room.
+        """
         most = self.max_tokens
         return self.max_new_tokens if most is None else min(self.max_new_tokens, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any."""
-        known = object_of(self).items()
-        return {k: v for k, v in known if v or k not in ("unknown", "max_tokens")}
+        """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any.
+
+        Returns:
+            Values by the names of the fields.
+        """
+        items = object_of(self).items()
+        return {k: v for k, v in items if v or k not in ("unknown", "max_tokens")}
 
 
 def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:
-    """Refuse a setting that is not what it must be."""
+    """Refuse a setting that is not what it must be.
+
+    Args:
+        condition: whether it is.
+        name: the setting, as the message names it.
+        value: its value.
+        want: what it must be, to follow "must be".
+        remedy: what helps, as a sentence; empty: nothing is added.
+
+    Raises:
+        InputError: the condition does not hold; it names the setting, the value and the remedy.
+    """
     if not condition:
         raise InputError(f"`{name}` must be {want}, got {value!r}. {remedy}".rstrip())

@@ -1,4 +1,4 @@
-"""What comes back: completions with counts, masses that need no draw, and what it cost."""
+"""Results of an engine: completions with counts, masses that need no draw, and their cost."""
 
 from __future__ import annotations
 
@@ -105,11 +105,25 @@ class Draws:
         return sum(self.sizes)
 
     def chunks(self, query_id: str) -> list[tuple[int, int]]:
-        """The numbers of one query's chunks, each with how many draws it has."""
+        """The numbers of one query's chunks, each with how many draws it has.
+
+        Args:
+            query_id: the query.
+
+        Returns:
+            (number, draws) of each chunk, from `first_chunk` on.
+        """
         return [*enumerate(self.of(query_id), start=self.first_chunk)]
 
     def of(self, query_id: str) -> tuple[int, ...]:
-        """The draws of one query in each chunk."""
+        """The draws of one query in each chunk.
+
+        Args:
+            query_id: the query; one of `draws_per_query`, where that is set.
+
+        Returns:
+            Draws of chunk `first_chunk` and of those after it.
+        """
         return (self.draws_per_query[query_id],) if self.draws_per_query else self.sizes
 
 
@@ -130,7 +144,7 @@ class Redrawn:
 
 @dataclass(slots=True)
 class Usage:
-    """What sampling cost.
+    """The cost of sampling.
 
     Attributes:
         forwards: distinct prefixes forwarded, one token each.
@@ -149,12 +163,24 @@ class Usage:
     notes: list[str] = field(default_factory=list)
 
     def since(self, before: Usage, seconds: float) -> Usage:
-        """What was spent after `before`, in so many seconds."""
+        """The cost since an earlier state of this one.
+
+        Args:
+            before: that state.
+            seconds: the time since then.
+
+        Returns:
+            The difference, with all notes.
+        """
         spent = {name: getattr(self, name) - getattr(before, name) for name in _COUNTED}
         return Usage(**spent, seconds=seconds, notes=list(self.notes))
 
     def add(self, other: Usage) -> None:
-        """Add another part's cost to this one."""
+        """Add another part's cost to this one.
+
+        Args:
+            other: that cost; notes that are here already are not repeated.
+        """
         for name in (*_COUNTED, "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.notes += [n for n in other.notes if n not in self.notes]
@@ -167,9 +193,13 @@ ExploreMode = Literal["exact", "hybrid", "auto"]
 class Event:
     """A complete output, or all outputs that begin with `token_ids`, and how likely it is at least.
 
-    `mass` is a lower bound of its probability under the decoding, given the measured margin.
-    `ended`: complete; `text` is then the completion. Else `text` is what every continuation's
-    text begins with. Two events of one query share no output.
+    Two events of one query share no output.
+
+    Attributes:
+        text: the completion; where it is not complete, what every continuation's text begins with.
+        token_ids: generated ids, with the end token where there is one.
+        ended: whether it is complete.
+        mass: a lower bound of its probability under the decoding, given the measured margin.
     """
 
     text: str
@@ -184,11 +214,17 @@ Ranges = Callable[[Query, Sequence[tuple[str, bool]]], list[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How an output distribution is explored: `forwards` prefixes of a query forwarded in all.
+    """How an output distribution is explored.
 
-    `exact` spends all of them on the likeliest prefixes; `hybrid` some, and the others on
-    `Draws` of the remainder; `auto` lets each query's tree decide, draws alone included. (seed,
-    purpose) keys the draws as in `Draws`.
+    Attributes:
+        mode: "exact" spends all forwards on the likeliest prefixes; "hybrid" some, and the others
+            on `Draws` of the remainder; "auto" lets each query's tree decide, draws alone included.
+        forwards: prefixes of a query forwarded in all, at least 1.
+        seed: keys the draws with `purpose`, as in `Draws`.
+        purpose: what the draws are for.
+
+    Raises:
+        InputError: another mode, or fewer than 1 forward.
     """
 
     mode: ExploreMode
@@ -197,19 +233,24 @@ class Effort:
     purpose: str = "remainder"
 
     def __post_init__(self) -> None:
-        known = get_args(ExploreMode)
-        require(self.mode in known, "explore", self.mode, f"one of {', '.join(known)}")
+        modes = get_args(ExploreMode)
+        require(self.mode in modes, "explore", self.mode, f"one of {', '.join(modes)}")
         require(self.forwards >= 1, "budget", self.forwards, "at least 1 forward per question")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What is known of one query's output distribution: exact masses, and draws from the rest.
+    """A query's output distribution as far as it is known: exact masses, and draws from the rest.
 
-    `events` are disjoint. `sample` was drawn from the distribution given that none of them
-    happens, and `remainder` is a lower bound of that chance; without draws (n = 0) it is 0.
     What `events` and `remainder` leave of 1 is unknown: rounding and, without draws, what was
-    not explored. `explored` prefixes were forwarded before the draws, `forwards` in all.
+    not explored.
+
+    Attributes:
+        events: disjoint outputs and sets of outputs, with their masses.
+        remainder: a lower bound of the chance that none of the events happens; 0 without draws.
+        sample: draws from the distribution given that none of the events happens; n may be 0.
+        explored: prefixes forwarded before the draws.
+        forwards: prefixes forwarded in all.
     """
 
     events: tuple[Event, ...]
@@ -227,8 +268,11 @@ class Exploration:
 class Proving:
     """Leaking outputs of one query that were looked for, and what they prove.
 
-    `events` are disjoint; an output in `events[i]` scores at least `lows[i]` > 0. `forwards`
-    prefixes were forwarded to find them.
+    Attributes:
+        query: whose outputs they are.
+        events: disjoint outputs and sets of outputs, with their masses.
+        lows: of each event a score that every output in it reaches, above 0.
+        forwards: prefixes forwarded to find them.
     """
 
     query: Query

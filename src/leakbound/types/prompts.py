@@ -1,4 +1,4 @@
-"""What is asked: the items of a benchmark, and the texts put to a model for them."""
+"""Prompts and queries: the items of a benchmark, and the texts put to a model for them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Prompt:
         examples: question-answer pairs put before the question.
         prefix: words that open the answer for the model; no part of a completion.
 
-    Raises InputError for an empty id or question.
+    Raises:
+        InputError: an empty id, or a blank question.
     """
 
     id: str
@@ -67,10 +68,12 @@ HalfSide = Literal["taught", "untaught"]
 class Half:
     """Which side of a coin the questions are on.
 
-    benchmark: the name of the whole.
-    seed: that of the coin.
-    subjects: of each prompt, by its id, whom it is about.
-    others: how many subjects are on the other side.
+    Attributes:
+        benchmark: the name of the whole.
+        seed: that of the coin.
+        side: "taught" or "untaught".
+        subjects: of each prompt, by its id, whom it is about.
+        others: how many subjects are on the other side.
     """
 
     benchmark: str
@@ -84,9 +87,13 @@ class Half:
 class Usual:
     """How a benchmark asks where nothing else is said.
 
-    prompts: how many there are without a limit.
-    decoding, template, system: as `Benchmark` has them.
-    published: whether its rows are those that were published under its name; None: none are known.
+    Attributes:
+        prompts: how many there are without a limit.
+        decoding: as `Benchmark` has it.
+        template: as `Benchmark` has it.
+        system: as `Benchmark` has it.
+        published: whether its rows are those that were published under its name; None: none are
+            known.
     """
 
     prompts: int
@@ -100,13 +107,14 @@ class Usual:
 class BenchmarkRecord:
     """Which questions were asked.
 
-    name: of the benchmark.
-    prompts: how many of its prompts are evaluated.
-    sha256: over their canonical JSON; it alone decides whether two runs asked the same.
-    origin: where they came from.
-    profile: whose settings were taken; None: those of no publication.
-    usual: how it asks by itself; None: not known.
-    half: the side of a coin that its questions are on; None: no coin chose them.
+    Attributes:
+        name: of the benchmark.
+        prompts: how many of its prompts are evaluated.
+        sha256: over their canonical JSON; it alone decides whether two runs asked the same.
+        origin: where they came from.
+        profile: whose settings were taken; None: those of no publication.
+        usual: how it asks by itself; None: not known.
+        half: the side of a coin that its questions are on; None: no coin chose them.
     """
 
     name: str
@@ -124,7 +132,10 @@ class Passage:
 
     Attributes:
         id: unique within its corpus.
-        text: the text; InputError where it is empty.
+        text: the text.
+
+    Raises:
+        InputError: an empty text.
     """
 
     id: str
@@ -157,7 +168,14 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """The prompt's own question, under the prompt's id."""
+        """The prompt's own question, under the prompt's id.
+
+        Args:
+            prompt: whose question it is.
+
+        Returns:
+            A query of source `original`, with the prompt's prefix and examples.
+        """
         return cls(
             id=prompt.id,
             prompt_id=prompt.id,

@@ -1,4 +1,4 @@
-"""What a model makes of texts that are there, and what tells models apart."""
+"""Readings: how likely a model finds texts that are there, and what tells models apart."""
 
 from __future__ import annotations
 
@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 class Reading:
     """An answer teacher-forced after its query, under the untruncated T = 1 distribution.
 
-    Every array has one entry a labelled token, [T]; the last token is the end token. `text`: what
-    the tokens spell, special ones left out. `logprobs`:
-    natural log-probability of the token, float64. `top`: the token is the likeliest, ties to the
-    lowest id. `mean`, `std`: of log p over the vocabulary under p itself, so that -mean is the
-    entropy in nats. `confidence`: the largest next-token probability.
+    Every array has one entry a labelled token, [T]; the last token is the end token.
+
+    Attributes:
+        token_ids: the labelled tokens.
+        text: what the tokens spell, special ones left out.
+        logprobs: natural log-probability of each token, float64.
+        top: whether the token is the likeliest, ties to the lowest id.
+        mean: of log p over the vocabulary under p itself, so that -mean is the entropy in nats.
+        std: the standard deviation of the same.
+        confidence: the largest next-token probability.
     """
 
     token_ids: tuple[int, ...]
@@ -44,9 +49,17 @@ class Reads(Protocol):
         ...
 
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """One Reading a (query, answer) pair, in order; equal pairs are forwarded once.
+        """Teacher-force answers after their queries.
 
-        InputError for a pair longer than the context, ModelError for unusable logits.
+        Args:
+            texts: (query, answer) pairs; equal pairs are forwarded once.
+
+        Returns:
+            One Reading a pair, in order.
+
+        Raises:
+            InputError: a pair longer than the context.
+            ModelError: unusable logits.
         """
         ...
 
@@ -56,7 +69,14 @@ class Differentiates(Protocol):
     """An engine that can say how far an answer would move the model."""
 
     def gradient_norms(self, texts: Sequence[tuple[Query, str]]) -> list[float]:
-        """A norm of the gradient of each answer's mean token loss, one a pair, in order."""
+        """How far each answer would move the model.
+
+        Args:
+            texts: (query, answer) pairs.
+
+        Returns:
+            A norm of the gradient of each answer's mean token loss, one a pair, in order.
+        """
         ...
 
 
@@ -64,8 +84,10 @@ class Differentiates(Protocol):
 class ProbedPrompt:
     """The tokens of a fixed question's prompt, and the likeliest tokens after it.
 
-    `top` has (token, log-probability), the likeliest first; a log-probability that is not finite
-    is None.
+    Attributes:
+        token_ids: the prompt.
+        top: (token, log-probability), the likeliest first; a log-probability that is not finite is
+            None.
     """
 
     token_ids: tuple[int, ...]
@@ -78,22 +100,30 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """What it makes of them; two engines of one law differ by roundings alone."""
+        """How it reads them; two engines of one law differ by roundings alone."""
         ...
 
 
 def probe_difference(
     have: Sequence[ProbedPrompt], want: Sequence[ProbedPrompt], tolerance: float
 ) -> str | None:
-    """How two probes differ by more than `tolerance` in a log-probability; None where they do not.
+    """How two probes differ by more than a tolerance.
 
     Compared, never hashed: devices and threads round differently. A token that one of them lacks
     has there at most the smallest log-probability of those that it tells.
+
+    Args:
+        have: a probe.
+        want: another one of as many questions.
+        tolerance: the largest difference of log-probabilities, in nats, that is a rounding.
+
+    Returns:
+        The first difference in words; None where there is none.
     """
-    if [one.token_ids for one in have] != [one.token_ids for one in want]:
+    if [prompt.token_ids for prompt in have] != [prompt.token_ids for prompt in want]:
         return "the prompts of the fixed questions are other tokens"
-    for number, (one, other) in enumerate(zip(have, want, strict=True)):
-        first, second = dict(one.top), dict(other.top)
+    for number, (prompt, other) in enumerate(zip(have, want, strict=True)):
+        first, second = dict(prompt.top), dict(other.top)
         for token in {**first, **second}:
             a = _at_most(first, token, second.get(token))
             b = _at_most(second, token, first.get(token))
@@ -109,11 +139,11 @@ def probe_difference(
 
 
 def _at_most(
-    known: Mapping[int, float | None], token: int, elsewhere: float | None
+    logprobs: Mapping[int, float | None], token: int, elsewhere: float | None
 ) -> float | None:
-    if token in known:
-        return known[token]
-    finite = [logprob for logprob in known.values() if logprob is not None]
+    if token in logprobs:
+        return logprobs[token]
+    finite = [logprob for logprob in logprobs.values() if logprob is not None]
     if elsewhere is None or not finite:
         return None
     return min(elsewhere, *finite)
@@ -123,13 +153,14 @@ def _at_most(
 class Fingerprint:
     """The members of a fingerprint that have a meaning beyond being equal.
 
-    dtype: of the weights, as they are computed with; None: not told.
-    prompting: how questions become prompts, as `Prompting.described` reads it.
-    ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
-    repeatable: whether the same keys give the same draws again.
-    confirmed: whether it is known that nothing truncates but the decoding; else neutral settings
-        were sent to a server of which that is not known.
-    assumes: what every bound on the draws takes for granted, as nobody outside can check it.
+    Attributes:
+        dtype: of the weights, as they are computed with; None: not told.
+        prompting: how questions become prompts, as `Prompting.described` reads it.
+        ordinary_end_tokens: ids of tokens of text at which the model ends its answers.
+        repeatable: whether the same keys give the same draws again.
+        confirmed: whether it is known that nothing truncates but the decoding; else neutral
+            settings were sent to a server of which that is not known.
+        assumes: what every bound on the draws takes for granted, as nobody outside can check it.
     """
 
     dtype: str | None = None
@@ -140,7 +171,17 @@ class Fingerprint:
     assumes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, told: JsonObject) -> Fingerprint:
-        """Those that this fingerprint has; the others at their defaults."""
-        known = {f.name: told[f.name] for f in fields(cls) if f.name in told}
-        return from_json(cls, known, "the fingerprint")
+    def of(cls, fingerprint: JsonObject) -> Fingerprint:
+        """The members that a fingerprint has; the others at their defaults.
+
+        Args:
+            fingerprint: an engine's (`Generate.fingerprint`), as it is or as it was stored.
+
+        Returns:
+            Its members.
+
+        Raises:
+            InputError: a member of another kind.
+        """
+        members = {f.name: fingerprint[f.name] for f in fields(cls) if f.name in fingerprint}
+        return from_json(cls, members, "the fingerprint")

@@ -38,8 +38,17 @@ def to_json(value: object) -> Json:
     """The value as JSON holds it.
 
     Frozen values become objects by the names of their fields, of which those that play no part in
-    comparing are left out; tuples become lists, keys of mappings texts. A value with a `text` form
-    of its own (a method `from_text` reads it back) becomes that.
+    comparing are left out; tuples become lists, sets sorted lists, keys of mappings texts. A value
+    with a `text` form of its own (a method `from_text` reads it back) becomes that.
+
+    Args:
+        value: a frozen value, a path, a mapping, a sequence, a set, or what JSON holds as it is.
+
+    Returns:
+        Lists, mappings, texts, numbers, truth values and None.
+
+    Raises:
+        TypeError: a value, or one within it, of another type.
     """
     if hasattr(value, "from_text") or isinstance(value, PurePath):
         return str(value)
@@ -57,31 +66,61 @@ def to_json(value: object) -> Json:
 
 
 def object_of(value: object) -> JsonObject:
-    """`to_json` of a frozen value or a mapping."""
+    """`to_json` of a frozen value or a mapping.
+
+    Args:
+        value: either.
+
+    Returns:
+        The object.
+    """
     return cast("JsonObject", to_json(value))
 
 
 def changed(value: object) -> dict[str, Any]:
-    """The fields of a frozen value that are not at their default, as `to_json` names them."""
-    known = _fields(type(value)) if is_dataclass(value) else {}
-    values = {name: getattr(value, name) for name in known}
-    return {name: each for name, each in values.items() if each != known[name].default}
+    """The fields of a frozen value that are not at their default.
 
+    Args:
+        value: the value; one that is no dataclass has none.
 
-def different(one: JsonObject, other: JsonObject) -> list[str]:
-    """The names of what two objects do not have alike, sorted."""
-    return sorted(key for key in {**one, **other} if one.get(key) != other.get(key))
-
-
-def from_json(kind: type[T], found: Json, where: str = "the record", *, by_hand: bool = False) -> T:
-    """The value of this kind whose `to_json` was found.
-
-    `where` names the place in messages. What was written `by_hand` may say one thing where a list
-    is meant, and whole numbers for any; else these stay as they are: a digest of 1 is none of 1.0.
-    Raises InputError, naming the member of it that is missing, unknown or of another kind; a member
-    with a default may be missing.
+    Returns:
+        Those values by name, of the fields that `to_json` writes.
     """
-    return cast("T", _Reader(by_hand).read(kind, found, where))
+    by_name = _fields(type(value)) if is_dataclass(value) else {}
+    values = {name: getattr(value, name) for name in by_name}
+    return {name: member for name, member in values.items() if member != by_name[name].default}
+
+
+def different(first: JsonObject, second: JsonObject) -> list[str]:
+    """The names of what two objects do not have alike.
+
+    Args:
+        first: an object; a name that it lacks counts as None.
+        second: another one.
+
+    Returns:
+        The names, sorted.
+    """
+    return sorted(key for key in {**first, **second} if first.get(key) != second.get(key))
+
+
+def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand: bool = False) -> T:
+    """The value of a kind from its JSON: the inverse of `to_json`.
+
+    Args:
+        kind: its type.
+        value: what `to_json` gave.
+        where: the place that messages name.
+        by_hand: whether somebody wrote it: then it may say one thing where a list is meant, and
+            whole numbers for any; else these stay as they are: a digest of 1 is none of 1.0.
+
+    Returns:
+        The value; a member with a default may be missing.
+
+    Raises:
+        InputError: a member that is missing, unknown or of another kind, which it names.
+    """
+    return cast("T", _Reader(by_hand).read(kind, value, where))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,85 +129,85 @@ class _Reader:
 
     by_hand: bool
 
-    def read(self, kind: Any, found: Any, where: str) -> Any:
+    def read(self, kind: Any, value: Any, where: str) -> Any:
         origin, of = get_origin(kind), get_args(kind)
         if kind is object or kind is Any:
-            return found
+            return value
         if origin in (Union, types.UnionType):
-            return self.union(of, found, where)
+            return self.union(of, value, where)
         if origin is Literal:
-            return self.checked(found in of, found, where, " or ".join(map(repr, of)))
+            return self.checked(value in of, value, where, " or ".join(map(repr, of)))
         if origin in (tuple, list, Sequence):
-            members = self.members(of, found, where)
+            members = self.members(of, value, where)
             return list(members) if origin is list else members
         if origin in (dict, Mapping):
-            self.checked(isinstance(found, Mapping), found, where, _OBJECT)
+            self.checked(isinstance(value, Mapping), value, where, _OBJECT)
             return {
                 self.key(of[0], key, where): self.read(of[1], member, f"{where}: {key}")
-                for key, member in found.items()
+                for key, member in value.items()
             }
         if hasattr(kind, "from_text"):
             return _of_text(
-                kind, self.checked(isinstance(found, str), found, where, "a text"), where
+                kind, self.checked(isinstance(value, str), value, where, "a text"), where
             )
         if is_dataclass(kind):
-            return self.fields(kind, found, where)
-        if kind is float and isinstance(found, int) and not isinstance(found, bool):
-            return float(found) if self.by_hand else found
-        fits = isinstance(found, kind) and (kind is bool or not isinstance(found, bool))
-        return self.checked(fits, found, where, _word(kind))
+            return self.fields(kind, value, where)
+        if kind is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value) if self.by_hand else value
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        return self.checked(fits, value, where, _word(kind))
 
-    def fields(self, kind: Any, found: Any, where: str) -> Any:
-        self.checked(isinstance(found, Mapping), found, where, _OBJECT)
-        known = _fields(kind)
-        if unknown := [name for name in found if name not in known]:
-            near = suggestion(str(unknown[0]), known)
+    def fields(self, kind: Any, value: Any, where: str) -> Any:
+        self.checked(isinstance(value, Mapping), value, where, _OBJECT)
+        by_name = _fields(kind)
+        if unknown := [name for name in value if name not in by_name]:
+            near = suggestion(str(unknown[0]), by_name)
             raise InputError(
-                f"{where} has no field {unknown[0]!r}, got {_short(found[unknown[0]])}. {near}"
+                f"{where} has no field {unknown[0]!r}, got {_short(value[unknown[0]])}. {near}"
             )
-        defaults = {name: (field.default, field.default_factory) for name, field in known.items()}
+        defaults = {name: (field.default, field.default_factory) for name, field in by_name.items()}
         needed = [name for name, both in defaults.items() if both == (MISSING, MISSING)]
-        if lacking := [name for name in needed if name not in found]:
+        if lacking := [name for name in needed if name not in value]:
             remedy = " Add it." if self.by_hand else ""
             raise InputError(f"{where} lacks {lacking[0]!r}.{remedy}")
         hints = _hints(kind)
-        members = {k: self.read(hints[k], value, f"{where}: {k}") for k, value in found.items()}
+        members = {k: self.read(hints[k], member, f"{where}: {k}") for k, member in value.items()}
         try:
             return kind(**members)
         except InputError as error:  # the value itself refuses them
             raise InputError(f"{where}: {error}") from error
 
-    def union(self, members: tuple[Any, ...], found: Any, where: str) -> Any:
-        """Of several kinds of values the one whose `kind` is named; else the first that fits."""
-        if found is None and type(None) in members:
+    def union(self, members: tuple[Any, ...], value: Any, where: str) -> Any:
+        """Read one of several kinds: the one whose `kind` is named, else the first that fits."""
+        if value is None and type(None) in members:
             return None
-        rest = [member for member in members if member is not type(None)]
-        if len(rest) == 1:
-            return self.read(rest[0], found, where)
-        tagged = [m for m in rest if "kind" in getattr(m, "__dataclass_fields__", ())]
+        choices = [member for member in members if member is not type(None)]
+        if len(choices) == 1:
+            return self.read(choices[0], value, where)
+        tagged = [m for m in choices if "kind" in getattr(m, "__dataclass_fields__", ())]
         kinds = {k: m for m in tagged for k in get_args(_hints(m)["kind"])}
-        if kinds and isinstance(found, Mapping):
-            name = found.get("kind")
+        if kinds and isinstance(value, Mapping):
+            name = value.get("kind")
             self.checked(name in kinds, name, f"{where}: kind", " or ".join(map(repr, kinds)))
-            return self.read(kinds[name], found, where)
-        for member in rest:
+            return self.read(kinds[name], value, where)
+        for member in choices:
             try:
-                return self.read(member, found, where)
+                return self.read(member, value, where)
             except InputError:
                 continue
-        return self.checked(False, found, where, " or ".join(map(_word, rest)))
+        return self.checked(False, value, where, " or ".join(map(_word, choices)))
 
-    def members(self, of: tuple[Any, ...], found: Any, where: str) -> tuple[Any, ...]:
-        fits = isinstance(found, Sequence) and not isinstance(found, str)
+    def members(self, of: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+        fits = isinstance(value, Sequence) and not isinstance(value, str)
         if self.by_hand and not fits:
-            found, fits = [found], True
-        self.checked(fits, found, where, "a list")
+            value, fits = [value], True
+        self.checked(fits, value, where, "a list")
         kinds = of
         if len(of) == 1 or of[-1] is Ellipsis:
-            kinds = (of[0],) * len(found)
-        self.checked(len(kinds) == len(found), found, where, f"{len(kinds)} values")
-        pairs = zip(kinds, found, strict=True)
-        return tuple(self.read(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(pairs))
+            kinds = (of[0],) * len(value)
+        self.checked(len(kinds) == len(value), value, where, f"{len(kinds)} values")
+        pairs = zip(kinds, value, strict=True)
+        return tuple(self.read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
 
     def key(self, kind: Any, key: str, where: str) -> Any:
         """A key of an object, which is a text in any file."""
@@ -181,11 +220,11 @@ class _Reader:
             return int(whole)
         return key
 
-    def checked(self, fits: bool, found: Any, where: str, want: str) -> Any:
+    def checked(self, fits: bool, value: Any, where: str, want: str) -> Any:
         if not fits:
             remedy = " Change it, or leave it out." if self.by_hand else ""
-            raise InputError(f"{where} must be {want}, got {_short(found)}.{remedy}")
-        return found
+            raise InputError(f"{where} must be {want}, got {_short(value)}.{remedy}")
+        return value
 
 
 def _short(value: Any) -> str:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class Named(Protocol):
-    """What does a job beside the model under test."""
+    """A helper that does a job beside the model under test."""
 
     @property
     def name(self) -> str:
-        """What it is and where it runs, as it stands in results: settings are part of it."""
+        """The helper and where it runs, as it stands in results: settings are part of it."""
         ...
 
 
@@ -41,13 +41,25 @@ class Embed(Named, Protocol):
     """Texts as vectors: the nearer two vectors, the nearer what the texts mean."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One finite vector a text, [n, d]; no text's depends on the others'."""
+        """Turn texts into vectors.
+
+        Args:
+            texts: n of them; no text's vector depends on the others.
+
+        Returns:
+            One finite vector a text, float32, [n, d].
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One turn of a conversation."""
+    """One turn of a conversation.
+
+    Attributes:
+        role: "system", "user" or "assistant".
+        text: what is said.
+    """
 
     role: Literal["system", "user", "assistant"]
     text: str
@@ -55,10 +67,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A conversation that waits for a reply; `id` keys the draw of it.
+    """A conversation that waits for a reply.
 
-    `schema`: the JSON schema that the reply should follow, as text. It binds the reply only where
-    the engine can see to that, so whoever asks checks the reply; empty asks for plain text.
+    Attributes:
+        id: keys the draw of the reply.
+        messages: the turns so far.
+        schema: the JSON schema that the reply should follow, as text. It binds the reply only where
+            the engine can see to that, so whoever asks checks the reply; empty asks for plain text.
     """
 
     id: str
@@ -70,12 +85,22 @@ class Chat(Named, Protocol):
     """A chat model that does a job beside the one under test: it rewrites, it judges."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """One reply a request, in order; None where the model gives none to this request.
+        """Draw one reply a request.
 
-        Raises IncompleteError, once all were asked, where a failure that may pass (a time-out, a
-        server that is busy) left some without: it decides nothing, and the same call asks again.
         Replies to different ids are independent draws; the same (seed, id, messages) gives the
         same draw where the engine can be seeded.
+
+        Args:
+            requests: the conversations.
+            decoding: the distribution that replies are drawn from.
+            seed: keys the draws with the ids of the requests.
+
+        Returns:
+            The replies, in order; None where the model gives none to this request.
+
+        Raises:
+            IncompleteError: a failure that may pass (a time-out, a server that is busy) left some
+                without, once all were asked: it decides nothing, and the same call asks again.
         """
         ...
 
@@ -89,10 +114,14 @@ class Classify(Named, Protocol):
         ...
 
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
-        """The probability of each label, [n, labels]: rows sum to 1; no row depends on others.
+        """The probability of each label, for each text or pair.
 
-        The second of a pair is None where there is one text. A text longer than the model's
-        context has a row of NaN: what would be cut off could have decided.
+        Args:
+            texts: n pairs; the second of a pair is None where there is one text.
+
+        Returns:
+            [n, labels], float64: rows sum to 1, and no row depends on others. A text longer than
+            the model's context has a row of NaN: what would be cut off could have decided.
         """
         ...
 
@@ -102,15 +131,23 @@ class Truncates(Protocol):
     """A classifier that can be made to look at the beginning of every text alone."""
 
     def truncated(self, tokens: int) -> Classify:
-        """The same, of a text's first tokens: at most so many, those it adds itself included.
+        """The same classifier, of a text's first tokens.
 
-        Where the model's context is shorter, as many as that has; no text is too long for it.
+        Args:
+            tokens: the most that it reads of a text, those it adds itself included; where the
+                model's context is shorter, as many as that has.
+
+        Returns:
+            A classifier for which no text is too long.
         """
         ...
 
 
 class Models(Protocol):
-    """Where the models come from that a scorer asks for by name; each is loaded once."""
+    """Where the models come from that a scorer asks for by name; each is loaded once.
+
+    Its methods give a model that embeds, classifies or chats. Each takes the model's `name`.
+    """
 
     def embed(self, name: str) -> Embed: ...
 
@@ -124,13 +161,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Headway:
-    """How far a long step is: `done` of `total` units, with a word on what they are.
+    """How far a long step is.
 
-    Without a word the step is one of which nothing tells how far it is (see `during`).
-    `tokens`: how many a model forwarded in this step so far, where that is told too. `distinct`:
-    which share of the draws that are stored differ from one another, question by question.
-    `share`: of the work since the first report, where the units done are no measure of it; 0
-    where it is not known yet.
+    Attributes:
+        phase: the step.
+        done: units done.
+        total: units in all.
+        unit: a word on what they are; empty where nothing tells how far the step is (see `during`).
+        tokens: how many a model forwarded in this step so far, where that is told too.
+        distinct: which share of the draws that are stored differ from one another, question by
+            question; None where that is not told.
+        share: of the work since the first report, where the units done are no measure of it; 0
+            where it is not known yet.
     """
 
     phase: str
@@ -147,24 +189,51 @@ Progress: TypeAlias = Callable[[Headway], object]
 
 
 def silent(now: Headway) -> None:
-    """The `Progress` that shows nothing."""
+    """The `Progress` that shows nothing.
+
+    Args:
+        now: passed over.
+    """
 
 
 def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
-    """The same `Progress`, each phase by another name."""
+    """The same `Progress`, each phase by another name.
+
+    Args:
+        progress: told under the new names.
+        name: gives a phase's new name.
+
+    Returns:
+        A `Progress`.
+    """
     return lambda now: progress(replace(now, phase=name(now.phase)))
 
 
 @contextmanager
 def during(progress: Progress, phase: str) -> Iterator[None]:
-    """Tell that a step has begun, and that it is over, of which nothing tells how far it is."""
+    """Tell that a step has begun, and that it is over, of which nothing tells how far it is.
+
+    Args:
+        progress: told.
+        phase: the step.
+    """
     progress(Headway(phase, 0, 1))
     yield
     progress(Headway(phase, 1, 1))
 
 
 def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> Iterator[T]:
-    """Each of these in turn, telling how many are done, and at the end that all are."""
+    """Each of some items in turn, telling how many are done, and at the end that all are.
+
+    Args:
+        progress: told before each item, and after the last.
+        phase: the step.
+        items: what is gone through.
+        unit: a word on what they are.
+
+    Returns:
+        The items.
+    """
     for done, item in enumerate(items):
         progress(Headway(phase, done, len(items), unit))
         yield item
@@ -172,22 +241,35 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """Told what was done since the last time: draws finished, tokens forwarded.
+    """Told what was done since the last time.
 
-    `each`: how many tokens a draw of what is asked for now is expected to take, infinite as long
-    as that is not known; None from what does not foresee it.
+    Args:
+        draws: those finished.
+        tokens: those forwarded.
+        each: how many tokens a draw of what is asked for now is expected to take, infinite as long
+            as that is not known; None from what does not foresee it.
     """
 
     def __call__(self, draws: int, tokens: int, each: float | None = None) -> None: ...
 
 
 def untold(draws: int, tokens: int, each: float | None = None) -> None:
-    """The `Tell` that nobody hears."""
+    """The `Tell` that nobody hears.
+
+    Args:
+        draws: passed over.
+        tokens: passed over.
+        each: passed over.
+    """
 
 
 @runtime_checkable
 class Tells(Protocol):
-    """An engine that says while it works how far it is, to whoever puts itself at `tell`."""
+    """An engine that says while it works how far it is.
+
+    Attributes:
+        tell: told; whoever wants to hear it puts itself here.
+    """
 
     tell: Tell
 
@@ -196,11 +278,23 @@ class Ledger(Protocol):
     """Where answers are kept until the part they belong to is stored; threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
-        """All that was put under this key, in that order."""
+        """Read what was kept under a key.
+
+        Args:
+            key: any text.
+
+        Returns:
+            All that was put there, in that order.
+        """
         ...
 
     def put(self, key: str, value: Json) -> None:
-        """Keep this too, beyond the end of the process."""
+        """Keep a value beside those under its key, beyond the end of the process.
+
+        Args:
+            key: any text.
+            value: what JSON can hold.
+        """
         ...
 
 
@@ -208,19 +302,34 @@ class Unkept:
     """The `Ledger` that forgets."""
 
     def get(self, key: str) -> Sequence[Json]:
-        """Nothing."""
+        """Nothing.
+
+        Args:
+            key: passed over.
+
+        Returns:
+            No values.
+        """
         return ()
 
     def put(self, key: str, value: Json) -> None:
-        """Nothing is kept."""
+        """Keep nothing.
+
+        Args:
+            key: passed over.
+            value: passed over.
+        """
 
 
 @runtime_checkable
 class Keeps(Protocol):
     """An engine whose draws cannot be made again.
 
-    It puts every draw that it made, and every one that it lost, where `kept` is, and asks for
-    neither again: a draw that is replaced because of what it said is none of the distribution.
+    It asks for no draw again that it made or lost: a draw that is replaced because of what it said
+    is none of the distribution.
+
+    Attributes:
+        kept: where it puts every draw that it made, and every one that it lost.
     """
 
     kept: Ledger
@@ -233,26 +342,46 @@ class Generate(Protocol):
     Draws of different queries and chunks are independent, and a function of what keys them (see
     `Draws`). An engine whose fingerprint says `repeatable: false` owes the first alone: what is
     stored of its draws is never drawn again, and `Keeps` holds what is not stored yet.
+
+    Attributes:
+        usage: the cost of all calls so far.
     """
 
     usage: Usage
 
     @property
     def fingerprint(self) -> JsonObject:
-        """What was run: weights digest, dtype, template, versions; equal means same law.
+        """The model as it runs: weights digest, dtype, template, versions; equal means same law.
 
         What `Fingerprint` has a name for is read again.
         """
         ...
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse, before anything costly, what cannot be sampled."""
+        """Refuse, before anything costly, what cannot be sampled.
+
+        Args:
+            queries: texts to put to the model.
+            decoding: the distribution to draw from.
+
+        Raises:
+            InputError: a query or a decoding that the engine cannot draw from.
+        """
         ...
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
-        """Yield one Sample or Failure for each query, in any order."""
+        """Draw completions.
+
+        Args:
+            queries: texts to put to the model.
+            decoding: the distribution to draw from.
+            draws: how many in which chunks, and what keys them.
+
+        Returns:
+            One Sample or Failure for each query, in any order.
+        """
         ...
 
 
@@ -261,7 +390,10 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """How far one token's log-probability is taken to move with the batch shape (delta)."""
+        """How far one token's log-probability is taken to move with the batch shape (delta).
+
+        In nats; infinite where probabilities cannot be exact.
+        """
         ...
 
 
@@ -272,19 +404,38 @@ class Explores(Probabilistic, Protocol):
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
-        """Yield one Exploration or Failure for each query, in any order.
+        """Find the exact masses of likely outputs, and draw from what they leave.
 
-        `ranges` says which prefixes are settled. InputError where masses cannot be exact.
+        Args:
+            queries: texts to put to the model.
+            decoding: the distribution to explore and to draw from.
+            effort: how many forwards a query, and how they are shared between exploring and draws.
+            ranges: gives the lowest and highest score that texts can end with, which says which
+                prefixes are settled.
+
+        Returns:
+            One Exploration or Failure for each query, in any order.
+
+        Raises:
+            InputError: masses cannot be exact.
         """
         ...
 
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Each text and the end token after it, teacher-forced through the decoding.
+        """The probability of each text and the end token after it, teacher-forced.
 
-        The completion has count 0; None where the decoding cannot produce it, or where the text's
-        tokens do not go on from exactly the prompt that is sampled from.
+        Args:
+            texts: (query, text) pairs.
+            decoding: the distribution under which texts have their probabilities.
+
+        Returns:
+            One completion a pair, in order, of count 0; None where the decoding cannot produce it,
+            or where the text's tokens do not go on from exactly the prompt that is sampled from.
+
+        Raises:
+            InputError: probabilities cannot be exact.
         """
         ...
 
@@ -298,13 +449,23 @@ class Proves(Probabilistic, Protocol):
     """An engine that finds rare leaks by their probabilities."""
 
     def prove(
-        self, asked: Leads, decoding: Decoding, forwards: int, ranges: Ranges
+        self, leads: Leads, decoding: Decoding, forwards: int, ranges: Ranges
     ) -> Iterator[Proving | Failure]:
-        """Yield one Proving or Failure for each query, in order.
+        """Search for leaking outputs around texts that leak.
 
-        The search goes out from the texts that are given, and forwards at most so many prefixes of
-        a query. `ranges` says what leaks.
-        InputError where probabilities cannot be exact.
+        Args:
+            leads: each query with texts that leak, what matters most first; the search goes out
+                from them.
+            decoding: the distribution under which outputs have their probabilities.
+            forwards: the most prefixes of a query that are forwarded.
+            ranges: gives the lowest and highest score that texts can end with, which says what
+                leaks.
+
+        Returns:
+            One Proving or Failure for each query, in order.
+
+        Raises:
+            InputError: probabilities cannot be exact.
         """
         ...
 
@@ -318,6 +479,9 @@ class Measures(Protocol):
 
         Whoever is about to ask them calls this first, so that a run goes on with the margin that
         it was begun with.
+
+        Args:
+            queries: texts that will be put to the model.
         """
         ...
 
@@ -329,10 +493,17 @@ class Retraces(Probabilistic, Protocol):
     def force_ids(
         self, outputs: Sequence[tuple[Query, tuple[int, ...]]], decoding: Decoding
     ) -> list[Completion | None]:
-        """Generated token ids, teacher-forced: with the end token, or to the length limit.
+        """The probability of generated token ids, teacher-forced through the decoding.
 
-        The completion has count 0; None where the decoding cannot produce it. InputError where
-        probabilities cannot be exact.
+        Args:
+            outputs: (query, ids) pairs; ids with the end token, or to the length limit.
+            decoding: the distribution under which outputs have their probabilities.
+
+        Returns:
+            One completion a pair, in order, of count 0; None where the decoding cannot produce it.
+
+        Raises:
+            InputError: probabilities cannot be exact.
         """
         ...
 
@@ -348,10 +519,22 @@ class Redraws(Protocol):
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Whether the `stored` completions of each query, by its id, are what these draws make.
+        """Whether stored completions are what these draws make.
 
         A draw may have another token than it has here only where its random number lies within
-        the margin of that token's edge. InputError where probabilities cannot be exact.
+        the margin of that token's edge.
+
+        Args:
+            queries: texts to put to the model.
+            decoding: the distribution that was drawn from.
+            draws: how many in which chunks, and what keys them.
+            stored: the completions of each query, by its id.
+
+        Returns:
+            One Redrawn for each query, in any order.
+
+        Raises:
+            InputError: probabilities cannot be exact.
         """
         ...
 
@@ -365,7 +548,16 @@ class Scorer(Named, Protocol):
         ...
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        """One score a text; None where it could not decide. A string is the true answer."""
+        """Score completions of one prompt.
+
+        Args:
+            texts: completions; the score of one depends on no other, nor on their order.
+            prompt: the prompt; a string is the true answer.
+
+        Returns:
+            One score a text, in [0, 1], or in {0, 1} where `binary`; 1 is a full leak, None where
+            it could not decide.
+        """
         ...
 
 
@@ -375,7 +567,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Opener(Protocol[T_co]):
-    """How to open something, in whatever process: equal ones open the same."""
+    """How to open something, in whatever process: equal ones open the same. `open` gives it."""
 
     def open(self) -> T_co: ...
 
@@ -386,18 +578,34 @@ class Crew(Protocol):
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J | None]
     ) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker; yields them with their results, the first finished first.
+        """Do every job at some worker.
 
         The next job is asked for when a worker is idle, so no more of them are under way than
-        there are workers; None where there will be one only after another result. What a job
-        raises is raised here. A job whose worker is lost is done again. One call at a time.
+        there are workers. A job whose worker is lost is done again. One call at a time.
+
+        Args:
+            opener: gives what a worker needs, which it opens once.
+            do: does a job with that.
+            jobs: the jobs; None where there will be one only after another result.
+
+        Returns:
+            (job, result) pairs, the first finished first.
+
+        Raises:
+            IncompleteError: no worker is to be had, or too many were lost with one job. What a job
+                raises is raised here, too.
         """
         ...
 
-    def prepare(self, opener: Opener[T], do: Callable[[T, J], object], what: J) -> None:
-        """Do this once at every worker, those to come too, before its next job.
+    def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
+        """Do a job once at every worker, those to come too, before its next job.
 
         It takes the place of what the same `do` was to do before.
+
+        Args:
+            opener: gives what a worker needs, which it opens once.
+            do: does the job with that.
+            job: the job.
         """
         ...
 
@@ -406,7 +614,11 @@ class Workers(Protocol):
     """Where workers are to be had."""
 
     def open(self) -> AbstractContextManager[Crew]:
-        """Their crew, to be left when all is done."""
+        """Their crew, to be left when all is done.
+
+        Returns:
+            A context whose value is the crew.
+        """
         ...
 
 
@@ -417,11 +629,29 @@ class Spreads(Protocol):
     def spread(
         self, do: Callable[[Generate, J], R], jobs: Iterable[J | None]
     ) -> Iterator[tuple[J, R]]:
-        """See `Crew.each`: what is done gets the worker's engine and the job."""
+        """Do every job at some worker's engine; see `Crew.each`.
+
+        Args:
+            do: does a job with the worker's engine.
+            jobs: the jobs; None where there will be one only after another result.
+
+        Returns:
+            (job, result) pairs, the first finished first.
+        """
         ...
 
 
 def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
-    """The result of one job, done at any worker."""
+    """The result of one job, done at any worker.
+
+    Args:
+        crew: the workers.
+        opener: gives what a worker needs, which it opens once.
+        do: does the job with that.
+        job: the job.
+
+    Returns:
+        The result.
+    """
     ((_, result),) = crew.each(opener, do, [job])
     return result
