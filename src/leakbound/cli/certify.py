@@ -50,17 +50,17 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
         from leakbound.stress import named_stress
 
         claim["arm"] = str(ArmKey.from_text(claim["arm"]).stressed(named_stress(under)))
-    made = verbs.certify(run, out=out, **claim)
+    certificate = verbs.certify(run, out=out, **claim)
     file = out or run / CERTIFICATE
     digest = verbs.sha256(file)
     if as_json:
-        print_json({"file": str(file), "sha256": digest, **made.to_dict()})
+        print_json({"file": str(file), "sha256": digest, **certificate.to_dict()})
     else:
-        _print_claim(made)
-        _print_evidence(made)
+        _print_claim(certificate)
+        _print_evidence(certificate)
         _print_what_to_hand_on(file, run)
         _print_digest(digest)
-    return EXIT_STATUS[made.verdict]
+    return EXIT_STATUS[certificate.verdict]
 
 
 @click.command(cls=Command)
@@ -97,7 +97,7 @@ def verify(
     from leakbound import certificate as verbs
 
     with progress_bar(not as_json) as progress:
-        found = verbs.verify(
+        verification = verbs.verify(
             certificate,
             run,
             model=with_model,
@@ -107,41 +107,41 @@ def verify(
             scorer=scorer,
         )
     if as_json:
-        print_json(found.to_dict())
+        print_json(verification.to_dict())
     else:
-        _print_verification(found)
-    return 0 if found.verified else VERIFICATION_FAILED
+        _print_verification(verification)
+    return 0 if verification.verified else VERIFICATION_FAILED
 
 
-def _print_claim(made: Certificate) -> None:
-    write(f"{bold(visible(f'{made.claim.text}: {made.verdict}'))}\n")
-    say(f"{prose(made.sentence)}\n")
+def _print_claim(certificate: Certificate) -> None:
+    write(f"{bold(visible(f'{certificate.claim.text}: {certificate.verdict}'))}\n")
+    say(f"{prose(certificate.sentence)}\n")
 
 
-def _print_evidence(made: Certificate) -> None:
+def _print_evidence(certificate: Certificate) -> None:
     from leakbound.evaluation import Table
 
     columns = ("condition", "it is", "holds", "decides", "alpha")
-    print_table(Table.plain("evidence", columns, _evidence(made), prose=True))
-    if made.claim.every_question:
-        _print_questions(made)
-    if made.forecast is not None:
-        say(f"{prose(made.forecast.text)}\n")
+    print_table(Table.plain("evidence", columns, _evidence(certificate), prose=True))
+    if certificate.claim.every_question:
+        _print_questions(certificate)
+    if certificate.forecast is not None:
+        say(f"{prose(certificate.forecast.text)}\n")
 
 
-def _evidence(made: Certificate) -> Iterator[tuple[str, ...]]:
-    """What would decide the claim, whether it does, and what of alpha it may be wrong with."""
+def _evidence(certificate: Certificate) -> Iterator[tuple[str, ...]]:
+    """Each condition that decides the claim, whether it holds, and its share of alpha."""
     from leakbound.certificate.words import downward, upward
 
-    limit = made.claim.max_leak
-    low, high = float(made.estimate.lower), float(made.estimate.upper)
+    limit = certificate.claim.max_leak
+    low, high = float(certificate.estimate.lower), float(certificate.estimate.upper)
     ends = ((upward(high, limit), high <= limit), (downward(low, limit), low > limit))
-    for share, (end, holds) in zip(made.allocation, ends, strict=True):
+    for share, (end, holds) in zip(certificate.allocation, ends, strict=True):
         alpha = f"{share.alpha:.6g}"
         alpha += f" / {share.bounds}" if share.each < share.alpha else ""
         yield share.statement, end, _yes(holds), share.decides, alpha
-    if made.proved is not None:
-        proved = made.proved.lower
+    if certificate.proved is not None:
+        proved = certificate.proved.lower
         statement = f"what is proved is > {limit}"
         yield statement, downward(proved, limit), _yes(proved > limit), "refuted", "none"
 
@@ -150,15 +150,15 @@ def _yes(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def _print_questions(made: Certificate) -> None:
+def _print_questions(certificate: Certificate) -> None:
     from leakbound.certificate.words import downward, upward
     from leakbound.evaluation import Table
 
-    limit = made.claim.max_leak
-    worst = sorted(made.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
-    title = f"the {len(worst)} highest of {len(made.questions)} questions"
-    found = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
-    print_table(Table.plain(title, ("question", "lower bound", "upper bound"), found))
+    limit = certificate.claim.max_leak
+    worst = sorted(certificate.questions, key=lambda row: -(row.upper or 0))[:_SHOWN]
+    title = f"the {len(worst)} highest of {len(certificate.questions)} questions"
+    rows = [(q.id, downward(q.lower or 0, limit), upward(q.upper or 0, limit)) for q in worst]
+    print_table(Table.plain(title, ("question", "lower bound", "upper bound"), rows))
 
 
 def _print_what_to_hand_on(file: Path, run: Path) -> None:
@@ -168,25 +168,25 @@ def _print_what_to_hand_on(file: Path, run: Path) -> None:
     say(f"checked by: leakbound verify {quote(str(file))} {quote(str(run))}")
 
 
-def _print_verification(found: Verification) -> None:
+def _print_verification(verification: Verification) -> None:
     from leakbound.evaluation import Table
 
-    rows = [(check.name, check.status, check.says) for check in found.checks]
+    rows = [(check.name, check.status, check.says) for check in verification.checks]
     print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
-    for check in found.checks:
+    for check in verification.checks:
         _print_differences(check)
-    say(_outcome(found))
-    if found.sentence is not None:
-        say(prose(f"The files say: {found.sentence}"))
-    if found.verified:
-        _print_digest(found.sha256)
+    say(_outcome(verification))
+    if verification.sentence is not None:
+        say(prose(f"The files say: {verification.sentence}"))
+    if verification.verified:
+        _print_digest(verification.sha256)
 
 
-def _outcome(found: Verification) -> str:
-    if found.verified:
+def _outcome(verification: Verification) -> str:
+    if verification.verified:
         return "verified: nothing differs."
-    open_ = [check.name for check in found.checks if check.status == "unchecked"]
-    if any(check.status == "differs" for check in found.checks):
+    open_ = [check.name for check in verification.checks if check.status == "unchecked"]
+    if any(check.status == "differs" for check in verification.checks):
         return "verification failed."
     return f"not verified: nothing could be compared of {', '.join(open_)}."
 
@@ -194,8 +194,8 @@ def _outcome(found: Verification) -> str:
 def _print_differences(check: Check) -> None:
     for difference in check.differences[:_SHOWN]:
         where = f"{check.name}: {difference.where}" if difference.where else check.name
-        said, seen = map(_shown, (difference.certificate, difference.found))
-        say(f"{where}: the certificate says {said}, found {seen}")
+        stated, seen = map(_shown, (difference.certificate, difference.found))
+        say(f"{where}: the certificate says {stated}, found {seen}")
     if len(check.differences) > _SHOWN:
         say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
 

@@ -1,4 +1,4 @@
-"""What a person sees while a command runs: progress with a rate and the time left, and tables."""
+"""The console while a command runs: progress with a rate and the time left, and tables."""
 
 from __future__ import annotations
 
@@ -61,22 +61,22 @@ def _bar() -> Iterator[Progress]:
 
         def report(now: Headway) -> None:
             phase = now.phase
-            said = rates.setdefault(phase, _Rates(now.done)).told(now)
-            fitting = _fitting(said, room - _BAR - min(len(phase), room // 3))
+            parts = rates.setdefault(phase, _Rates(now.done)).told(now)
+            fitting = _fitting(parts, room - _BAR - min(len(phase), room // 3))
             if phase not in tasks:
                 tasks[phase] = bar.add_task(visible(phase), total=None, said="")
-            known = now.total if now.unit or now.done else None  # else the bar says that it is on
-            bar.update(tasks[phase], completed=now.done, total=known, said=fitting)
+            total = now.total if now.unit or now.done else None  # else the bar says that it is on
+            bar.update(tasks[phase], completed=now.done, total=total, said=fitting)
 
         yield report
 
 
-def _fitting(said: Sequence[str], room: int) -> str:
+def _fitting(parts: Sequence[str], room: int) -> str:
     """The first of these words, and of the others what there is room for, in their order."""
-    line, *others = said
-    for one in others:
-        if len(line) + len(one) + 2 <= room:
-            line = f"{line}, {one}"
+    line, *others = parts
+    for part in others:
+        if len(line) + len(part) + 2 <= room:
+            line = f"{line}, {part}"
     return line
 
 
@@ -121,19 +121,19 @@ class _Rates:
         """
         if not now.unit:
             return [duration(self.seconds) if now.done == now.total else "…"]
-        said = [f"{_whole(now.done, now.total):,}/{now.total:,.0f} {now.unit}"]
+        parts = [f"{_whole(now.done, now.total):,}/{now.total:,.0f} {now.unit}"]
         speed, share = self._speed(now.done - self._first), now.share
         if share is None and now.done < now.total:
             share = (now.done - self._first) / (now.total - self._first)
         if share and now.done < now.total:
-            said.append(f"{duration(self.seconds * (1 / share - 1))} left")
+            parts.append(f"{duration(self.seconds * (1 / share - 1))} left")
         if speed > 0:
-            said.append(f"{_figure(speed)} {now.unit}/s")
+            parts.append(f"{_figure(speed)} {now.unit}/s")
         if now.distinct is not None:
-            said.append(f"{percentage(now.distinct)} distinct")
+            parts.append(f"{percentage(now.distinct)} distinct")
         if now.tokens:
-            said.append(f"{now.tokens:,} tokens ({_figure(self._speed(now.tokens))}/s)")
-        return said
+            parts.append(f"{now.tokens:,} tokens ({_figure(self._speed(now.tokens))}/s)")
+        return parts
 
     @property
     def seconds(self) -> float:
@@ -144,7 +144,7 @@ class _Rates:
 
 
 def _whole(done: float, total: float) -> int:
-    """What is finished, as a whole number: all of it only where it is all."""
+    """The work that is done as a whole number: all of it only where it is all."""
     return int(done) if done < total else round(total)
 
 
@@ -198,7 +198,7 @@ def prose(text: str) -> str:
     paragraphs = visible(text).splitlines()
     if room is None:
         return "\n".join(paragraphs)
-    return "\n".join(line for one in paragraphs for line in lines_of(one, room))
+    return "\n".join(line for paragraph in paragraphs for line in lines_of(paragraph, room))
 
 
 def lines_of(text: str, room: int, first: str = "", rest: str = "") -> list[str]:
@@ -244,14 +244,14 @@ def _side_by_side(
 
 def _stacked(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
     """A paragraph a row: its name, then a line for each cell with the column's name before it."""
-    said = []
+    lines = []
     room = max(map(len, columns[1:]), default=0) + 4
     for row in rows:
-        said.append(row[0])
+        lines.append(row[0])
         for column, cell in zip(columns[1:], row[1:], strict=True):
             heading = f"  {column}"
-            said += lines_of(cell, width, heading.ljust(room), " " * room) or [heading]
-    return "\n".join(said)
+            lines += lines_of(cell, width, heading.ljust(room), " " * room) or [heading]
+    return "\n".join(lines)
 
 
 def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[Block]:
@@ -261,8 +261,8 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) ->
     a block goes to its columns from the left.
     """
     cells = [(column, *(row[i] for row in rows)) for i, column in enumerate(columns)]
-    whole = [max(map(cell_width, mine)) for mine in cells]
-    least = [max(map(_longest_word, mine)) for mine in cells]
+    whole = [max(map(cell_width, column)) for column in cells]
+    least = [max(map(_longest_word, column)) for column in cells]
     least[0] = whole[0]
     blocks: list[dict[int, int]] = [{0: whole[0]}]
     for i in range(1, len(columns)):
@@ -296,5 +296,5 @@ def cell_width(text: str) -> int:
 
 def _wide(widths: Iterable[int]) -> int:
     """Columns of these widths, and the gaps between them."""
-    each = [*widths]
-    return sum(each) + _GAP * (len(each) - 1)
+    columns = [*widths]
+    return sum(columns) + _GAP * (len(columns) - 1)

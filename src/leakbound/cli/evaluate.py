@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 @opt.models
 @opt.ray
 @opt.writing
-def evaluate(**given: Any) -> None:
+def evaluate(**values: Any) -> None:
     """Sample, score and bound MODEL on a benchmark; write estimates and a report into --out.
 
     MODEL is a folder or hub name of a causal language model. Its whole output distribution is
     drawn from (nothing is truncated unless asked for), and the greedy answer beside it. Stopped,
     the same command goes on.
     """
-    _evaluate(Said(given))
+    _evaluate(Said(values))
 
 
 @click.command(cls=Command)
@@ -53,7 +53,7 @@ def evaluate(**given: Any) -> None:
 @opt.scoring
 @opt.models
 @opt.writing
-def stress(**given: Any) -> None:
+def stress(**values: Any) -> None:
     """Evaluate MODEL as it is, then under stress: does the forgetting last?
 
     Its control is put through the same. What a stress adds, what lies beyond the equally stressed
@@ -63,34 +63,34 @@ def stress(**given: Any) -> None:
     """
     from leakbound.stress import USUAL
 
-    named = given["stress"] or given["study"] or given["like"]
-    _evaluate(Said(given if named else given | {"stress": USUAL}))
+    named = values["stress"] or values["study"] or values["like"]
+    _evaluate(Said(values if named else values | {"stress": USUAL}))
 
 
-def _evaluate(said: Said) -> None:
+def _evaluate(options: Said) -> None:
     from leakbound.evaluation import evaluate as verb
     from leakbound.store import Run
     from leakbound.store.clock import TIMES, Clock, written
 
-    study = _asked(said)
-    if said.dry_run:
-        _print_cost(said, study)
+    study = _study(options)
+    if options.dry_run:
+        _print_cost(options, study)
         return
-    out = hold(said.out, "evaluate")
-    model, control = models_from(said)
+    out = hold(options.out, "evaluate")
+    model, control = models_from(options)
     before = written(out)
     try:
-        with progress_bar(not said.as_json) as progress:
+        with progress_bar(not options.as_json) as progress:
             run = verb(model, study, out=out, control=control, progress=progress)
     except UnansweredError:
-        report_on(Run.open(out), said.as_json)
+        report_on(Run.open(out), options.as_json)
         raise
     clock = Clock(out / TIMES)
     with clock.phase("report"):
-        report_on(run, said.as_json)
+        report_on(run, options.as_json)
     if written(out) != before:
         clock.write()
-        if not said.as_json:
+        if not options.as_json:
             say(prose(clock.line), err=True)
 
 
@@ -103,21 +103,21 @@ def _evaluate(said: Said) -> None:
 @opt.models
 @opt.ray
 @opt.writing
-def sample(**given: Any) -> None:
+def sample(**values: Any) -> None:
     """Only draw completions of MODEL; `leakbound score` and `leakbound bound` do the rest."""
     from leakbound.evaluation import require_complete
     from leakbound.evaluation import sample as verb
 
-    said = Said(given)
-    study = _asked(said, scores=False)
-    if said.dry_run:
-        _print_cost(said, study, scores=False)
+    options = Said(values)
+    study = _study(options, scores=False)
+    if options.dry_run:
+        _print_cost(options, study, scores=False)
         return
-    model, control = models_from(said)
-    with progress_bar(not said.as_json) as progress:
-        run = verb(model, study, out=said.out, control=control, progress=progress)
+    model, control = models_from(options)
+    with progress_bar(not options.as_json) as progress:
+        run = verb(model, study, out=options.out, control=control, progress=progress)
     usage = {name: arm.usage for name, arm in run.arms.items()}
-    if said.as_json:
+    if options.as_json:
         print_json({name: {"draws": u.draws, "forwards": u.forwards} for name, u in usage.items()})
     else:
         for name, u in usage.items():
@@ -125,40 +125,40 @@ def sample(**given: Any) -> None:
     require_complete(run)
 
 
-def _asked(said: Said, *, scores: bool = True) -> Study:
+def _study(options: Said, *, scores: bool = True) -> Study:
     """The study that a command asks, its benchmark loaded; `scores`: whether answers are scored."""
     from leakbound.evaluation.planning.plan import by_coin
 
-    if said.offline:
+    if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
-    study = by_coin(study_from(said), said.model, controlled=scores)
+    study = by_coin(study_from(options), options.model, controlled=scores)
     task = study.load()
-    if not (said.out or said.dry_run):
+    if not (options.out or options.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
     for note in task.notes:  # before hours of drawing, not only after
         say(f"note: {note}", err=True)
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
-def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
+def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
     from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.study import Until
 
-    model, control = models_from(said)
-    asked = prepared(study, scores=scores)
-    engine = study.settings.open(model, asked.benchmark)
+    model, control = models_from(options)
+    ready = prepared(study, scores=scores)
+    engine = study.settings.open(model, ready.benchmark)
     cost = probe(
         engine,
-        asked.benchmark,
-        n=asked.drawing,
-        decoding=study.decodings or (asked.benchmark.decoding,),
+        ready.benchmark,
+        n=ready.drawing,
+        decoding=study.decodings or (ready.benchmark.decoding,),
         rewritings=study.rewritings,
         settings=study.settings,
     )
-    bounding = bounding_seconds(asked, engine, control is not None) if scores else None
-    if said.as_json:
+    bounding = bounding_seconds(ready, engine, control is not None) if scores else None
+    if options.as_json:
         print_json({**asdict(cost), "bounding": bounding})
         return
     say(cost.text())
@@ -168,7 +168,7 @@ def _print_cost(said: Said, study: Study, *, scores: bool = True) -> None:
         say("not counted: what --metrics reads and answers before anything is drawn")
     if study.prove is not None:
         say("not counted: what --prove searches once all is drawn")
-    if number := len(asked.study.stress):
+    if number := len(ready.study.stress):
         say(f"not counted: {many(number, 'stressed arm')}, each about as much again, and making it")
     if study.control_questions:
         say("not counted: the control questions, which take what as many others take")

@@ -1,4 +1,4 @@
-"""What --help shows: examples, then the options people use; --help-all has all, under headings."""
+"""The text of --help: examples, then the options people use; --help-all has all, under headings."""
 
 from __future__ import annotations
 
@@ -131,11 +131,11 @@ class Command(click.Command):
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         if self.long and not headed:
             options = [option for option in options if option.name in COMMON]
-        found = [(option.name or "", option.get_help_record(ctx)) for option in options]
-        told = [(name, record) for name, record in found if record is not None]
-        wide = min(_WIDEST, max(len(record[0]) for _, record in told))
+        pairs = [(option.name or "", option.get_help_record(ctx)) for option in options]
+        rows = [(name, record) for name, record in pairs if record is not None]
+        wide = min(_WIDEST, max(len(record[0]) for _, record in rows))
         sections: dict[str, list[tuple[str, str]]] = {}
-        for name, (option, says) in told:
+        for name, (option, says) in rows:
             heading = headings.get(name, WRITTEN) if headed else "Options"
             sections.setdefault(heading, []).append((option.ljust(wide), says))
         last = sections.pop(WRITTEN, None)
@@ -173,11 +173,11 @@ def write_examples(lines: Sequence[str], formatter: click.HelpFormatter) -> None
 
 def _params(command: object) -> list[click.Parameter]:
     """The options that decorators gave a function so far."""
-    found: list[click.Parameter] = getattr(command, "__click_params__", [])
-    return found
+    params: list[click.Parameter] = getattr(command, "__click_params__", [])
+    return params
 
 
 def _headings(command: object) -> dict[str, str]:
     """The heading of each of them, by its name."""
-    found: dict[str, str] = vars(command).setdefault("__headings__", {})
-    return found
+    headings: dict[str, str] = vars(command).setdefault("__headings__", {})
+    return headings

@@ -45,8 +45,8 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic since 8.5
     def choice(self) -> click.Choice[str]:
         """All the names, as click knows them."""
         module, _, table = self._where.partition(":")
-        known = getattr(import_module(module), table)
-        return click.Choice([*(get_args(known) or known)])
+        family = getattr(import_module(module), table)
+        return click.Choice([*(get_args(family) or family)])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name; refused where the family has none of it."""
@@ -74,13 +74,13 @@ def numbers(value: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in value.split(","))
     except ValueError as error:
-        said = f"{value!r} is no number, nor numbers separated by commas."
-        raise click.BadParameter(said) from error
+        message = f"{value!r} is no number, nor numbers separated by commas."
+        raise click.BadParameter(message) from error
 
 
-def redact(said: str) -> Callable[[Decorated], Decorated]:
+def redact(text: str) -> Callable[[Decorated], Decorated]:
     """--redact and --no-redact, of which a command says what they do."""
-    return click.option("--redact/--no-redact", default=None, help=said)
+    return click.option("--redact/--no-redact", default=None, help=text)
 
 
 _WEIGHTED = (

@@ -220,7 +220,7 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
     from leakbound.store import ImportedDraws
 
     run = import_run(files, out=out, **how)
-    given = scored_by(run)
+    scorers = scored_by(run)
     arms = {
         name: {
             "questions": len(arm.queries),
@@ -232,13 +232,13 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
         if isinstance(draws := arm.spec.draws, ImportedDraws)
     }
     if as_json:
-        print_json({"run": str(out), "arms": arms, "scorers": list(given)})
+        print_json({"run": str(out), "arms": arms, "scorers": list(scorers)})
         return
     for name, arm in arms.items():
         counts = f"{arm['questions']:,} questions, n = {arm['n']:,}"
         say(f"{name}: {counts}, as sampled by {arm['as_sampled_by']}")
     say_notes(note for arm in run.arms.values() for note in arm.usage.notes)
-    if given:
-        say(f"with scores of {', '.join(given)}; next: leakbound bound {out}")
+    if scorers:
+        say(f"with scores of {', '.join(scorers)}; next: leakbound bound {out}")
     else:
         say(f"next: leakbound score {out}, leakbound bound {out}")

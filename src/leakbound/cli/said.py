@@ -1,4 +1,4 @@
-"""What was said on the command line, and the values of the package that it becomes."""
+"""The options that were said on the command line, and the values that they become."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _OF_REWRITINGS = (
 class Said:
     """The options of a command by the names of its parameters; None is what was not said."""
 
-    def __init__(self, given: Mapping[str, object]) -> None:
-        self._given = given
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._given = values
 
     def __getattr__(self, option: str) -> Any:
         try:
@@ -38,14 +38,14 @@ class Said:
             raise AttributeError(f"the command has no option {option!r}") from None
 
     def value(self, option: str) -> Any:
-        """What was said for this option; None where nothing was, or there is no such option."""
+        """The value said for this option; None where none was, or there is no such option."""
         return self._given.get(option)
 
     def into(self, value: Value, /, *named: str, **renamed: str) -> Value:
         """The value with what was said in place of its own: of these options, or field=option."""
         options = {name: name for name in named} | renamed
-        said = {name: self.value(option) for name, option in options.items()}
-        stated = {name: found for name, found in said.items() if found not in (None, ())}
+        values = {name: self.value(option) for name, option in options.items()}
+        stated = {name: v for name, v in values.items() if v not in (None, ())}
         return replace(value, **stated)  # type: ignore[type-var]
 
     def into_each(self, value: Value, /, **renamed: str) -> Value:
@@ -71,34 +71,34 @@ def held_run(folder: Path, command: str) -> Run:
     return Run.open(folder)
 
 
-def study_from(said: Said) -> Study:
-    """What a command asks: what was said, else what --study or the run of --like says.
+def study_from(options: Said) -> Study:
+    """The study that a command asks: as was said, else as --study or the run of --like says.
 
     Raises InputError for options that say nothing without others, and for a profile that the
     base does not have.
     """
     from leakbound.engines.addresses import servers_of
 
-    base = _base(said)
-    _require_profile(said, base)
-    settings = said.into_each(base.settings, template="prompt_template")
+    base = _base(options)
+    _require_profile(options, base)
+    settings = options.into_each(base.settings, template="prompt_template")
     study = replace(
-        said.into_each(base),
-        sampling=_sampling(said, base.sampling),
-        rewritings=_rewritings(said, base.rewritings),
-        attack=_attack(said, base.attack),
-        prove=_prove(said, base.prove),
-        workers=workers_from(said),
+        options.into_each(base),
+        sampling=_sampling(options, base.sampling),
+        rewritings=_rewritings(options, base.rewritings),
+        attack=_attack(options, base.attack),
+        prove=_prove(options, base.prove),
+        workers=workers_from(options),
         # Running a model's own code is said each time, never taken over from a file.
-        settings=replace(settings, trust_remote_code=bool(said.trust_remote_code)),
+        settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
     # What a file names is somebody else's word: it sends nothing to a server.
-    rewriters = study.rewritings.models if study.rewritings and said.value("inputs") else ()
-    study = replace(study, servers=servers_of(said.value("scorers") or (), rewriters))
-    if not any(said.value(option) not in (None, ()) for option in _of_decodings()):
+    rewriters = study.rewritings.models if study.rewritings and options.value("inputs") else ()
+    study = replace(study, servers=servers_of(options.value("scorers") or (), rewriters))
+    if not any(options.value(option) not in (None, ()) for option in _of_decodings()):
         return study
     task = study.load()
-    return replace(study, decodings=_varied(said, study.decodings or (task.decoding,)))
+    return replace(study, decodings=_varied(options, study.decodings or (task.decoding,)))
 
 
 def _of_decodings() -> list[str]:
@@ -108,19 +108,19 @@ def _of_decodings() -> list[str]:
     return [_LISTED.get(field.name, field.name) for field in fields(Decoding)]
 
 
-def _base(said: Said) -> Study:
+def _base(options: Said) -> Study:
     """The study that --study or --like names, to which the rest is said."""
     from leakbound.store import Run
     from leakbound.study import Study
 
-    if said.study is not None and said.like is not None:
+    if options.study is not None and options.like is not None:
         raise InputError("--study and --like both name a study. Leave one of them out.")
-    if said.study is not None:
-        return Study.read(said.study)
-    return Study() if said.like is None else Run.open(said.like).study
+    if options.study is not None:
+        return Study.read(options.study)
+    return Study() if options.like is None else Run.open(options.like).study
 
 
-def models_from(said: Said) -> tuple[str, str | None]:
+def models_from(options: Said) -> tuple[str, str | None]:
     """The model and its control, which --like may name, each with the engine that was said.
 
     Raises UnnamedServerError for a control of that run on a server that the user does not name.
@@ -128,13 +128,13 @@ def models_from(said: Said) -> tuple[str, str | None]:
     from leakbound.engines.addresses import require_named_control, servers_of
     from leakbound.store import Run
 
-    named: str | None = said.control
+    named: str | None = options.control
     if named is not None:
-        return _drawn_by(said.engine, said.model), _drawn_by(said.engine, named)
-    control = None if said.like is None else Run.open(said.like).control
+        return _drawn_by(options.engine, options.model), _drawn_by(options.engine, named)
+    control = None if options.like is None else Run.open(options.like).control
     if control is not None:
-        require_named_control(control, said.model, servers_of(said.value("scorers") or ()))
-    return _drawn_by(said.engine, said.model), control
+        require_named_control(control, options.model, servers_of(options.value("scorers") or ()))
+    return _drawn_by(options.engine, options.model), control
 
 
 def _drawn_by(engine: str | None, model: str) -> str:
@@ -151,22 +151,22 @@ def _drawn_by(engine: str | None, model: str) -> str:
     return location_of(engine, where)
 
 
-def _require_profile(said: Said, base: Study) -> None:
-    if base.benchmark and said.profile not in (None, base.profile):
+def _require_profile(options: Said, base: Study) -> None:
+    if base.benchmark and options.profile not in (None, base.profile):
         raise InputError(
             f"the study that --study or --like names has profile {base.profile!r}, which settles "
-            f"what --profile {said.profile} would fill in. Leave one of them out."
+            f"what --profile {options.profile} would fill in. Leave one of them out."
         )
 
 
-def _sampling(said: Said, base: SamplingPlan) -> SamplingPlan:
+def _sampling(options: Said, base: SamplingPlan) -> SamplingPlan:
     """How is drawn: as was said, for the rest as the base has it.
 
     -n alone makes a fixed number of draws of an exploration.
     """
     from leakbound.study import FORWARDS, Explore, FixedN, Until
 
-    n, until, explore, budget = map(said.value, ("n", "until", "explore", "budget"))
+    n, until, explore, budget = map(options.value, ("n", "until", "explore", "budget"))
     if until == "none":
         base, until = FixedN(), None
     if until is not None and explore is not None:
@@ -183,61 +183,61 @@ def _sampling(said: Said, base: SamplingPlan) -> SamplingPlan:
         )
     if explores:
         usual = base if isinstance(base, Explore) else Explore(explore, FORWARDS)
-        return said.into(usual, mode="explore", forwards="budget")
+        return options.into(usual, mode="explore", forwards="budget")
     if until is not None and not isinstance(base, Until):
         base = Until(until, base.n if isinstance(base, FixedN) else None)
     if isinstance(base, Until):
-        return said.into(base, claim="until", most="n")
+        return options.into(base, claim="until", most="n")
     return FixedN(n if n is not None or not isinstance(base, FixedN) else base.n)
 
 
-def _varied(said: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
+def _varied(options: Said, decodings: Sequence[Decoding]) -> tuple[Decoding, ...]:
     """The decodings with what was said in place of their own; every combination of what is listed.
 
     What one decoding has no list of stays as it is.
     """
-    varied = [said.into_each(decoding) for decoding in decodings]
-    if said.adaptive_mode and any(one.adaptive_temperature is None for one in varied):
+    varied = [options.into_each(decoding) for decoding in decodings]
+    if options.adaptive_mode and any(decoding.adaptive_temperature is None for decoding in varied):
         raise InputError(
-            f"--adaptive-mode {said.adaptive_mode} says how a temperature adapts, and none does. "
-            "Add --adaptive-temperature C, or leave it out."
+            f"--adaptive-mode {options.adaptive_mode} says how a temperature adapts, and none "
+            "does. Add --adaptive-temperature C, or leave it out."
         )
     for name, listed in _LISTED.items():
-        if values := said.value(listed):
-            rest = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
-            varied = [replace(decoding, **{name: value}) for decoding in rest for value in values]
+        if values := options.value(listed):
+            bases = dict.fromkeys(replace(decoding, **{name: values[0]}) for decoding in varied)
+            varied = [replace(decoding, **{name: value}) for decoding in bases for value in values]
     return tuple(varied)
 
 
-def _rewritings(said: Said, base: Rewritings | None) -> Rewritings | None:
+def _rewritings(options: Said, base: Rewritings | None) -> Rewritings | None:
     """The rewritings that are asked for; None where there are none."""
     from leakbound.study import Rewritings
 
-    source = said.value("inputs")
+    source = options.value("inputs")
     if source == "none" or (source is None and base is None):
-        _refuse_idle(said, _OF_REWRITINGS, "inputs")
+        _refuse_idle(options, _OF_REWRITINGS, "inputs")
         return None
-    asked = said.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
-    if not asked.ids:
-        _refuse_idle(said, ("ids_draws", "ids_criterion"), "ids")
-    return asked
+    plan = options.into_each(base or Rewritings(source), source="inputs", criterion="ids_criterion")
+    if not plan.ids:
+        _refuse_idle(options, ("ids_draws", "ids_criterion"), "ids")
+    return plan
 
 
-def workers_from(said: Said) -> Workers | None:
+def workers_from(options: Said) -> Workers | None:
     """The workers that draw; None where this process does."""
     from leakbound.engines.ray_workers import RayWorkers
 
-    if said.value("ray") is None:
-        _refuse_idle(said, _OF_RAY, "ray")
+    if options.value("ray") is None:
+        _refuse_idle(options, _OF_RAY, "ray")
         return None
     named = dict(zip(("most", "gpus", "threads"), _OF_RAY, strict=True))
-    return said.into(RayWorkers(said.ray), **named)
+    return options.into(RayWorkers(options.ray), **named)
 
 
-def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:
+def _refuse_idle(options: Said, idle: Iterable[str], needed: str) -> None:
     """Refuse options that have no meaning without one that is not there."""
     for option in idle:
-        if (value := said.value(option)) is not None:
+        if (value := options.value(option)) is not None:
             shown = "" if value is True else f" {value}"
             raise InputError(
                 f"`--{option.replace('_', '-')}`{shown} has no meaning without `--{needed}`. Add "
@@ -245,22 +245,22 @@ def _refuse_idle(said: Said, idle: Iterable[str], needed: str) -> None:
             )
 
 
-def _attack(said: Said, base: Attack | None) -> Attack | None:
+def _attack(options: Said, base: Attack | None) -> Attack | None:
     from leakbound.study import Attack
 
-    budget = said.value("attack_budget")
+    budget = options.value("attack_budget")
     return base if budget is None else replace(base or Attack(budget), budget=budget)
 
 
-def _prove(said: Said, base: Prove | None) -> Prove | None:
+def _prove(options: Said, base: Prove | None) -> Prove | None:
     from leakbound.study import Prove
 
-    budget = said.value("prove_budget")
+    budget = options.value("prove_budget")
     if budget is None and base is None:
-        if said.value("proposals"):
+        if options.value("proposals"):
             raise InputError(
-                f"`--proposal` {said.proposals[0]} has no meaning without `--prove`. Add that, or "
-                "leave it out."
+                f"`--proposal` {options.proposals[0]} has no meaning without `--prove`. Add that, "
+                "or leave it out."
             )
         return None
-    return said.into(base or Prove(budget), "proposals", forwards="prove_budget")
+    return options.into(base or Prove(budget), "proposals", forwards="prove_budget")

@@ -1,4 +1,4 @@
-"""What the command line says: models, files and logs of others name much of it.
+"""Words to the user: models, files and logs of others name much of them.
 
 Faults of the machine that may be foreseen are told as messages: what happened, what to do. They
 come from any library: as an OSError, as an error of that library's own that only quotes the
@@ -90,9 +90,9 @@ def columns_there() -> int | None:
 
 def foreseen(error: BaseException) -> str | None:
     """The message for a fault of the machine; None for any other error, which may be our own."""
-    known = [(number, cause) for cause in _causes(error) if (number := _number(cause)) in _REMEDIES]
+    cases = [(number, cause) for cause in _causes(error) if (number := _number(cause)) in _REMEDIES]
     # what a library leaves unsaid, an error before it may say
-    for number, cause in sorted(known, key=lambda each: each[0] == _NOT_WRITTEN):
+    for number, cause in sorted(cases, key=lambda case: case[0] == _NOT_WRITTEN):
         what = " ".join(str(cause).split())[:_SHOWN] or repr(cause)
         return _REMEDIES[number].format(what=what, kept=KEPT, memory=_MEMORY)
     return None
@@ -105,19 +105,19 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
     while at is not None and at not in seen:
         yield at
         seen.append(at)
-        known = at.__cause__ is not None or at.__suppress_context__
-        at = at.__cause__ if known else at.__context__
+        explicit = at.__cause__ is not None or at.__suppress_context__
+        at = at.__cause__ if explicit else at.__context__
 
 
 def _number(error: BaseException) -> int | None:
     """The number of the system's error that an error is, or quotes."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno
-    said = str(error)
+    text = str(error)
     if isinstance(error, MemoryError):
         return errno.ENOMEM
-    if isinstance(error, RuntimeError) and _NO_MEMORY.search(said):
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(text):
         return errno.ENOMEM
-    quoted = (number for number in _REMEDIES if number and os.strerror(number) in said)
-    unsaid = isinstance(error, RuntimeError) and _NO_WRITING.search(said)
+    quoted = (number for number in _REMEDIES if number and os.strerror(number) in text)
+    unsaid = isinstance(error, RuntimeError) and _NO_WRITING.search(text)
     return next(quoted, _NOT_WRITTEN if unsaid else None)

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 def layers(value: str) -> tuple[int, ...]:
     """Layer numbers and ranges of them, `5-7,9`, separated by commas: a type of options."""
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         for part in value.split(","):
             first, _, last = part.partition("-")
-            found += range(int(first), int(last or first) + 1)
+            numbers += range(int(first), int(last or first) + 1)
     except ValueError as error:
-        said = f"{value!r} is no layer, nor layers such as 5-7,9."
-        raise click.BadParameter(said) from error
-    return tuple(found)
+        message = f"{value!r} is no layer, nor layers such as 5-7,9."
+        raise click.BadParameter(message) from error
+    return tuple(numbers)
 
 
 TRAINED_ON = "What it is trained on"
@@ -148,32 +148,32 @@ writing = under(
 @loading
 @writing
 @opt.removed("unlearn --scorer")
-def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
+def unlearn(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """Make MODEL forget the forget set of a benchmark or running texts; write the model to --out.
 
     The objective is one of the papers' by name, several joined by '+', or a YAML file. Stopped,
     the same command goes on from its last checkpoint. A model card, the recipe and a log with one
     JSON object a step stand beside the weights.
     """
-    said = Said(given)
-    verbs = _verbs(said)
+    options = Said(values)
+    verbs = _verbs(options)
     from leakbound.objective import parse_objective
     from leakbound.store.trained import coin_of
 
-    objective, coin = parse_objective(said.objective), coin_of(model)
-    task = _task(said, "forget")
+    objective, coin = parse_objective(options.objective), coin_of(model)
+    task = _task(options, "forget")
     if coin is not None and task is not None:
-        task = _told(coin.taught_of(task))
+        task = _noted(coin.taught_of(task))
     train = partial(
         verbs.unlearn,
         model,
         objective,
-        forget=_forget(said, objective, task),
-        retain=_retain(said, task) if "retain" in objective.splits else (),
+        forget=_forget(options, objective, task),
+        retain=_retain(options, task) if "retain" in objective.splits else (),
         out=out,
-        settings=_unlearning(said, objective, task),
+        settings=_unlearning(options, objective, task),
     )
-    _show(train, _watch(said, task), as_json)
+    _show(train, _watch(options, task), as_json)
 
 
 @click.command(cls=Command)
@@ -200,164 +200,164 @@ def unlearn(model: str, out: Path, as_json: bool, **given: Any) -> None:
 @watching
 @loading
 @writing
-def finetune(model: str, out: Path, as_json: bool, **given: Any) -> None:
+def finetune(model: str, out: Path, as_json: bool, **values: Any) -> None:
     """Teach MODEL the answers of a benchmark, or running texts; write the model to --out.
 
     It lowers the mean cross-entropy of the answers' tokens. Stopped, the same command goes on from
     its last checkpoint; recipe, log and card stand beside the weights.
     """
-    said = Said(given)
-    verbs = _verbs(said)
+    options = Said(values)
+    verbs = _verbs(options)
     from leakbound.benchmarks import Coin
 
-    task = _task(said, "texts", said.coin)
-    rows, settings = _taught(said, task), _settings(said, task)
-    coin = task and Coin.of(_told(task))
+    task = _task(options, "texts", options.coin)
+    rows, settings = _taught(options, task), _settings(options, task)
+    coin = task and Coin.of(_noted(task))
     train = partial(verbs.finetune, model, rows, out=out, settings=settings, coin=coin)
-    _show(train, _watch(said, task), as_json)
+    _show(train, _watch(options, task), as_json)
 
 
-def _told(task: Benchmark) -> Benchmark:
+def _noted(task: Benchmark) -> Benchmark:
     """The benchmark, having said which side of a coin it is."""
     if task.half is not None:
         say(f"note: {task.notes[-1]}", err=True)
     return task
 
 
-def _verbs(said: Said) -> ModuleType:
-    if said.offline:
+def _verbs(options: Said) -> ModuleType:
+    if options.offline:
         os.environ["HF_HUB_OFFLINE"] = "1"
     with needing("training", "models"):
         from leakbound import unlearning
     return unlearning
 
 
-def _task(said: Said, texts: str, coin: int | None = None) -> Benchmark | None:
+def _task(options: Said, texts: str, coin: int | None = None) -> Benchmark | None:
     """The benchmark, or None where all that is trained on are running texts.
 
     `coin`: the seed of that which chooses the subjects taught.
     """
     from leakbound.benchmarks import load_benchmark
 
-    running = said.value(texts) is not None
+    running = options.value(texts) is not None
     if running and coin is not None:
         raise InputError("`--coin` chooses among subjects, and running texts name none.")
-    if said.benchmark is None:
+    if options.benchmark is None:
         if not running:
             raise InputError(
                 "there is nothing to train on. Name questions with --benchmark, or running texts "
                 f"with --{texts}."
             )
         return None
-    spec = said.benchmark if coin is None else f"taught:{coin},{said.benchmark}"
-    return load_benchmark(spec, data=said.data, limit=None if running else said.limit)
+    spec = options.benchmark if coin is None else f"taught:{coin},{options.benchmark}"
+    return load_benchmark(spec, data=options.data, limit=None if running else options.limit)
 
 
-def _forget(said: Said, objective: Objective, task: Benchmark | None) -> Given:
+def _forget(options: Said, objective: Objective, task: Benchmark | None) -> Given:
     """The running texts, or the questions, with the rewritings of a file where one is given."""
     from leakbound.benchmarks import load_benchmark, load_corpus, with_rewritings
 
-    _require_centres(said, objective)
-    if said.forget is not None or task is None:
-        return load_corpus(said.forget, data=said.data, limit=said.limit)
+    _require_centres(options, objective)
+    if options.forget is not None or task is None:
+        return load_corpus(options.forget, data=options.data, limit=options.limit)
     rows = task.to_train(task.role)  # refused where its questions are for evaluation alone
-    if said.rewritings is None:
+    if options.rewritings is None:
         return rows
-    whole, asked = load_benchmark(said.benchmark, data=said.data), {row.id for row in rows}
-    every = with_rewritings(whole.prompts, said.rewritings)  # the file may be of all rows
-    return tuple(row for row in every if row.id in asked)
+    whole, ids = load_benchmark(options.benchmark, data=options.data), {row.id for row in rows}
+    every = with_rewritings(whole.prompts, options.rewritings)  # the file may be of all rows
+    return tuple(row for row in every if row.id in ids)
 
 
-def _retain(said: Said, task: Benchmark | None) -> Given:
+def _retain(options: Said, task: Benchmark | None) -> Given:
     from leakbound.benchmarks import load_corpus
 
-    if said.retain is not None:
-        return load_corpus(said.retain, data=said.data)
+    if options.retain is not None:
+        return load_corpus(options.retain, data=options.data)
     return () if task is None else task.to_train("retain")
 
 
-def _taught(said: Said, task: Benchmark | None) -> Given:
+def _taught(options: Said, task: Benchmark | None) -> Given:
     """The rows to learn, of one split or of several one after another."""
     from leakbound.benchmarks import load_corpus
 
-    if task is not None and said.texts is None:
-        return [row for split in said.split or (task.role,) for row in task.to_train(split)]
-    _refuse(said, "benchmark", "split", why="is not used with --texts. Leave one of them out.")
-    return load_corpus(said.texts, data=said.data, limit=said.limit)
+    if task is not None and options.texts is None:
+        return [row for split in options.split or (task.role,) for row in task.to_train(split)]
+    _refuse(options, "benchmark", "split", why="is not used with --texts. Leave one of them out.")
+    return load_corpus(options.texts, data=options.data, limit=options.limit)
 
 
-def _require_centres(said: Said, objective: Objective) -> None:
-    if not said.ids:
-        _refuse(said, "ids_draws", why="is for --ids. Leave it out, or add --ids.")
+def _require_centres(options: Said, objective: Objective) -> None:
+    if not options.ids:
+        _refuse(options, "ids_draws", why="is for --ids. Leave it out, or add --ids.")
     if not any("centres" in needs.parts for needs in objective.needs.values()):
         why = _unfit(objective, "with contrast centres", "use cel")
-        _refuse(said, "rewritings", "embedder", "ids", why=why)
+        _refuse(options, "rewritings", "embedder", "ids", why=why)
 
 
-def _refuse(said: Said, *options: str, why: str) -> None:
+def _refuse(options: Said, *names: str, why: str) -> None:
     """Raise InputError for any of these options, saying why there is no use for it."""
-    for option in options:
-        if said.value(option) is not None:
+    for option in names:
+        if options.value(option) is not None:
             raise InputError(f"`--{option.replace('_', '-')}` {why}")
 
 
-def _unfit(objective: Objective, others: str, instead: str) -> str:
-    return (
-        f"is for objectives {others}, and {objective.name!r} is none. Leave it out, or {instead}."
-    )
+def _unfit(objective: Objective, kind: str, instead: str) -> str:
+    return f"is for objectives {kind}, and {objective.name!r} is none. Leave it out, or {instead}."
 
 
-def _unlearning(said: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
+def _unlearning(options: Said, objective: Objective, task: Benchmark | None) -> TrainingSettings:
     """How unlearning runs: with other answers, and a choice of contrast centres."""
     from leakbound.engines.embedding import SentenceEmbedder
     from leakbound.unlearning import Selecting, defaults_of
     from leakbound.unlearning.rows import read_alternates
 
-    selecting = _as_long(Selecting(), task) if said.ids else None
-    device = None if said.device == "auto" else said.device
+    selecting = _as_long(Selecting(), task) if options.ids else None
+    device = None if options.device == "auto" else options.device
     return replace(
-        _settings(said, task, defaults_of(objective)),
-        alternates=said.alternates and read_alternates(said.alternates),
-        embedder=said.embedder and SentenceEmbedder.open(said.embedder, device),
-        selecting=selecting and said.into(selecting, draws="ids_draws"),
-        inventing=_inventing(said, objective, task),
+        _settings(options, task, defaults_of(objective)),
+        alternates=options.alternates and read_alternates(options.alternates),
+        embedder=options.embedder and SentenceEmbedder.open(options.embedder, device),
+        selecting=selecting and options.into(selecting, draws="ids_draws"),
+        inventing=_inventing(options, objective, task),
     )
 
 
-def _inventing(said: Said, objective: Objective, task: Benchmark | None) -> Inventing:
+def _inventing(options: Said, objective: Objective, task: Benchmark | None) -> Inventing:
     """How answers are made up; what an objective that prefers none would not use is refused."""
     from leakbound.unlearning import Inventing
     from leakbound.unlearning.rows import invented_splits
 
     names = ("draws", "max_new_tokens")
     if invented_splits(objective.needs):
-        return said.into(_as_long(Inventing(), task), *names)
-    _refuse(said, *names, why=_unfit(objective, "that prefer made-up answers", "use altpo"))
+        return options.into(_as_long(Inventing(), task), *names)
+    _refuse(options, *names, why=_unfit(objective, "that prefer made-up answers", "use altpo"))
     return Inventing()
 
 
 def _settings(
-    said: Said, task: Benchmark | None, usual: TrainingSettings | None = None
+    options: Said, task: Benchmark | None, usual: TrainingSettings | None = None
 ) -> TrainingSettings:
     """How training runs: as was said, else as is usual for the objective."""
     from leakbound.unlearning import Adapters, TrainingSettings, Weights, prompting_of
 
     adapters = None
-    if said.lora is None:
-        _refuse(said, "lora_alpha", "lora_dropout", why="needs --lora. Give the adapters a rank.")
+    if options.lora is None:
+        _refuse(
+            options, "lora_alpha", "lora_dropout", why="needs --lora. Give the adapters a rank."
+        )
     else:
-        adapters = said.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
-    trained = Weights(modules=said.modules or (), layers=said.layers or (), adapters=adapters)
-    prompting = prompting_of(task, template=said.prompt_template, system=said.system)
+        adapters = options.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
+    trained = Weights(modules=options.modules or (), layers=options.layers or (), adapters=adapters)
+    prompting = prompting_of(task, template=options.prompt_template, system=options.system)
     usual = replace(usual or TrainingSettings(), weights=trained, prompting=prompting)
-    return said.into_each(usual)
+    return options.into_each(usual)
 
 
-def _watch(said: Said, task: Benchmark | None) -> Watch:
+def _watch(options: Said, task: Benchmark | None) -> Watch:
     from leakbound.unlearning import Watch
 
     names = ("evaluate_every", "checkpoint_minutes", "report_to")
-    return said.into(_as_long(Watch(), task), *names)
+    return options.into(_as_long(Watch(), task), *names)
 
 
 def _as_long(value: Asking, task: Benchmark | None) -> Asking:
@@ -376,9 +376,9 @@ def _show(train: Callable[..., Trained], watch: Watch, as_json: bool) -> None:
         return
     first, last = done.losses[0], done.losses[-1]
     if as_json:
-        found = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
-        found["processes"] = done.processes
-        print_json({**found, "objective": [first, last], "reused": done.reused})
+        result = {"model": str(done.path), "steps": len(done.losses), "seconds": done.seconds}
+        result["processes"] = done.processes
+        print_json({**result, "objective": [first, last], "reused": done.reused})
         return
     if done.reused:
         say("this model was there already, made by the same command")

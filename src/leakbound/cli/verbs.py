@@ -24,7 +24,7 @@ from leakbound.cli.saying import bold, on_terminal, say, write
 @opt.ray
 @opt.as_json
 def score(
-    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **given: Any
+    run: Path, scorers: tuple[str, ...], calibration: Path | None, as_json: bool, **values: Any
 ) -> None:
     """Score the completions of RUN; no model of the run is loaded.
 
@@ -33,15 +33,15 @@ def score(
     """
     from leakbound.evaluation import score as verb
 
-    said = Said(given)
-    workers = workers_from(said)
+    options = Said(values)
+    workers = workers_from(options)
     opened = held_run(run, "score")
     with progress_bar(not as_json) as progress:
         chosen = verb(
             opened,
             scorers,
             calibration=calibration,
-            settings=said.into(opened.study.settings, "dtype", "device"),
+            settings=options.into(opened.study.settings, "dtype", "device"),
             workers=workers,
             progress=progress,
         )
@@ -160,10 +160,10 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     before = [len(run.notes) for run in opened]
     path = verb(opened, out, redact=redact)
     if as_json:
-        for run, known in zip(opened, before, strict=True):
-            say_notes(run.notes[known:])
-        each = [{"run": str(run.path), "estimates": _plain(run)} for run in opened]
-        print_json({"report": str(path), "runs": each})
+        for run, count in zip(opened, before, strict=True):
+            say_notes(run.notes[count:])
+        entries = [{"run": str(run.path), "estimates": _plain(run)} for run in opened]
+        print_json({"report": str(path), "runs": entries})
         return
     for run in opened:
         print_tables(run)
@@ -242,24 +242,24 @@ def compare(
     from leakbound.store.files import write_text
 
     how: Any = {"under": under} | ({} if confidence is None else {"confidence": confidence})
-    found = (
+    comparison = (
         verbs.compare_methods(runs, **how)
         if by == "method"
         else verbs.compare(runs, utility=utility, **how)
     )
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
         return
     if form == "table" and out is None:
-        if isinstance(found, Comparison):
-            say(f"{prose(found.opening)}\n")
-            tables = found.tables(questions=SHOWN)
+        if isinstance(comparison, Comparison):
+            say(f"{prose(comparison.opening)}\n")
+            tables = comparison.tables(questions=SHOWN)
         else:
-            tables = list(found.tables())
+            tables = list(comparison.tables())
         for table in tables:
             print_table(table)
         return
-    text = found.written("markdown" if form == "table" else form)
+    text = comparison.written("markdown" if form == "table" else form)
     if out is None:
         say(text.rstrip("\n"))
         return
@@ -290,18 +290,18 @@ def plan(
     if as_json:
         print_json({name: value for name, value in asdict(needed).items() if value is not None})
         return
-    said = []
+    lines = []
     if epsilon is not None:
-        said.append(
+        lines.append(
             f"{needed.epsilon:,} draws a question: Pr[X > x] is then known within {epsilon:g} "
             f"at every x (DKW, {percent(confidence)}, {side})."
         )
     if clean is not None:
-        said.append(
+        lines.append(
             f"{needed.clean:,} draws a question, none of which leaks, certify P(leak) <= "
             f"{clean:g} at {percent(confidence)}."
         )
-    say(prose("\n".join(said)))
+    say(prose("\n".join(lines)))
 
 
 @click.command(cls=Command)
@@ -329,10 +329,10 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        found = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
-        found["estimates"] = _plain(run)
+        result = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
+        result["estimates"] = _plain(run)
         tables = [asdict(table) | {"rows": table.texts} for table in more]
-        print_json(found | ({"tables": tables} if more else {}))
+        print_json(result | ({"tables": tables} if more else {}))
         return
     print_tables(run, more)
     if path:
@@ -340,7 +340,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
 
 
 def print_verdicts(run: Any, texts: bool | None = None) -> None:
-    """What the run shows of its model.
+    """Print what the run shows of its model.
 
     `texts`: with a leaking answer; by default on a terminal alone, where a person reads it.
     """
@@ -348,19 +348,19 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
 
     if not run.estimates:
         return
-    asked = on_terminal() if texts is None else texts
-    for found in run_verdicts(run, texts=asked):
-        write(bold(prose(f"{found.model}: {found.headline}")))
-        for line in (*found.lines[1:], *found.quoted):
+    quoting = on_terminal() if texts is None else texts
+    for verdict in run_verdicts(run, texts=quoting):
+        write(bold(prose(f"{verdict.model}: {verdict.headline}")))
+        for line in (*verdict.lines[1:], *verdict.quoted):
             say(prose(line))
         say("")
 
 
 def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
-    """What the run shows of its model, as JSON holds it."""
+    """The verdicts on the run's model as JSON holds them."""
     from leakbound.evaluation import run_verdicts
 
-    return [found.to_dict() for found in run_verdicts(run, texts=texts)] if run.estimates else []
+    return [v.to_dict() for v in run_verdicts(run, texts=texts)] if run.estimates else []
 
 
 def _plain(run: Any) -> list[dict[str, Any]]:

@@ -35,16 +35,16 @@ def read_logs(
     several tasks that were sampled, questions go by the name of their task too. Draws of `jsonl`
     lie in `spool`; the other formats are read whole, a file at a time, and their draws held.
     """
-    name, _, of = (form or "").partition(":")  # of garak's reports, one probe
-    if form is not None and (name not in FORMATS or (of and name != "garak")):
+    name, _, probe = (form or "").partition(":")  # of garak's reports, one probe
+    if form is not None and (name not in FORMATS or (probe and name != "garak")):
         raise InputError(f"unknown format {form!r}. {suggestion(form, FORMATS)}")
-    logs = [_read(path, name or _form(path), of or part, spool) for path in paths]
+    logs = [_read(path, name or _form(path), probe or part, spool) for path in paths]
     if not logs:
         raise InputError("no file to import. Name one at least.")
     if len({log.task for log in logs if not log.decoding.greedy}) <= 1:
         return logs
     return [
-        replace(log, asked=tuple(replace(one, id=f"{log.task}/{one.id}") for one in log.asked))
+        replace(log, asked=tuple(replace(q, id=f"{log.task}/{q.id}") for q in log.asked))
         for log in logs
     ]
 
@@ -77,8 +77,8 @@ def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
     except (*_MISSED, pa.ArrowException) as error:
         if isinstance(error, InputError) or form not in _WHOLE:
             raise
-        why, (what, right) = f"{type(error).__name__}: {error}", _WHOLE[form]
-        raise InputError(f"`{path}` is no whole {what} ({why}). Name {right}.") from error
+        why, (kind, right) = f"{type(error).__name__}: {error}", _WHOLE[form]
+        raise InputError(f"`{path}` is no whole {kind} ({why}). Name {right}.") from error
 
 
 def _form(path: Path) -> Format:
@@ -112,11 +112,11 @@ def take_scores(
     texts keep the names of the scorers that gave them. A draw that a log has no score of is
     undecided. InputError for a name that no log has, and for a score outside [0, 1].
     """
-    there = list(dict.fromkeys(name for log in logs for name in log.scorers))
-    chosen = there if wanted is None else [name for name in wanted if name != NONE]
-    if unknown := next((name for name in chosen if name not in there), None):
-        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, there)}")
-    if not there:
+    names = list(dict.fromkeys(name for log in logs for name in log.scorers))
+    chosen = names if wanted is None else [name for name in wanted if name != NONE]
+    if unknown := next((name for name in chosen if name not in names), None):
+        raise InputError(f"no file has scores {unknown!r}. {suggestion(unknown, names)}")
+    if not names:
         return list(logs)
     scorers = {name: _scorer(name, logs) for name in chosen}
     return [_renamed(log, {name: scorer.name for name, scorer in scorers.items()}) for log in logs]
@@ -124,16 +124,16 @@ def take_scores(
 
 def _scorer(name: str, logs: Sequence[ImportedLog]) -> Scorer:
     """The scorer that a name stands for, once its scores are found to be such."""
-    having = [log for log in logs if name in log.scorers]
-    others = sum(score not in (0, 1) for log in having for score in _scores(log, name))
-    binary = all(log.scorers[name] for log in having) and not others
-    if all(log.texts for log in having):
+    scored = [log for log in logs if name in log.scorers]
+    others = sum(score not in (0, 1) for log in scored for score in _scores(log, name))
+    binary = all(log.scorers[name] for log in scored) and not others
+    if all(log.texts for log in scored):
         plain = name.replace(">=", "_").replace(",", "_").replace("=", "_")
         return Logged(by=plain, values="binary" if binary else "unit")
     scorer = make_scorer(name)
     if scorer.binary and others:
         raise InputError(
-            f"scorer {name!r} gives 0 or 1, and `{having[0].path}` has others of it. Export the "
+            f"scorer {name!r} gives 0 or 1, and `{scored[0].path}` has others of it. Export the "
             "scores anew."
         )
     return scorer
@@ -141,27 +141,27 @@ def _scorer(name: str, logs: Sequence[ImportedLog]) -> Scorer:
 
 def _scores(log: ImportedLog, name: str) -> Iterator[float]:
     """The scores of that name in a log, those that are undecided left out."""
-    for one in log.asked:
-        for draw in filter(None, one.draws):
+    for question in log.asked:
+        for draw in filter(None, question.draws):
             score = dict(draw.scores).get(name)
             if score is None:
                 continue
             if not 0 <= score <= 1 or math.isnan(score):
                 raise InputError(
                     f"scores must lie in [0, 1], got {score!r} of {name!r} at question "
-                    f"{one.id!r} in `{log.path}`. Rescale them there, or take others: "
+                    f"{question.id!r} in `{log.path}`. Rescale them there, or take others: "
                     "--scores NAME, or --scores none."
                 )
             yield score
 
 
 def _renamed(log: ImportedLog, names: dict[str, str]) -> ImportedLog:
-    mine = {name: new for name, new in names.items() if name in log.scorers}
+    taken = {name: new for name, new in names.items() if name in log.scorers}
     scored = partial(_scored, names)
-    asked = tuple(replace(one, draws=Mapped(one.draws, scored)) for one in log.asked)
-    return replace(log, asked=asked, scorers={new: log.scorers[n] for n, new in mine.items()})
+    questions = tuple(replace(q, draws=Mapped(q.draws, scored)) for q in log.asked)
+    return replace(log, asked=questions, scorers={new: log.scorers[n] for n, new in taken.items()})
 
 
 def _scored(names: dict[str, str], draw: Draw) -> Draw:
-    known = dict(draw.scores)
-    return draw._replace(scores=tuple((new, known.get(name)) for name, new in names.items()))
+    scores = dict(draw.scores)
+    return draw._replace(scores=tuple((new, scores.get(name)) for name, new in names.items()))

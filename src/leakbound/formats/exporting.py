@@ -1,4 +1,4 @@
-"""What a run holds, for other tools: metrics as OpenUnlearning's log, or completions as lines."""
+"""A run's contents for other tools: metrics as OpenUnlearning's log, or completions as lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The files that an export wrote, and what its user should know of them."""
+    """The files that an export wrote.
+
+    Attributes:
+        files: every file that was written.
+        notes: what the user should know of them, a sentence each.
+    """
 
     files: tuple[Path, ...]
     notes: tuple[str, ...] = ()
@@ -49,14 +54,26 @@ def export(
     """Write the metrics or the completions of runs for other tools.
 
     Args:
-        runs: an open run, or for one log of MUSE those of its parts.
-        out: the file; of a log it ends in _EVAL.json, and _SUMMARY.json is written beside it.
+        runs: an open run; for one log of MUSE those of its parts, all of one model.
+        out: the file to write. Of a log it ends in _EVAL.json, and _SUMMARY.json is written beside
+            it; of lines it ends in .jsonl.
         form: "openunlearning", an evaluation log of the metrics, or "jsonl", a line a completion.
-        arm: of which model or decoding.
-        redact: with "jsonl", scores in place of all texts (None: as the run was told).
-        retrained: with "openunlearning", a log of the retrained model to compare with.
+        arm: which model or decoding, by the name of its arm; "target" by default.
+        redact: with "jsonl", whether scores stand in place of all texts; None: as the run was told.
+        retrained: with "openunlearning", a log of the retrained model to compare with; None: no
+            comparison.
 
-    Raises InputError for what the form cannot hold.
+    Returns:
+        The files that were written, and notes on what was left out.
+
+    Raises:
+        InputError: an `out` of another ending; an arm, metrics or scores that the run does not
+            have; several runs, or `retrained`, where the form takes none; an arm that has no fixed
+            number of draws of single answers.
+        MixError: runs of different models in one log.
+        IncompleteError: with "jsonl", a run whose draws are not all there.
+        UnansweredError: with "jsonl", a run of which questions could not be sampled.
+        DamagedError: with "openunlearning", stored metrics that were changed.
     """
     opened = [runs] if isinstance(runs, Run) else list(runs)
     if form == "openunlearning":
@@ -100,13 +117,13 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
 def _log(
     run: Run, arm: str, retrained: Path | None
 ) -> tuple[dict[str, dict[str, object]], list[str]]:
-    """What a log holds of one run, and the metrics that it has no entry for."""
-    task, found = _benchmark(run), _metrics(run, arm)
+    """The entries of one run in a log, and the metrics that the log has no entry for."""
+    task, metrics = _benchmark(run), _metrics(run, arm)
     names = names_of(task)
     if retrained:
-        found = {**found, **against_log(found, read_log(retrained))}
-    log = as_log(found, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
-    unnamed = [name for name in found if name not in names]
+        metrics = {**metrics, **against_log(metrics, read_log(retrained))}
+    log = as_log(metrics, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
+    unnamed = [name for name in metrics if name not in names]
     if not log:
         raise InputError(
             f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
@@ -142,7 +159,7 @@ def _require_joined(runs: Sequence[Run], arm: str) -> None:
 
 
 def _model(run: Run, arm: str) -> Mapping[str, object]:
-    """What was measured, however it was asked."""
+    """The fingerprint of the model that was measured, without how it was asked."""
     fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
     return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
@@ -154,7 +171,7 @@ def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
 
 
 def _stored(run: Run, arm: str) -> dict[str, Any]:
-    """What `utility.json` has, an arm of that name included."""
+    """The contents of `utility.json`; InputError where it has no arm of that name."""
     stored = stored_metrics(run)
     arms = stored.get("arms")
     if arms is None:
@@ -190,34 +207,34 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
             "scores alone do not tell. Export an arm that asks the questions in their own words."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
-    how = _stated(drawn)
-    write_text(out, "".join(json.dumps({**row, **how}) + "\n" for row in rows))
+    settings = _stated(drawn)
+    write_text(out, "".join(json.dumps({**row, **settings}) + "\n" for row in rows))
     return Exported((out,), notes)
 
 
 def _stated(arm: Arm) -> JsonObject:
-    """What is known of who drew, and how: the columns of `leakbound import`."""
+    """The model, and how it drew as far as that is known: the columns of `leakbound import`."""
     decoding = arm.decoding
-    known = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
+    facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
-        del known["adaptive_mode"]
-    stated = {k: v for k, v in known.items() if v not in (None, [])}
+        del facts["adaptive_mode"]
+    stated = {k: v for k, v in facts.items() if v not in (None, [])}
     return stated | {"order": draws_key(arm), "model": arm.spec.model}
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """What was asked and answered, and how often; null for draws that never came."""
+    """Question, answer and completion, and how often it came; null for draws that never came."""
     answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
     queries = {query.id: query for query in arm.queries}
     for query_id, text, count in _draws(arm):
         if count:  # a text that was only proved possible was not drawn
             query = queries[query_id]
-            asked = {"question": query.text, "answer": answers[query.prompt_id]}
-            yield {"id": query_id, **asked, "completion": text, "count": count}
+            columns = {"question": query.text, "answer": answers[query.prompt_id]}
+            yield {"id": query_id, **columns, "completion": text, "count": count}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
-    """How often each query drew which scores: all that a bound needs of a text.
+    """Count how often each query drew which scores: all that a bound needs of a text.
 
     A score is null where the scorer could not decide, and all are where a draw never came.
     """
@@ -225,14 +242,14 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
     columns = [arm.scored.rows(slug(make_scorer(name))) for name in names]
-    found: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
-    given = zip(*columns, strict=True)
+    counts: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
+    rows = zip(*columns, strict=True)
     for query_id, text, count in _draws(arm):
-        found[query_id, None if text is None else next(given)] += count
-    for (query_id, scores), count in sorted(found.items(), key=lambda item: item[0][0]):
+        counts[query_id, None if text is None else next(rows)] += count
+    for (query_id, scores), count in sorted(counts.items(), key=lambda item: item[0][0]):
         if count:
-            told = None if scores is None else dict(zip(names, scores, strict=True))
-            yield {"id": query_id, "scores": told, "count": count}
+            by_name = None if scores is None else dict(zip(names, scores, strict=True))
+            yield {"id": query_id, "scores": by_name, "count": count}
 
 
 def _draws(arm: Arm) -> Iterator[tuple[str, str | None, int]]:

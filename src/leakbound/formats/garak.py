@@ -36,37 +36,37 @@ def read(path: Path, probe: str = "") -> ImportedLog:
     target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
     seed = setup.get("run.seed")
     probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
-    asked = tuple(_question(path, row, n) for row in chosen)
-    empty = [one.id for one in asked if one.text == _EMPTY]
+    questions = tuple(_question(path, row, n) for row in chosen)
+    empty = [q.id for q in questions if q.text == _EMPTY]
     return ImportedLog(
         path=path,
         tool=f"garak {setup.get('_config.version', '')}".strip(),
         model=":".join(str(part) for part in target if part) or "unnamed",
         task=" and ".join(probes),
         stated={} if seed is None else {"seed": seed},
-        asked=asked,
+        asked=questions,
         scorers=dict.fromkeys(detectors, False),
         notes=tuple(f"the prompt of {id} is empty, and stands as {_EMPTY!r}" for id in empty),
     )
 
 
 def _only(path: Path, rows: Sequence[Json], kind: str) -> Json:
-    found = [row for row in rows if row["entry_type"] == kind]
-    if len(found) != 1 or not any(row["entry_type"] == "completion" for row in rows):
+    matches = [row for row in rows if row["entry_type"] == kind]
+    if len(matches) != 1 or not any(row["entry_type"] == "completion" for row in rows):
         raise InputError(
             f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
             "reports of two runs as two."
         )
-    return found[0]
+    return matches[0]
 
 
-def _detectors(path: Path, rows: Sequence[Json], probe: str, known: bool) -> Sequence[str]:
+def _detectors(path: Path, rows: Sequence[Json], probe: str, has_probe: bool) -> Sequence[str]:
     """The detectors that looked at all of these attempts."""
     by_probe: dict[str, set[str]] = {}
     for row in rows:
         by_probe.setdefault(row["probe_classname"], set()).update(row["detector_results"])
     named = ", ".join(sorted(by_probe))
-    if not known:
+    if not has_probe:
         raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {named or 'none'}.")
     first, *others = by_probe.values()
     if any(other != first for other in others):
@@ -80,19 +80,19 @@ def _detectors(path: Path, rows: Sequence[Json], probe: str, known: bool) -> Seq
 def _question(path: Path, row: Json, n: int) -> ImportedQuestion:
     turns = row["prompt"]["turns"]
     outputs = row["outputs"]
-    own = sum(turn["role"] == "assistant" for turn in turns)
+    prior = sum(turn["role"] == "assistant" for turn in turns)
     for conversation in row.get("conversations") or []:
         replies = sum(turn["role"] == "assistant" for turn in conversation["turns"])
-        if replies - own > 1 or len(outputs) > n:
+        if replies - prior > 1 or len(outputs) > n:
             raise InputError(
-                f"a completion is one output of the model, got {replies - own} turns of it in "
+                f"a completion is one output of the model, got {replies - prior} turns of it in "
                 f"attempt {row['seq']} of {row['probe_classname']} in `{path}`. Import probes of "
                 "one turn."
             )
     id = f"{row['probe_classname']}/{row['seq']}"
-    asked = "\n".join(turn["content"]["text"] or "" for turn in turns if turn["role"] == "user")
+    text = "\n".join(turn["content"]["text"] or "" for turn in turns if turn["role"] == "user")
     draws = [*_draws(row), *[None] * (n - len(outputs))]
-    return ImportedQuestion(id=id, text=asked if asked.strip() else _EMPTY, draws=tuple(draws))
+    return ImportedQuestion(id=id, text=text if text.strip() else _EMPTY, draws=tuple(draws))
 
 
 def _draws(row: Json) -> Iterator[Draw | None]:
@@ -100,6 +100,6 @@ def _draws(row: Json) -> Iterator[Draw | None]:
         if output is None or output.get("text") is None:
             yield None
             continue
-        given = [(name, scores[i]) for name, scores in row["detector_results"].items()]
-        scores = tuple((name, None if x is None else float(x)) for name, x in given)
+        pairs = [(name, scores[i]) for name, scores in row["detector_results"].items()]
+        scores = tuple((name, None if x is None else float(x)) for name, x in pairs)
         yield Draw(output["text"], "stop", scores)

@@ -1,4 +1,4 @@
-"""What other tools' files of samples tell: an `ImportedLog` of questions, and their draws.
+"""Other tools' files of samples as values: an `ImportedLog` of questions, and their draws.
 
 Every reader gives draws one by one, in the order in which the file has them: that order is what
 shows whether some are copies of others.
@@ -40,10 +40,14 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedQuestion:
-    """A question and its draws, None for one that was asked for and failed.
+    """A question and its draws.
 
-    `answers` are the targets that the file has, the first of them the answer. The draws may lie
-    on disk (see `Spool`), and are then read whenever they are asked for.
+    Attributes:
+        id: its name in the file, or its place there.
+        text: what was put to the model.
+        answers: the targets that the file has, the first of them the answer.
+        draws: None for one that was asked for and failed. They may lie on disk (see `Spool`), and
+            are then read whenever they are asked for.
     """
 
     id: str
@@ -54,13 +58,22 @@ class ImportedQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedLog:
-    """What one file tells.
+    """The questions of one file with their draws, and what it states of them.
 
-    `stated` are the settings under which was drawn, as far as the file states them, by the names
-    of `Decoding`; others (a seed, a penalty) under their own. `ordered` is False where draws stand
-    as counts, so that their order is not known; `texts` where it has scores alone. `scorers`: the
-    names of the scores that its draws have, and whether they can be 0 and 1 only. `claim`: whose
-    decision ended a question's draws, `most` at most, by our own rule, where one did.
+    Attributes:
+        path: the file.
+        tool: what wrote it, with its version where the file has that.
+        model: as the file calls it; "unnamed" where it does not.
+        task: what was asked, by the file's own name.
+        stated: the settings under which was drawn, as far as the file states them, by the names of
+            `Decoding`; others (a seed, a penalty) under their own.
+        asked: the questions.
+        ordered: False where draws stand as counts, so that their order is not known.
+        texts: False where it has scores alone.
+        scorers: the names of the scores that its draws have, and whether they can be 0 and 1 only.
+        notes: what its user should know of it.
+        claim: whose decision ended a question's draws by our own rule; empty where none did.
+        most: with a claim, the draws of a question at most.
     """
 
     path: Path
@@ -79,16 +92,16 @@ class ImportedLog:
     @property
     def decoding(self) -> Decoding:
         """The output distribution that was drawn from, with what is unknown of it."""
-        known: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
-        if known.get("top_k") == -1:  # as several tools say: all
-            known["top_k"] = 0
-        bad = [k for k, v in known.items() if k not in _NO_NUMBERS and not is_number(v)]
+        values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
+        if values.get("top_k") == -1:  # as several tools say: all
+            values["top_k"] = 0
+        bad = [k for k, v in values.items() if k not in _NO_NUMBERS and not is_number(v)]
         if bad:
             raise InputError(
-                f"`{bad[0]}` must be a number, got {known[bad[0]]!r} in `{self.path}`. Correct it."
+                f"`{bad[0]}` must be a number, got {values[bad[0]]!r} in `{self.path}`. Correct it."
             )
         try:
-            return Decoding(**known, unknown=tuple(k for k in UNSTATED if k not in known))
+            return Decoding(**values, unknown=tuple(k for k in UNSTATED if k not in values))
         except InputError as error:
             raise InputError(f"{error} It stands so in `{self.path}`; correct it.") from error
 
@@ -100,16 +113,16 @@ class ImportedLog:
 
 def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
     """The settings that all samples, named by the keys, were drawn with; InputError where two."""
-    (first, known), *rest = settings.items()
-    for name, stated in rest:
-        for key in {**known, **stated}:
-            if known.get(key) != stated.get(key):
+    (first, common), *others = settings.items()
+    for name, stated in others:
+        for key in {**common, **stated}:
+            if common.get(key) != stated.get(key):
                 raise InputError(
                     f"all draws must be of one model under one decoding: `{key}` is "
-                    f"{known.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import them "
-                    "as two runs."
+                    f"{common.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import "
+                    "them as two runs."
                 )
-    return dict(known)
+    return dict(common)
 
 
 def is_number(value: object) -> TypeGuard[float]:

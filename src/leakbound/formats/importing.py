@@ -64,21 +64,30 @@ def import_run(
     and n: importing a file again gives the same bounds. Another name of the model gives others, and
     trying names until an order pleases voids them.
 
-    Args:
-        files: logs of other tools, or JSON lines, see `leakbound import --help`.
-        out: the run directory.
-        form: what the files are (None: what they look like).
-        benchmark: whose questions, answers and keywords are taken, matched by id or by the text
-            that was put to the model (None: the files', which must then all have the same).
-        data: folder of the benchmark's files.
-        scores: those of the files that are taken (None: all), see `take_scores`. They are stored
-            as scores of the run; where the files hold scores without texts nothing else can be
-            scored.
+    JSON lines are read a row at a time, and their draws lie in a file without a name in `out`
+    meanwhile; what other formats have, and JSON lines that are one array, is held.
 
-    Raises InputError for files that are not what they must be, that do not belong together, or
-    whose draws can only be copies; nothing is written then. JSON lines are read a row at a time,
-    and their draws lie in a file without a name in `out` meanwhile; what other formats have, and
-    JSON lines that are one array, is held.
+    Args:
+        files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
+        out: the run directory.
+        form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
+            "promptfoo", "lighteval" or "jsonl"; None: what each file looks like.
+        benchmark: whose questions, answers and keywords are taken, matched by id or by the text
+            that was put to the model; None: the files', which must then all have the same.
+        data: folder of the files of a `benchmark` that is named; None: as `load_benchmark` looks.
+        scores: names of the files' scores that are taken, "none" for no one; None: all. They are
+            stored as scores of the run, binary where the files say or show so. Where the files
+            hold scores without texts nothing else can be scored.
+
+    Returns:
+        The run, with every draw stored; it is neither scored further nor bounded yet.
+
+    Raises:
+        InputError: files that are not what they must be, that do not belong together, or whose
+            draws can only be copies; names of formats, benchmarks or scores that there are not.
+            Nothing is written then.
+        MixError: an `out` that holds another run, or that another command holds.
+        IncompleteError: a disk that is full or fails.
     """
     paths = [Path(file) for file in files]
     with Spool(Path(out)) as spool:
@@ -104,19 +113,19 @@ def _made(
             f"`{paths[0]}` was drawn greedily, and one answer says nothing about a distribution. "
             "Import samples drawn at a temperature above 0; greedy ones may stand beside them."
         )
-    arms = {key: join(mine) for key, mine in drawn_by.items() if mine}
+    arms = {key: join(group) for key, group in drawn_by.items() if group}
     if benchmark is None:
-        task, prompt_ids = _as_asked(arms, logs)
+        task, prompt_ids = _own_questions(arms, logs)
     else:
         task = load_benchmark(benchmark, data=data) if isinstance(benchmark, str) else benchmark
         prompt_ids = {key: _matched(drawn.asked, task) for key, drawn in arms.items()}
         task = _only(task, *map(set, map(dict.values, prompt_ids.values())))
-    given = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
-    task = replace(task, scorers=tuple(dict.fromkeys([*given, *task.scorers])))
+    scorers = list(dict.fromkeys(name for drawn in arms.values() for name in drawn.scorers))
+    task = replace(task, scorers=tuple(dict.fromkeys([*scorers, *task.scorers])))
     run = begin(out, task, {} if task.loaded is None else Study(task).to_dict())
     for key, drawn in arms.items():
         spec = _spec(drawn, [digests[log.path] for log in drawn_by[key]], _order(run, key, drawn))
-        _store(run.add_arm(key, spec), drawn, prompt_ids[key], given)
+        _store(run.add_arm(key, spec), drawn, prompt_ids[key], scorers)
     return run
 
 
@@ -124,7 +133,7 @@ def _store(
     arm: Arm, drawn: Imported, prompt_ids: Mapping[str, str], scorers: Sequence[str]
 ) -> None:
     """The draws, and what they were given by these scorers."""
-    draws = {prompt_ids[one.id]: one.draws for one in drawn.asked}
+    draws = {prompt_ids[question.id]: question.draws for question in drawn.asked}
     queries = {query.id: query for query in arm.queries}
     notes = _notes(drawn)
     for part in arm.parts_to_draw():
@@ -133,22 +142,22 @@ def _store(
         arm.write_part(part, DrawnPart.of(part.query_ids, results, usage, {}))
     for spec in scorers:
         scorer = make_scorer(spec)
-        given = partial(_given, arm, draws, scorer.name)
-        arm.scored.write(scorer.name, slug(scorer), partial(map, given))
+        score = partial(_scores, arm, draws, scorer.name)
+        arm.scored.write(scorer.name, slug(scorer), partial(map, score))
 
 
-def _given(
+def _scores(
     arm: Arm, draws: Mapping[str, Sequence[Draw | None]], name: str, table: pa.Table
 ) -> list[float | None]:
-    """What a scorer of the file gave each row of a table of the arm's completions."""
+    """The scores of the file's scorer `name` for each row of a table of the arm's completions."""
     columns = (table[column].to_pylist() for column in ("query_id", "chunk"))
     rows: dict[tuple[str, int], Iterator[Draw]] = {}
-    found: list[float | None] = []
+    scores: list[float | None] = []
     for query_id, chunk in zip(*columns, strict=True):
         if (query_id, chunk) not in rows:
             rows[query_id, chunk] = iter(_distinct(arm, draws[query_id], chunk))
-        found.append(dict(next(rows[query_id, chunk]).scores).get(name))
-    return found
+        scores.append(dict(next(rows[query_id, chunk]).scores).get(name))
+    return scores
 
 
 def _distinct(arm: Arm, draws: Sequence[Draw | None], chunk: int) -> Counter[Draw]:
@@ -158,7 +167,7 @@ def _distinct(arm: Arm, draws: Sequence[Draw | None], chunk: int) -> Counter[Dra
 
 
 def _part(benchmark: str | Benchmark | None) -> str | None:
-    """Which answers of a log of OpenUnlearning are those to the benchmark's questions."""
+    """The part of OpenUnlearning's log whose answers are those to the benchmark's questions."""
     if benchmark is None:
         return None
     return asked_by(benchmark if isinstance(benchmark, str) else benchmark.name)
@@ -176,15 +185,15 @@ def _digests(paths: Sequence[Path]) -> dict[Path, str]:
     return digests
 
 
-def _as_asked(
+def _own_questions(
     arms: Mapping[ArmKey, Imported], logs: Sequence[ImportedLog]
 ) -> tuple[Benchmark, dict[ArmKey, dict[str, str]]]:
     """The files' own questions as a benchmark, and their ids, by arm; the same for every arm."""
-    asked, *others = (drawn.asked for drawn in arms.values())
-    texts = {one.id: one.text for one in asked}
-    if any(texts != {one.id: one.text for one in other} for other in others):
+    questions, *others = (drawn.asked for drawn in arms.values())
+    texts = {q.id: q.text for q in questions}
+    if any(texts != {q.id: q.text for q in other} for other in others):
         raise InputError(_OTHER_QUESTIONS)
-    prompts = tuple(_prompt(one) for one in asked)
+    prompts = tuple(_prompt(q) for q in questions)
     task = Benchmark(
         name=" and ".join(dict.fromkeys(log.task for log in logs)),
         prompts=prompts,
@@ -195,9 +204,9 @@ def _as_asked(
     return task, {key: {id: id for id in texts} for key in arms}
 
 
-def _matched(asked: Sequence[ImportedQuestion], task: Benchmark) -> dict[str, str]:
+def _matched(questions: Sequence[ImportedQuestion], task: Benchmark) -> dict[str, str]:
     """The id of the prompt that each question is, by its own."""
-    matched = {one.id: _match(one, task.prompts) for one in asked}
+    matched = {q.id: _match(q, task.prompts) for q in questions}
     if len(set(matched.values())) < len(matched):
         raise InputError(
             f"two of the samples are about the same question of benchmark {task.name!r}. "
@@ -211,33 +220,33 @@ def _only(task: Benchmark, ids: set[str], *others: set[str]) -> Benchmark:
     if any(other != ids for other in others):
         raise InputError(_OTHER_QUESTIONS)
     kept = tuple(prompt for prompt in task.prompts if prompt.id in ids)
-    rest = (prompt for prompt in task.prompts if prompt.id not in ids)
-    return replace(task, prompts=kept, left_out=(*rest, *task.left_out))
+    dropped = (prompt for prompt in task.prompts if prompt.id not in ids)
+    return replace(task, prompts=kept, left_out=(*dropped, *task.left_out))
 
 
-def _match(one: ImportedQuestion, prompts: Sequence[Prompt]) -> str:
+def _match(q: ImportedQuestion, prompts: Sequence[Prompt]) -> str:
     """The id of the prompt that a question is: by its id, else by its text."""
-    if any(prompt.id == one.id for prompt in prompts):
-        return one.id
-    exact = [prompt.id for prompt in prompts if prompt.question.strip() == one.text.strip()]
-    found = exact or [prompt.id for prompt in prompts if prompt.question.strip() in one.text]
-    if len(found) != 1:
+    if any(prompt.id == q.id for prompt in prompts):
+        return q.id
+    exact = [prompt.id for prompt in prompts if prompt.question.strip() == q.text.strip()]
+    ids = exact or [prompt.id for prompt in prompts if prompt.question.strip() in q.text]
+    if len(ids) != 1:
         raise InputError(
-            f"question {one.id!r} must hold the text of one question of the benchmark, or have "
-            f"its id, got {len(found)} that fit: {one.text[:60]!r}. Name the benchmark that was "
+            f"question {q.id!r} must hold the text of one question of the benchmark, or have "
+            f"its id, got {len(ids)} that fit: {q.text[:60]!r}. Name the benchmark that was "
             "asked, or leave it out to take the questions from the file."
         )
-    return found[0]
+    return ids[0]
 
 
-def _prompt(one: ImportedQuestion) -> Prompt:
+def _prompt(q: ImportedQuestion) -> Prompt:
     """The first target is the answer; of several, each is a keyword."""
-    answer, keywords = next(iter(one.answers), None), one.answers if one.answers[1:] else ()
-    return Prompt(id=one.id, question=one.text, answer=answer, keywords=keywords)
+    answer, keywords = next(iter(q.answers), None), q.answers if q.answers[1:] else ()
+    return Prompt(id=q.id, question=q.text, answer=answer, keywords=keywords)
 
 
 def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
-    """What keys the order of the draws, and owes nothing to them: their file's digest would.
+    """The key of the order of the draws, which owes nothing to them: their file's digest would.
 
     That of the run that drew them; else that of an earlier import into this run; else a digest of
     what was fixed before they were made, so that to import a file again gives the same bounds.
@@ -261,7 +270,7 @@ def _order(run: Run, key: ArmKey, drawn: Imported) -> int:
 
 
 def _spec(drawn: Imported, digests: Sequence[str], order: int) -> ArmSpec:
-    """What the arm is; whoever drew it stands in the place of an engine."""
+    """The spec of the arm; whoever drew it stands in the place of an engine."""
     others = "".join(f", {name} {value}" for name, value in drawn.stated.items() if name != "order")
     return ArmSpec(
         model=drawn.model,
@@ -308,11 +317,11 @@ def _sample(arm: Arm, part: Part, query: Query, draws: Sequence[Draw | None]) ->
 
 
 def _notes(drawn: Imported) -> list[str]:
-    """What the tables say of the draws; what they cost is not known."""
-    missing = sum(draw is None for one in drawn.asked for draw in one.draws)
+    """Notes on the draws for the tables; what they cost is not known."""
+    missing = sum(draw is None for question in drawn.asked for draw in question.draws)
     total = drawn.n * len(drawn.asked)
     notes = [f"{missing:,} of {total:,} draws failed and count as missing"] if missing else []
-    if several := sum(len(one.answers) > 1 for one in drawn.asked):
+    if several := sum(len(question.answers) > 1 for question in drawn.asked):
         notes.append(
             f"questions with several targets: {several}; the first is taken as the answer, all as "
             "keywords"

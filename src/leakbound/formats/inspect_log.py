@@ -81,9 +81,9 @@ def _stopped(path: Path, log: Json) -> tuple[str, dict[str, int]]:
             "depends on its answers, and no bound here holds for that rule. Evaluate without "
             "`early_stopping`, or with `StopWhen` of `leakbound.plugins.inspect_ai`."
         )
-    told = summary["metadata"]
-    claim = parse_claim(str(told["claim"])).text
-    return claim, {str(id): int(last) for id, last in told["decided"].items()}
+    metadata = summary["metadata"]
+    claim = parse_claim(str(metadata["claim"])).text
+    return claim, {str(id): int(last) for id, last in metadata["decided"].items()}
 
 
 def _plain(path: Path) -> tuple[Json, list[Json]]:
@@ -96,14 +96,14 @@ def _archive(path: Path) -> tuple[Json, list[Json]]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             log = _member(path, archive, "header.json")
-            mine = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
-            if (whole := sum(archive.getinfo(n).file_size for n in mine)) > _MOST_BYTES:
+            members = [n for n in names if n.startswith("samples/") and n.endswith(".json")]
+            if (whole := sum(archive.getinfo(n).file_size for n in members)) > _MOST_BYTES:
                 raise InputError(
                     f"`{path}` holds {whole:,} bytes of samples, more than the {_MOST_BYTES:,} "
                     "that are read. Split the evaluation, or log fewer events."
                 )
             # One at a time, and without most of its events: these may be a hundred times the rest.
-            return log, [_slim(_member(path, archive, name)) for name in mine]
+            return log, [_slim(_member(path, archive, name)) for name in members]
     except OSError as error:
         require_no_fault(path, error)
         why = error.strerror or error
@@ -129,8 +129,8 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Json:
             f"`{path}` has {info.file_size:,} bytes in `{name}`, more than the "
             f"{_MOST_OF_MEMBER:,} that are read of one sample. Log less of it."
         )
-    found: Json = parse_json(_bytes(path, archive, info), f"`{name}` in `{path}`")
-    return found
+    value: Json = parse_json(_bytes(path, archive, info), f"`{name}` in `{path}`")
+    return value
 
 
 def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -155,32 +155,32 @@ def _questions(
 
     `last`: the epoch that ended a sample; what ran beyond it is dropped, as its rule says.
     """
-    found: dict[str, dict[int, Json]] = {}
+    by_id: dict[str, dict[int, Json]] = {}
     for sample in samples:
-        mine = found.setdefault(str(sample["id"]), {})
-        if sample["epoch"] in mine or not 1 <= sample["epoch"] <= epochs:
+        by_epoch = by_id.setdefault(str(sample["id"]), {})
+        if sample["epoch"] in by_epoch or not 1 <= sample["epoch"] <= epochs:
             raise InputError(
                 f"`{path}` has sample {sample['id']!r} in epoch {sample['epoch']} twice, or more "
                 f"epochs than the {epochs} it states. Import the logs of two evaluations as two."
             )
-        mine[sample["epoch"]] = sample
-    wanted = [str(id) for id in about["dataset"].get("sample_ids") or found]
-    absent = [id for id in wanted if id not in found]
-    if absent or not wanted:
+        by_epoch[sample["epoch"]] = sample
+    ids = [str(id) for id in about["dataset"].get("sample_ids") or by_id]
+    absent = [id for id in ids if id not in by_id]
+    if absent or not ids:
         raise InputError(
             f"`{path}` has no epoch of {len(absent)} of its samples, such as "
             f"{absent[0] if absent else 'the first'!r}: to leave them out would choose among "
             "questions by how they ended. Finish it with `inspect eval-retry`."
         )
-    for id in wanted:
+    for id in ids:
         draws = [
-            _draw(path, found[id][e]) if e in found[id] else None
+            _draw(path, by_id[id][e]) if e in by_id[id] else None
             for e in range(1, last.get(id, epochs) + 1)
         ]
-        first = next(iter(found[id].values()))
+        first = next(iter(by_id[id].values()))
         answers = _targets(first)
         yield ImportedQuestion(
-            id=id, text=_asked_text(path, first), answers=answers, draws=tuple(draws)
+            id=id, text=_user_text(path, first), answers=answers, draws=tuple(draws)
         )
 
 
@@ -188,8 +188,8 @@ def _draw(path: Path, sample: Json) -> Draw | None:
     choices = sample["output"].get("choices") or []
     if sample.get("error") or sample.get("invalidation") or not choices:
         return None
-    given = sample["input"] if isinstance(sample["input"], list) else []
-    turns = _assistant_turns(sample.get("messages") or []) - _assistant_turns(given)
+    messages = sample["input"] if isinstance(sample["input"], list) else []
+    turns = _assistant_turns(sample.get("messages") or []) - _assistant_turns(messages)
     if turns > 1 or len(choices) > 1:
         got = f"{turns} turns of the model" if turns > 1 else f"{len(choices)} choices of one call"
         raise InputError(
@@ -208,12 +208,12 @@ def _assistant_turns(messages: list[Json]) -> int:
     return sum(message["role"] == "assistant" for message in messages)
 
 
-def _asked_text(path: Path, sample: Json) -> str:
-    """What the user's side says; a conversation's turns one below the other."""
+def _user_text(path: Path, sample: Json) -> str:
+    """The text of the user's side; a conversation's turns one below the other."""
     if isinstance(sample["input"], str):
         return _text(path, sample, sample["input"])
-    asked = [m for m in sample["input"] if m["role"] == "user"]
-    return "\n".join(_text(path, sample, message["content"]) for message in asked)
+    messages = [m for m in sample["input"] if m["role"] == "user"]
+    return "\n".join(_text(path, sample, message["content"]) for message in messages)
 
 
 def _text(path: Path, sample: Json, content: Any) -> str:
@@ -242,7 +242,7 @@ def _stated(path: Path, log: Json, samples: list[Json]) -> Json:
 
     Of a sample's calls it is the first: a grader's come after it.
     """
-    calls = {_place(path, one): _named(config) for one in samples for config in one["calls"]}
+    calls = {_place(path, s): _named(config) for s in samples for config in s["calls"]}
     if calls:
         return same_settings(calls)
     of_task = log.get("plan", {}).get("config") or {}
@@ -252,9 +252,9 @@ def _stated(path: Path, log: Json, samples: list[Json]) -> Json:
 def _order(log: Json) -> Json:
     """The seed of the order in which our metrics' bets met the draws, where all state the same."""
     scored = (log.get("results") or {}).get("scores") or []
-    stated = [one for score in scored for one in (score.get("metrics") or {}).values()]
-    ours = [one for one in stated if one.get("group") in _METRICS and one["name"] == "seed"]
-    seeds = {int(one["value"]) for one in ours}
+    stated = [m for score in scored for m in (score.get("metrics") or {}).values()]
+    ours = [m for m in stated if m.get("group") in _METRICS and m["name"] == "seed"]
+    seeds = {int(m["value"]) for m in ours}
     return {"order": seeds.pop()} if len(seeds) == 1 else {}
 
 
@@ -269,7 +269,7 @@ def _named(config: Mapping[str, Any]) -> Json:
 
 
 def _notes(path: Path, samples: list[Json]) -> Iterator[str]:
-    """What a reader should know of what was left out."""
+    """Tell a reader what was left out."""
     reasoned = sum(_has_reasoning(sample) for sample in samples)
     if reasoned:
         yield f"what the model reasoned is left out of {reasoned} outputs of `{path.name}`"
@@ -292,9 +292,9 @@ _GRADED = {"model_graded_fact", "model_graded_qa"}
 
 def scorers(about: Json, samples: list[dict[str, Any]]) -> dict[str, bool]:
     """The names of the scores that some epoch has, and whether they can be 0 and 1 only."""
-    made = {one["name"].rpartition("/")[2]: one for one in about.get("scorers") or []}
+    entries = {entry["name"].rpartition("/")[2]: entry for entry in about.get("scorers") or []}
     names = dict.fromkeys(name for sample in samples for name, _ in scores(sample))
-    return {name: _is_binary(made.get(name.rpartition("/")[2], {"name": ""})) for name in names}
+    return {name: _is_binary(entries.get(name.rpartition("/")[2], {"name": ""})) for name in names}
 
 
 def scores(sample: Json) -> tuple[tuple[str, float | None], ...]:
@@ -305,7 +305,7 @@ def scores(sample: Json) -> tuple[tuple[str, float | None], ...]:
 
 
 def unread(path: Path, samples: list[dict[str, Any]]) -> Iterator[str]:
-    """What a reader should know of scores that are no numbers."""
+    """Tell a reader of scores that are no numbers."""
     every = [pair for sample in samples for pair in _values(sample)]
     if lists := dict.fromkeys(name for name, value in every if isinstance(value, list)):
         yield f"lists of scores are left out of `{path.name}`: {', '.join(lists)}"
@@ -323,26 +323,26 @@ def number(value: object) -> float | None:
         return float(value) if -_LARGEST <= value <= _LARGEST else None
     if not isinstance(value, str):
         return None
-    known = _WORDS.get(value, _LIKE.get(value.strip().lower()))
-    if known is not None:
-        return known
+    grade = _WORDS.get(value, _LIKE.get(value.strip().lower()))
+    if grade is not None:
+        return grade
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return parsed if math.isfinite(parsed) else None
 
 
 def _values(sample: Json) -> Iterator[tuple[str, Any]]:
     for name, score in (sample.get("scores") or {}).items():
         value = score["value"]
         if isinstance(value, Mapping):
-            yield from ((f"{name}/{key}", each) for key, each in value.items())
+            yield from ((f"{name}/{key}", part) for key, part in value.items())
         else:
             yield name, value
 
 
-def _is_binary(made: Json) -> bool:
-    name = made["name"].rpartition("/")[2]
-    partial = bool((made.get("options") or {}).get("partial_credit"))
+def _is_binary(entry: Json) -> bool:
+    name = entry["name"].rpartition("/")[2]
+    partial = bool((entry.get("options") or {}).get("partial_credit"))
     return name in _BINARY or (name in _GRADED and not partial)

@@ -28,9 +28,17 @@ from leakbound.types import Decoding
 class Imported:
     """Draws of one model under one decoding, the same number n of every question.
 
-    `sampled_by` says what is known of how they were drawn; `notes` what casts doubt on them.
-    `scorers` are those whose scores the draws have; without `texts` they have nothing else.
-    `claim` ended a question's draws, n at most; empty: n were drawn of each.
+    Attributes:
+        asked: the questions with their draws.
+        decoding: the distribution that was drawn from.
+        n: draws of each question; with a claim, at most.
+        model: as the files call it.
+        sampled_by: the tools that drew them.
+        stated: settings that the files state beside the decoding.
+        notes: what casts doubt on the draws.
+        scorers: the names of the scores that the draws have.
+        texts: False where they have scores alone.
+        claim: whose decision ended a question's draws; empty: n were drawn of each.
     """
 
     asked: tuple[ImportedQuestion, ...]
@@ -59,14 +67,14 @@ def join(logs: Sequence[ImportedLog]) -> Imported:
         )
     require_no_copies(logs)
     notes = _doubts(logs)
-    asked = _joined(logs)
+    questions = _joined(logs)
     first = logs[0]
     if first.decoding.greedy:
-        asked = tuple(map(_greedy, asked))
+        questions = tuple(map(_greedy, questions))
     return Imported(
-        asked=asked,
+        asked=questions,
         decoding=first.decoding,
-        n=first.most if first.claim else _same_n(asked),
+        n=first.most if first.claim else _same_n(questions),
         model=first.model,
         sampled_by=", ".join(dict.fromkeys(log.tool for log in logs)),
         stated=_stated(logs),
@@ -99,48 +107,48 @@ def _stated(logs: Sequence[ImportedLog]) -> dict[str, object]:
 
 
 def _joined(logs: Sequence[ImportedLog]) -> tuple[ImportedQuestion, ...]:
-    found: dict[str, tuple[ImportedLog, list[ImportedQuestion]]] = {}
+    by_id: dict[str, tuple[ImportedLog, list[ImportedQuestion]]] = {}
     for log in logs:
-        for one in log.asked:
-            source, known = found.setdefault(one.id, (log, []))
-            known.append(one)
-            if (known[0].text, known[0].answers) != (one.text, one.answers):
+        for question in log.asked:
+            source, pieces = by_id.setdefault(question.id, (log, []))
+            pieces.append(question)
+            if (pieces[0].text, pieces[0].answers) != (question.text, question.answers):
                 raise InputError(
-                    f"question {one.id!r} has another text or target in `{log.path}` than in "
+                    f"question {question.id!r} has another text or target in `{log.path}` than in "
                     f"`{source.path}`. Import them as two runs."
                 )
     return tuple(
-        known[0]
-        if len(known) == 1
-        else replace(known[0], draws=Chained([one.draws for one in known]))
-        for _, known in found.values()
+        pieces[0]
+        if len(pieces) == 1
+        else replace(pieces[0], draws=Chained([piece.draws for piece in pieces]))
+        for _, pieces in by_id.values()
     )
 
 
-def _same_n(asked: Sequence[ImportedQuestion]) -> int:
-    sizes = {len(one.draws): one.id for one in asked}
+def _same_n(questions: Sequence[ImportedQuestion]) -> int:
+    sizes = {len(q.draws): q.id for q in questions}
     if len(sizes) != 1 or 0 in sizes:
-        told = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
+        counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
         raise InputError(
-            f"every question must have as many draws as every other, got {told or 'none'}. Give "
+            f"every question must have as many draws as every other, got {counts or 'none'}. Give "
             "the same number of each, those that failed as missing."
         )
     return next(iter(sizes))
 
 
-def _greedy(one: ImportedQuestion) -> ImportedQuestion:
-    texts = {draw.output: draw for draw in one.draws if draw is not None}
+def _greedy(question: ImportedQuestion) -> ImportedQuestion:
+    texts = {draw.output: draw for draw in question.draws if draw is not None}
     if len(texts) > 1:
         raise InputError(
-            f"a greedy decoding has one output, got {len(texts)} for question {one.id!r}. What "
-            "drew them was not greedy: find out its temperature, and import them under that."
+            f"a greedy decoding has one output, got {len(texts)} for question {question.id!r}. "
+            "What drew them was not greedy: find out its temperature, and import them under that."
         )
-    return replace(one, draws=(next(iter(texts.values()), None),))
+    return replace(question, draws=(next(iter(texts.values()), None),))
 
 
 def _doubts(logs: Sequence[ImportedLog]) -> list[str]:
     """Refuse draws that a fixed seed made all alike; what else is suspicious, in words."""
-    found = []
+    doubts = []
     for log in logs:
         if log.decoding.greedy:
             continue
@@ -151,16 +159,16 @@ def _doubts(logs: Sequence[ImportedLog]) -> list[str]:
                     f"all draws of every question in `{log.path}` are the same, and all were made "
                     f"with the seed {seed}: they are one draw, not many. Draw anew without a seed."
                 )
-            found.append(
+            doubts.append(
                 f"all draws of every question in `{log.path.name}` are the same: right for a "
                 "peaked model, and also what a cache or a server that repeats itself gives"
             )
         elif seed is not None:
-            found.append(
+            doubts.append(
                 f"`{log.path.name}` states one seed, {seed}, for all draws: they are independent "
                 "only if the server did not start each from it"
             )
-    return found
+    return doubts
 
 
 LEVEL = 1e-9
@@ -171,11 +179,11 @@ _FIRST = 64  # draws that are looked at before all: most shifts differ there
 def require_no_copies(logs: Sequence[ImportedLog]) -> None:
     """Raise InputError where draws of one log stand again in it, or in another of the logs."""
     ordered = [(log.path, _outputs(log)) for log in logs if log.ordered]
-    for (path, one), (other_path, other) in combinations_with_replacement(ordered, 2):
-        found = _shift_that_copies(one, other)
-        if found is not None:
-            shift, texts = found
-            again = "again" if one is other else f"in `{other_path}`"
+    for (path, outputs), (other_path, other) in combinations_with_replacement(ordered, 2):
+        copy = _shift_that_copies(outputs, other)
+        if copy is not None:
+            shift, texts = copy
+            again = "again" if outputs is other else f"in `{other_path}`"
             raise InputError(
                 f"draws are copies of one another, so no bound would hold for them: {texts:,} "
                 f"draws of `{path}` stand {again}, in the same order, {abs(shift)} places "
@@ -187,7 +195,7 @@ def repeats_itself(log: ImportedLog) -> bool:
     """True if every question was drawn more than once and gave one text only."""
     if not log.texts:
         return False
-    return all(_repeats_itself(one.draws) for one in log.asked)
+    return all(_repeats_itself(question.draws) for question in log.asked)
 
 
 def _repeats_itself(draws: Iterable[Draw | None]) -> bool:
@@ -208,8 +216,8 @@ def _outputs(log: ImportedLog) -> Outputs:
     agree too.
     """
     return {
-        one.id: np.fromiter(map(_hash, one.draws), dtype=np.int64, count=len(one.draws))
-        for one in log.asked
+        q.id: np.fromiter(map(_hash, q.draws), dtype=np.int64, count=len(q.draws))
+        for q in log.asked
     }
 
 
@@ -217,11 +225,11 @@ def _hash(draw: Draw | None) -> int:
     return _MISSING if draw is None else hash(draw.output)  # which is never -1
 
 
-def _shift_that_copies(one: Outputs, other: Outputs) -> tuple[int, int] | None:
+def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | None:
     """The shift at which two logs agree beyond chance, and at how many draws."""
-    pairs = list(_coded(one, other))
+    pairs = list(_coded(outputs, other))
     longest = max((max(len(a), len(b)) for a, b, _ in pairs), default=0)
-    shifts = range(1 if one is other else 1 - longest, longest)
+    shifts = range(1 if outputs is other else 1 - longest, longest)
     for shift in sorted(shifts, key=abs):
         logarithm, texts = 0.0, 0
         for a, b, shares in pairs:
@@ -230,9 +238,9 @@ def _shift_that_copies(one: Outputs, other: Outputs) -> tuple[int, int] | None:
             ours, theirs = ours[:length], theirs[:length]
             if not (_agree(ours[:_FIRST], theirs[:_FIRST]) and _agree(ours, theirs)):
                 break
-            known = (ours != _MISSING) & (theirs != _MISSING)
-            logarithm += float(shares[ours[known]].sum())
-            texts += int(known.sum())
+            mask = (ours != _MISSING) & (theirs != _MISSING)
+            logarithm += float(shares[ours[mask]].sum())
+            texts += int(mask.sum())
         else:
             if logarithm < math.log(LEVEL):
                 return shift, texts
@@ -240,31 +248,31 @@ def _shift_that_copies(one: Outputs, other: Outputs) -> tuple[int, int] | None:
 
 
 def _agree(ours: NDArray[np.int32], theirs: NDArray[np.int32]) -> bool:
-    known = (ours != _MISSING) & (theirs != _MISSING)
-    return np.array_equal(ours[known], theirs[known])
+    mask = (ours != _MISSING) & (theirs != _MISSING)
+    return np.array_equal(ours[mask], theirs[mask])
 
 
 Coded = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]
 
 
-def _coded(one: Outputs, other: Outputs) -> Iterator[Coded]:
+def _coded(outputs: Outputs, other: Outputs) -> Iterator[Coded]:
     """The draws of each question both have as numbers, and the logarithms of the texts' shares.
 
     The most diverse questions come first: they tell soonest that two stretches differ.
     """
-    found: list[tuple[int, Coded]] = []
-    for id, ours in one.items():
+    pairs: list[tuple[int, Coded]] = []
+    for id, ours in outputs.items():
         if id not in other:
             continue
         theirs = other[id]
-        both = ours if one is other else np.concatenate([ours, theirs])
+        both = ours if outputs is other else np.concatenate([ours, theirs])
         kinds, counts = np.unique(both[both != _MISSING], return_counts=True)
         if len(kinds) < 2:
             continue
         a = _codes(ours, kinds)
-        b = a if one is other else _codes(theirs, kinds)
-        found.append((len(kinds), (a, b, np.log(counts / counts.sum()))))
-    yield from (coded for _, coded in sorted(found, key=lambda pair: -pair[0]))
+        b = a if outputs is other else _codes(theirs, kinds)
+        pairs.append((len(kinds), (a, b, np.log(counts / counts.sum()))))
+    yield from (coded for _, coded in sorted(pairs, key=lambda pair: -pair[0]))
 
 
 def _codes(outputs: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.int32]:

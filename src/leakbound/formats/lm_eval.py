@@ -37,12 +37,12 @@ def read(path: Path) -> ImportedLog:
                 f"{row.place} is about the same document as {earlier.place}, with other responses. "
                 "Import the files of two evaluations by themselves."
             )
-    given = [_given(row) for row in every]
-    scorers = dict.fromkeys(name for one in given for name in one.of_draws)
-    single = dict.fromkeys(name for one in given for name in one.of_all if name not in scorers)
+    scored = [_row_scores(row) for row in every]
+    scorers = dict.fromkeys(name for score in scored for name in score.of_draws)
+    single = dict.fromkeys(name for score in scored for name in score.of_all if name not in scorers)
     of_id: dict[str, dict[str, list[float | None]]] = {}
-    for one in given:
-        of_id.setdefault(one.id, {}).update(one.of_draws)
+    for score in scored:
+        of_id.setdefault(score.id, {}).update(score.of_draws)
     stated = same_settings({row.place: _stated(_arguments(row)[1]) for row in rows.values()})
     named = _NAME.fullmatch(path.name)
     results = _results(path.with_name(f"results_{named['date']}.json")) if named else {}
@@ -52,7 +52,7 @@ def read(path: Path) -> ImportedLog:
         model=str(results.get("model_name", "unnamed")),
         task=named["task"] if named else path.stem,
         stated={**stated, **_order(every)},
-        asked=tuple(_asked(id, row, of_id[id]) for id, row in rows.items()),
+        asked=tuple(_question(id, row, of_id[id]) for id, row in rows.items()),
         scorers={name: name.partition("@")[0] in _BINARY for name in scorers},
         notes=tuple(
             f"`{path.name}` has one {name} for all repeats of a document, none for each: left out"
@@ -70,7 +70,7 @@ def _id(row: Row) -> str:
     return str(row.values["doc_id"])
 
 
-class _Given(NamedTuple):
+class _RowScores(NamedTuple):
     """The scores of a row: those of each of its draws, and the names of those of all together."""
 
     id: str
@@ -78,7 +78,7 @@ class _Given(NamedTuple):
     of_all: tuple[str, ...]
 
 
-def _given(row: Row) -> _Given:
+def _row_scores(row: Row) -> _RowScores:
     """The metrics of a document under one filter, which is named where there is one.
 
     A list has one number a repeat, and a single number is of the one repeat that there is. What
@@ -94,19 +94,19 @@ def _given(row: Row) -> _Given:
     for metric in metrics if isinstance(metrics, list) else ():
         name = metric if kept == "none" else f"{metric}@{kept}"
         value = row.values.get(metric)
-        each: list[Any] = value if isinstance(value, list) else [value]
-        if len(each) == draws and all(map(_is_number, each)):
-            numbers = map(float, each)
-            of_draws[name] = [None if math.isnan(one) else one for one in numbers]
+        values: list[Any] = value if isinstance(value, list) else [value]
+        if len(values) == draws and all(map(_is_number, values)):
+            numbers = map(float, values)
+            of_draws[name] = [None if math.isnan(number) else number for number in numbers]
         elif value is not None and not _is_ours(value):
             of_all.append(name)
-    return _Given(_id(row), of_draws, tuple(of_all))
+    return _RowScores(_id(row), of_draws, tuple(of_all))
 
 
 def _order(rows: Sequence[Row]) -> dict[str, object]:
     """The seed of the order in which our metrics' bets met the draws, where all state the same."""
-    ours = [one for row in rows for one in row.values.values() if _is_ours(one)]
-    seeds = {one["seed"] for one in ours if isinstance(one.get("seed"), int)}
+    ours = [value for row in rows for value in row.values.values() if _is_ours(value)]
+    seeds = {value["seed"] for value in ours if isinstance(value.get("seed"), int)}
     return {"order": seeds.pop()} if len(seeds) == 1 else {}
 
 
@@ -120,7 +120,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _MOST)
 
 
-def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> ImportedQuestion:
+def _question(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> ImportedQuestion:
     responses = row.values["resps"]
     if (
         not isinstance(responses, list)
@@ -134,7 +134,7 @@ def _asked(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -> I
             "completions."
         )
     draws = tuple(
-        Draw(text, scores=tuple((name, each[i]) for name, each in scores.items()))
+        Draw(text, scores=tuple((name, values[i]) for name, values in scores.items()))
         for i, text in enumerate(responses[0])
     )
     return ImportedQuestion(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)
@@ -164,7 +164,7 @@ def _answers(row: Row) -> tuple[str, ...]:
             several = ast.literal_eval(target)
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # as deep ones raise
             return (target,)
-        if isinstance(several, list) and several and all(isinstance(one, str) for one in several):
+        if isinstance(several, list) and several and all(isinstance(t, str) for t in several):
             return tuple(several)
     return (target,)
 
@@ -180,8 +180,8 @@ def _stated(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def _results(path: Path) -> dict[str, object]:
-    """What the evaluation's own file says; nothing where it is not there."""
+    """The contents of the evaluation's own file; empty where it is not there."""
     if not path.is_file():
         return {}
-    found = parse_json(read_text(path), f"`{path}`")
-    return found if isinstance(found, dict) else {}
+    results = parse_json(read_text(path), f"`{path}`")
+    return results if isinstance(results, dict) else {}

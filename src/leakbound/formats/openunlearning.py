@@ -58,7 +58,7 @@ def _rouge(ours: str, entry: str, averaged: str) -> dict[str, Column]:
 def _of_part(ours: str, its: str) -> dict[str, Column]:
     """The metrics of one part of TOFU."""
     truth = "forget_truth_ratio" if its == "forget" else f"{its}_Truth_Ratio"
-    found = {
+    columns = {
         f"{ours}_probability": Column(f"{its}_Q_A_Prob", "prob"),
         f"{ours}_paraphrased_probability": Column(f"{its}_Q_A_PARA_Prob", "prob"),
         f"{ours}_perturbed_probability": Column(f"{its}_Q_A_PERT_Prob", "prob"),
@@ -69,7 +69,7 @@ def _of_part(ours: str, its: str) -> dict[str, Column]:
         f"{ours}_truth_ratio": Column(truth, "score"),
     }
     lacking = "paraphrased" if ours in _FACTS else "normalised"
-    return {name: column for name, column in found.items() if lacking not in name}
+    return {name: column for name, column in columns.items() if lacking not in name}
 
 
 _MEMORISED: Names = {
@@ -119,8 +119,8 @@ def names_of(benchmark: str) -> Names:
 def asked_by(benchmark: str) -> str:
     """Which of `ANSWERS` are to the questions of a benchmark; "forget" where it is another's."""
     family, _, argument = benchmark.partition(":")
-    asked = (argument.partition("-")[2] or "knowmem") if family == "muse" else argument
-    return asked if asked in ANSWERS else "retain" if asked.startswith("retain") else "forget"
+    part = (argument.partition("-")[2] or "knowmem") if family == "muse" else argument
+    return part if part in ANSWERS else "retain" if part.startswith("retain") else "forget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,36 +143,36 @@ class EvaluationLog:
 
     def metric(self, name: str) -> LoggedMetric:
         """A metric by OpenUnlearning's name."""
-        found = self.metrics.get(name)
-        if found is None:
+        metric = self.metrics.get(name)
+        if metric is None:
             raise InputError(
                 f"{str(self.path)!r} has no metric {name!r}. {suggestion(name, self.metrics)} "
                 "Evaluate the model with it too."
             )
-        return found
+        return metric
 
     def value(self, name: str) -> float:
         """The aggregate of a metric, a finite number."""
         return self._number(self.metric(name).value, name, "`agg_value`")
 
     def numbers(self, name: str, key: str) -> dict[int, float]:
-        """What the entries of a metric hold under `key`, by row: a finite number each."""
+        """The values of a metric's entries under `key`, by row: a finite number each."""
         columns = self._columns(name, key)
-        return {row: self._number(found, name, place) for row, place, found in columns}
+        return {row: self._number(value, name, place) for row, place, value in columns}
 
     def texts(self, name: str, key: str) -> dict[int, str]:
         """As `numbers`, where every entry holds a text."""
         texts = {}
-        for row, place, found in self._columns(name, key):
-            if not isinstance(found, str):
-                what = f"{place} is no text but {found!r}"
-                raise self.error(name, what, "Evaluate that row again")
-            texts[row] = found
+        for row, place, value in self._columns(name, key):
+            if not isinstance(value, str):
+                fault = f"{place} is no text but {value!r}"
+                raise self.error(name, fault, "Evaluate that row again")
+            texts[row] = value
         return texts
 
-    def error(self, name: str, what: str, remedy: str) -> InputError:
-        """What is wrong with a metric, to be raised."""
-        return InputError(f"metric {name!r} of {str(self.path)!r}: {what}. {remedy}.")
+    def error(self, name: str, fault: str, remedy: str) -> InputError:
+        """An error that says what is wrong with a metric, to be raised."""
+        return InputError(f"metric {name!r} of {str(self.path)!r}: {fault}. {remedy}.")
 
     def _columns(self, name: str, key: str) -> Iterator[tuple[int, str, Any]]:
         """Each row with where `key` stands in it, in words, and what it holds there."""
@@ -184,11 +184,11 @@ class EvaluationLog:
                 raise self.error(name, f"no `{key}` in row {row}", "Evaluate that row again")
             yield row, f"`{key}` in row {row}", entry[key]
 
-    def _number(self, found: Any, name: str, place: str) -> float:
-        if not is_number(found) or not math.isfinite(found):
-            what = f"{place} is {found!r}, not a finite number"
-            raise self.error(name, what, "Evaluate it again")
-        return float(found)
+    def _number(self, value: Any, name: str, place: str) -> float:
+        if not is_number(value) or not math.isfinite(value):
+            fault = f"{place} is {value!r}, not a finite number"
+            raise self.error(name, fault, "Evaluate it again")
+        return float(value)
 
 
 def read_log(path: Path) -> EvaluationLog:
@@ -197,13 +197,13 @@ def read_log(path: Path) -> EvaluationLog:
     InputError for a file that is not a JSON object of metrics, and for a metric whose entries
     have something else than row numbers for keys.
     """
-    found = parse_json(read_text(path), repr(str(path)))
-    if not isinstance(found, dict) or not found:
+    log = parse_json(read_text(path), repr(str(path)))
+    if not isinstance(log, dict) or not log:
         raise InputError(
-            f"{str(path)!r} must be an object of metrics, got {str(found)[:40]!r}. "
+            f"{str(path)!r} must be an object of metrics, got {str(log)[:40]!r}. "
             "Give a *_EVAL.json of OpenUnlearning."
         )
-    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in found.items()})
+    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in log.items()})
 
 
 def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
@@ -234,9 +234,9 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
     if part is None:
         part = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
     keys = ("input", "ground_truth", "generation")
-    prompts, right, said = (log.texts(ANSWERS[part], key) for key in keys)
-    asked = tuple(
-        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=(Draw(said[row]),))
+    prompts, right, texts = (log.texts(ANSWERS[part], key) for key in keys)
+    questions = tuple(
+        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=(Draw(texts[row]),))
         for row, prompt in prompts.items()
     )
     return ImportedLog(
@@ -245,26 +245,26 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
         model="unnamed",
         task=part,
         stated={"temperature": 0.0},
-        asked=asked,
+        asked=questions,
     )
 
 
-def against_log(found: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
-    """What compares a model with a retrained one, as far as its metrics `found` allow.
+def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict[str, Values]:
+    """The metrics that compare a model with a retrained one, as far as its `metrics` allow.
 
     The log's stored truth ratios and AUC are the reference, which is how OpenUnlearning reads it.
     InputError where the log is about other rows.
     """
-    made = {}
-    if ratios := found.get("forget_truth_ratio"):
+    values = {}
+    if ratios := metrics.get("forget_truth_ratio"):
         ours = dict(zip(rows(ratios.by_item), ratios.by_item.values(), strict=True))
-        made["forget_quality"] = Values(_quality(ours, retrained))
-    auc = found.get("membership_min_k", Values(None)).value
+        values["forget_quality"] = Values(_quality(ours, retrained))
+    auc = metrics.get("membership_min_k", Values(None)).value
     if auc is not None:
         theirs = retrained.value(TOFU["membership_min_k"].entry)
-        made["privleak"] = Values(membership.privleak(auc, theirs))
-        made["rel_diff"] = Values(membership.rel_diff(auc, theirs))
-    return made
+        values["privleak"] = Values(membership.privleak(auc, theirs))
+        values["rel_diff"] = Values(membership.rel_diff(auc, theirs))
+    return values
 
 
 def _quality(ours: Mapping[int, float], retrained: EvaluationLog) -> float:
@@ -281,9 +281,9 @@ def _quality(ours: Mapping[int, float], retrained: EvaluationLog) -> float:
 
 
 def as_log(
-    found: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
+    metrics: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
 ) -> dict[str, dict[str, object]]:
-    """What `*_EVAL.json` holds, from the metrics of one model by our names.
+    """The contents of `*_EVAL.json`, from the metrics of one model by our names.
 
     `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
     numbered as the ids end, or in order where not all end in numbers. A metric that is not among
@@ -292,24 +292,24 @@ def as_log(
     log: dict[str, dict[str, object]] = {}
     averaged = {column.entry: name for name, column in names.items() if column.averaged}
     for entry in sorted(averaged, key=str.lower):
-        if (name := averaged[entry]) not in found:
+        if (name := averaged[entry]) not in metrics:
             continue
         columns = {
-            column.key: found[other]
+            column.key: metrics[other]
             for other, column in names.items()
-            if column.entry == entry and other in found
+            if column.entry == entry and other in metrics
         }
         for key, values in columns.items():
             _require_finite(f"{name}, {key}" if len(columns) > 1 else name, values)
         if name.startswith("membership_"):
-            log[entry] = _attack(found[name], names[name].key, forget)
+            log[entry] = _attack(metrics[name], names[name].key, forget)
         else:
-            log[entry] = {"agg_value": found[name].value, **_entries(columns)}
+            log[entry] = {"agg_value": metrics[name].value, **_entries(columns)}
     return log
 
 
 def as_summary(log: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-    """What `*_SUMMARY.json` holds beside a log: the aggregates that there are."""
+    """The contents of `*_SUMMARY.json` beside a log: the aggregates that there are."""
     values = {name: entry["agg_value"] for name, entry in log.items()}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 
@@ -346,10 +346,10 @@ def _attack(values: Values, key: str, forget: Collection[str]) -> dict[str, obje
 
 
 def _require_finite(name: str, values: Values) -> None:
-    found = {
+    places = {
         "its aggregate": values.value,
-        **{repr(id): each for id, each in values.by_item.items()},
+        **{repr(id): value for id, value in values.by_item.items()},
     }
-    for place, value in found.items():
+    for place, value in places.items():
         if value is not None and not math.isfinite(value):
             raise InputError(f"{name} has {value} for {place}. Measure it again, then export.")

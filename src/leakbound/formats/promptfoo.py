@@ -50,15 +50,15 @@ def read(path: Path) -> ImportedLog:
 
 
 def _questions(rows: Sequence[Json]) -> list[ImportedQuestion]:
-    found: dict[str, list[Json]] = {}
+    by_test: dict[str, list[Json]] = {}
     for row in rows:
         test = [row["prompt"]["raw"], row["testCase"].get("assert") or []]
-        found.setdefault(json.dumps(test, sort_keys=True), []).append(row)
+        by_test.setdefault(json.dumps(test, sort_keys=True), []).append(row)
     return [
         ImportedQuestion(
-            id=str(i), text=str(same[0]["prompt"]["raw"]), draws=tuple(map(_draw, same))
+            id=str(i), text=str(repeats[0]["prompt"]["raw"]), draws=tuple(map(_draw, repeats))
         )
-        for i, same in enumerate(found.values())
+        for i, repeats in enumerate(by_test.values())
     ]
 
 

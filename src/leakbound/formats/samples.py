@@ -44,25 +44,25 @@ def read(path: Path, spool: Spool) -> ImportedLog:
 
     Their draws are put into `spool`, which must be open as long as they are read.
     """
-    found = _Found(spool)
+    rows = _Rows(spool)
     for row in each_row(path, "jsonl"):
-        found.add(row)
-    model = str(found.stated.pop("model", "unnamed"))
+        rows.add(row)
+    model = str(rows.stated.pop("model", "unnamed"))
     return ImportedLog(
         path=path,
         tool="jsonl",
         model=model,
         task="samples",  # ids are the user's own, in whichever file
-        stated=found.stated,
-        asked=found.questions(),
-        ordered=found.texts and not found.counted,
-        texts=found.texts,
-        scorers=dict.fromkeys(found.scorers, False),
+        stated=rows.stated,
+        asked=rows.questions(),
+        ordered=rows.texts and not rows.counted,
+        texts=rows.texts,
+        scorers=dict.fromkeys(rows.scorers, False),
     )
 
 
-class _Found:
-    """What the rows so far tell: the settings of all, and of each question its first row."""
+class _Rows:
+    """The rows so far: the settings of all, and of each question its first row."""
 
     def __init__(self, spool: Spool) -> None:
         self.stated: dict[str, object] = {}
@@ -70,7 +70,7 @@ class _Found:
         self.texts = self.counted = False
         self._draws = DrawsByQuestion(spool)
         self._first: Row | None = None
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, _Question] = {}
 
     def add(self, row: Row) -> None:
         """Take a row in; InputError where it is no sample, or does not belong to those before."""
@@ -91,25 +91,25 @@ class _Found:
         """The questions in the order of their first rows."""
         draws = self._draws.draws()
         return tuple(
-            ImportedQuestion(id=id, text=one.text, answers=one.answers, draws=draws[id])
-            for id, one in self._asked.items()
+            ImportedQuestion(id=id, text=q.text, answers=q.answers, draws=draws[id])
+            for id, q in self._asked.items()
         )
 
     def _require_same_question(self, id: str, row: Row) -> None:
-        known = self._asked.get(id)
+        first = self._asked.get(id)
         text = row.text("question") if self.texts else REDACTED
         answer = row.maybe("answer") if self.texts else None
         answers = () if answer is None else (answer,)
-        if known is None:
-            self._asked[id] = _Asked(row.place, text, answers)
-        elif (known.text, known.answers) != (text, answers):
+        if first is None:
+            self._asked[id] = _Question(row.place, text, answers)
+        elif (first.text, first.answers) != (text, answers):
             raise InputError(
-                f"{row.place} has another question or answer than {known.place}, "
+                f"{row.place} has another question or answer than {first.place}, "
                 f"and the same id {id!r}. Give each question an id of its own."
             )
 
 
-class _Asked(NamedTuple):
+class _Question(NamedTuple):
     """A question, and the place of the first row that is about it."""
 
     place: str
@@ -141,17 +141,17 @@ def _scored(row: Row, scores: Scores) -> Draw | None:
 
 def _scores(row: Row) -> Scores:
     """The scores of a row, by name; null where a scorer could not decide."""
-    found = row.values.get("scores")
-    if found is None:
+    scores = row.values.get("scores")
+    if scores is None:
         return ()
-    if not isinstance(found, dict) or not all(
-        score is None or (is_number(score) and abs(score) <= _MOST) for score in found.values()
+    if not isinstance(scores, dict) or not all(
+        score is None or (is_number(score) and abs(score) <= _MOST) for score in scores.values()
     ):
         raise InputError(
             f"'scores' must be an object of numbers by name, null where one could not be decided, "
-            f"got {str(found)[:80]} in {row.place}. Correct the row."
+            f"got {str(scores)[:80]} in {row.place}. Correct the row."
         )
-    return tuple((name, None if score is None else float(score)) for name, score in found.items())
+    return tuple((name, None if score is None else float(score)) for name, score in scores.items())
 
 
 def _draw(row: Row, scores: Scores) -> Draw | None:

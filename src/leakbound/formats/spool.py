@@ -62,7 +62,7 @@ class Spool:
         return written
 
     def read(self, start: int, length: int) -> list[Counted]:
-        """What was written there."""
+        """Read the rows that were written there."""
         with _telling():
             self._file.seek(start)
             text = self._file.read(length)
@@ -109,12 +109,12 @@ class Block(Sequence[Draw | None]):
     def __getitem__(self, at: Any) -> Any:
         """The draws of a slice without a step, as a list."""
         first, last, _ = at.indices(self.n)
-        found: list[Draw | None] = []
+        draws: list[Draw | None] = []
         end = 0
         for draw, count in self.spool.read(self.start, self.length):
             begin, end = end, end + count
-            found += [draw] * (min(end, last) - max(begin, first))
-        return found
+            draws += [draw] * (min(end, last) - max(begin, first))
+        return draws
 
 
 class Chained(Sequence[Draw | None]):
@@ -133,14 +133,14 @@ class Chained(Sequence[Draw | None]):
     def __getitem__(self, at: Any) -> Any:
         """The draws of a slice without a step, as a list."""
         first, last, _ = at.indices(len(self))
-        found: list[Draw | None] = []
+        draws: list[Draw | None] = []
         number = bisect_right(self._ends, first)
         while first < last:
             piece = self._pieces[number]
             begin = self._ends[number] - len(piece)
-            found += piece[first - begin : last - begin]
+            draws += piece[first - begin : last - begin]
             first, number = self._ends[number], number + 1
-        return found
+        return draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +172,10 @@ class DrawsByQuestion:
 
     def add(self, question: str, draw: Draw | None, count: int) -> None:
         """Add the next draws of a question, `count` alike."""
-        mine = self._waiting.setdefault(question, [])
-        mine.append((draw, count))
+        waiting = self._waiting.setdefault(question, [])
+        waiting.append((draw, count))
         self._held += _size(draw)
-        if len(mine) >= _ROWS:
+        if len(waiting) >= _ROWS:
             self._write([question])
         elif self._held > _WAITING:
             self._write(list(self._waiting))
@@ -187,7 +187,7 @@ class DrawsByQuestion:
 
     def _write(self, questions: Sequence[str]) -> None:
         rows = [self._waiting.pop(question) for question in questions]
-        self._held -= sum(_size(draw) for mine in rows for draw, _ in mine)
+        self._held -= sum(_size(draw) for waiting in rows for draw, _ in waiting)
         for question, block in zip(questions, self._spool.write(rows), strict=True):
             self._blocks.setdefault(question, []).append(block)
 

@@ -1,4 +1,4 @@
-"""What is drawn on: size, fonts, axes and marks of every figure, and files with equal bytes.
+"""The canvas: size, fonts, axes and marks of every figure, and files with equal bytes.
 
 The only module that imports matplotlib. Colours are Okabe and Ito's, which colour-blind readers
 tell apart; marks and dashes tell models apart in greyscale. Nothing of the machine's own settings
@@ -40,9 +40,11 @@ _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick label
 class Canvas:
     """One figure under way.
 
-    width: in inches.
-    series: how each model is drawn, by its label.
-    panel: inches that a panel is wide, about.
+    Attributes:
+        width: in inches.
+        series: how each model is drawn, by its label.
+        figure: matplotlib's, once panels were made.
+        panel: inches that a panel is wide, about.
     """
 
     width: float
@@ -95,19 +97,19 @@ class Canvas:
 
     def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
         """Panels side by side, a lane a label from above, each at least so many inches high."""
-        told = [self.folded(label, self.width / 3) for label in labels]
-        lane = max(lane, _LINE * (0.5 + max(text.count("\n") + 1 for text in told)))
-        panels = self.panels(1, across, height=lane * len(told) + 0.3)
+        texts = [self.folded(label, self.width / 3) for label in labels]
+        lane = max(lane, _LINE * (0.5 + max(text.count("\n") + 1 for text in texts)))
+        panels = self.panels(1, across, height=lane * len(texts) + 0.3)
         for axes in panels:
-            axes.set_ylim(len(told) - 0.5, -0.5)
-            axes.set_yticks(range(len(told)), told)
+            axes.set_ylim(len(texts) - 0.5, -0.5)
+            axes.set_yticks(range(len(texts)), texts)
             axes.tick_params(axis="y", length=0)
             axes.grid(axis="x", linewidth=0.3, color="#dddddd")
             axes.set_axisbelow(True)
         return panels
 
     def rise(self, axes: Axes, top: float | None = None, *, integer: bool = False) -> None:
-        """From 0 to just above the highest that is drawn, or above `top`."""
+        """Scale a panel from 0 to just above the highest that is drawn, or above `top`."""
         axes.set_ylim(0, 1.06 * (_top(axes) if top is None else top) or 1.0)
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
         axes.yaxis.set_major_formatter("{x:g}")
@@ -122,18 +124,18 @@ class Canvas:
         for axes, top, alone in zip(panels, tops, own, strict=True):
             self.rise(axes, top if alone else max(tops), integer=integer)
         if len(panels) > 1:
-            told = zip(names, own, strict=True)
-            self.titles(panels, [f"{name} (own\u00a0scale)" * o or name for name, o in told])
+            pairs = zip(names, own, strict=True)
+            self.titles(panels, [f"{name} (own\u00a0scale)" * o or name for name, o in pairs])
 
     def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
         """A text above each panel's left end, in as many lines as it needs."""
-        told = [self.folded(text, self.panel - 0.1) for text in texts]
-        for axes, text in zip(panels, told, strict=True):
+        folded = [self.folded(text, self.panel - 0.1) for text in texts]
+        for axes, text in zip(panels, folded, strict=True):
             axes.annotate(
                 text, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points",
                 ha="left", va="bottom", fontsize=_SMALL, annotation_clip=False,
             )  # fmt: skip
-        self._grow(self._down * _LINE * max(text.count("\n") + 1 for text in told))
+        self._grow(self._down * _LINE * max(text.count("\n") + 1 for text in folded))
 
     def _grow(self, inches: float) -> None:
         self.figure.set_figheight(self.figure.get_figheight() + inches)
@@ -165,14 +167,14 @@ class Canvas:
 
     def line(self, axes: Axes, label: str, x: Sequence[float], y: Sequence[float | None]) -> None:
         """A model's estimates, joined, each with its mark."""
-        known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
-        of = self.series[label]
+        points = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
+        pen = self.series[label]
         axes.plot(
-            [at for at, _ in known], [value for _, value in known],
-            color=of.colour, marker=of.mark, linestyle=of.dash, markeredgewidth=0, zorder=3,
+            [at for at, _ in points], [value for _, value in points],
+            color=pen.colour, marker=pen.mark, linestyle=pen.dash, markeredgewidth=0, zorder=3,
             clip_on=False,
         )  # fmt: skip
-        self.tell(label, color=of.colour, marker=of.mark, linestyle=of.dash, markeredgewidth=0)
+        self.tell(label, color=pen.colour, marker=pen.mark, linestyle=pen.dash, markeredgewidth=0)
 
     def whiskers(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
         """Bounds as lines with caps, of rows all of which have both ends; else nothing."""
@@ -194,11 +196,11 @@ class Canvas:
         upper: Sequence[float],
     ) -> None:
         """Bounds that hold at these points, shaded."""
-        of = self.series[label]
-        axes.fill_between(x, lower, upper, color=of.colour, lw=0,
+        pen = self.series[label]
+        axes.fill_between(x, lower, upper, color=pen.colour, lw=0,
                           alpha=BAND * min(1.0, 4 / len(self.series)))  # fmt: skip
         for ends in (lower, upper):
-            axes.plot(x, ends, color=of.colour, linestyle=of.dash, linewidth=0.4, clip_on=False)
+            axes.plot(x, ends, color=pen.colour, linestyle=pen.dash, linewidth=0.4, clip_on=False)
 
     def band_of(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
         """The bounds of rows that have both ends."""
@@ -213,9 +215,9 @@ class Canvas:
         size: float = 3.6,
     ) -> None:
         """Greedy answers, and naive estimates: hollow marks."""
-        known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
+        points = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
         axes.plot(
-            [at for at, _ in known], [value for _, value in known], linestyle="none", marker="o",
+            [at for at, _ in points], [value for _, value in points], linestyle="none", marker="o",
             markerfacecolor="none", markeredgecolor=self.series[label].colour,
             markeredgewidth=0.7, markersize=size, zorder=4, clip_on=False,
         )  # fmt: skip
@@ -227,8 +229,8 @@ class Canvas:
     def tell_models(self, labels: Sequence[str]) -> None:
         """Say which colour is which model's, where none is drawn as a line."""
         for label in labels:
-            of = self.series[label]
-            self.tell(label, color=of.colour, marker=of.mark, linestyle="none", markeredgewidth=0)
+            pen = self.series[label]
+            self.tell(label, color=pen.colour, marker=pen.mark, linestyle="none", markeredgewidth=0)
 
     def tell_hollow(self, text: str = "greedy") -> None:
         """Say what hollow marks are."""
@@ -248,13 +250,13 @@ class Canvas:
 
     def finish(self) -> None:
         """The legend above all panels, room for it, and no tick label that touches another."""
-        told = {label: self._legend[label] for label in self.series if label in self._legend}
-        told |= self._legend
+        entries = {label: self._legend[label] for label in self.series if label in self._legend}
+        entries |= self._legend
         pixels = self.figure.dpi
-        texts = [self.folded(text, self.width - _HANDLE - 0.2) for text in told]
-        for columns in range(min(len(told), MANY), 0, -1):
+        texts = [self.folded(text, self.width - _HANDLE - 0.2) for text in entries]
+        for columns in range(min(len(entries), MANY), 0, -1):
             legend = self.figure.legend(
-                list(told.values()), texts, loc="outside upper center", ncols=columns
+                list(entries.values()), texts, loc="outside upper center", ncols=columns
             )
             box = legend.get_window_extent()
             if columns == 1 or box.width <= pixels * (self.width - 0.05):
@@ -281,8 +283,8 @@ def _top(axes: Axes) -> float:
 def _thin(axis: Axis) -> None:
     """Take away the tick labels that touch the one before."""
     low, high = sorted(axis.get_view_interval())
-    each = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
-    ticks = [(at, label) for at, label in each if low <= at <= high and label.get_visible()]
+    pairs = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
+    ticks = [(at, label) for at, label in pairs if low <= at <= high and label.get_visible()]
     end, texts = -math.inf, []
     for _, label in ticks:
         box = label.get_window_extent()

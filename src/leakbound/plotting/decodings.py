@@ -55,7 +55,7 @@ class KnobRow:
 
 
 def cell_rows(material: Material) -> Iterator[CellRow]:
-    """Of every run whose decodings form a whole grid: the mean, and leak@k where it is bounded."""
+    """The mean, and leak@k where it is bounded, of each cell of every run with a whole grid."""
     for label, grid in material.view.grids:
         if grid.scorer != material.scorer.name:
             continue
@@ -103,7 +103,7 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
 
 
 def temperature_rows(material: Material) -> list[KnobRow]:
-    """Of every run that has several temperatures, a line for each of its other settings."""
+    """Rows of every run with several temperatures, a line for each of its other settings."""
     lines: dict[tuple[str, bool, str], list[Model]] = {}
     for model in material.view.models:
         decoding = model.decoding
@@ -127,7 +127,7 @@ def temperature_rows(material: Material) -> list[KnobRow]:
 
 
 def adaptive_rows(material: Material) -> list[KnobRow]:
-    """Of every model sampled under several c_T, in one run or several."""
+    """Rows of every model sampled under several c_T, in one run or several."""
     lines: dict[tuple[str, str], dict[float, Model]] = {}
     for model in material.view.models:
         decoding = model.decoding

@@ -50,7 +50,7 @@ class CorrelationRow:
 
 @dataclass(frozen=True, slots=True)
 class ProtocolRow:
-    """What one protocol finds a question to leak; `upper` None for greedy, which bounds nothing."""
+    """The leakage of a question by one protocol; `upper` None for greedy, which bounds nothing."""
 
     model: str
     protocol: Protocol
@@ -61,25 +61,25 @@ class ProtocolRow:
 
 
 def query_rows(material: Material) -> list[QueryRow]:
-    """Of the first four questions, in their order, of the first model whose queries are known."""
-    for asked in material.view.asked:
-        told = [one for one in asked.under(material.scorer).items() if len(one[1].queries) > 2]
-        rows = [row for one in told[:_QUESTIONS] for row in _queries(material, asked, *one)]
+    """The first four questions, in their order, of the first model whose queries are known."""
+    for model in material.view.asked:
+        items = [item for item in model.under(material.scorer).items() if len(item[1].queries) > 2]
+        rows = [row for item in items[:_QUESTIONS] for row in _queries(material, model, *item)]
         if rows:
             return rows
     return []
 
 
 def _queries(
-    material: Material, asked: RewrittenModel, question: str, found: Rewritten
+    material: Material, model: RewrittenModel, question: str, rewritten: Rewritten
 ) -> list[QueryRow]:
     return [
         QueryRow(
-            *(asked.label, question, query.id, asked.criterion, query.sureness, material.quantity),
+            *(model.label, question, query.id, model.criterion, query.sureness, material.quantity),
             *stated(query.leakage),
-            found.correlation,
+            rewritten.correlation,
         )
-        for query in found.queries
+        for query in rewritten.queries
         if query.sureness is not None
     ]
 
@@ -92,11 +92,11 @@ def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
     for axes, (question, mine) in zip(panels, questions.items(), strict=True):
         label, x = mine[0].model, [row.sureness for row in mine]
         canvas.whiskers(axes, label, x, mine)
-        of = canvas.series[label]
-        axes.plot(x, [row.upper for row in mine], linestyle="none", marker=of.mark,
-                  color=of.colour, markeredgewidth=0, zorder=3)  # fmt: skip
-        told = "" if mine[0].correlation is None else f": r = {mine[0].correlation:.2f}"
-        names.append(question + told.replace("-", "−"))
+        pen = canvas.series[label]
+        axes.plot(x, [row.upper for row in mine], linestyle="none", marker=pen.mark,
+                  color=pen.colour, markeredgewidth=0, zorder=3)  # fmt: skip
+        suffix = "" if mine[0].correlation is None else f": r = {mine[0].correlation:.2f}"
+        names.append(question + suffix.replace("-", "−"))
         axes.margins(x=0.08)
         axes.locator_params(axis="x", nbins=4)
     canvas.name(panels, names)
@@ -106,12 +106,12 @@ def draw_sureness(rows: Sequence[QueryRow], canvas: Canvas) -> None:
 
 
 def correlation_rows(material: Material) -> list[CorrelationRow]:
-    """Of every model that was asked in other words."""
+    """Rows of every model that was asked in other words."""
     return [
-        CorrelationRow(asked.label, question, len(found.queries), found.correlation)
-        for asked in material.view.asked
-        for question, found in asked.under(material.scorer).items()
-        if found.correlation is not None
+        CorrelationRow(model.label, question, len(rewritten.queries), rewritten.correlation)
+        for model in material.view.asked
+        for question, rewritten in model.under(material.scorer).items()
+        if rewritten.correlation is not None
     ]
 
 
@@ -132,25 +132,25 @@ def draw_correlation(rows: Sequence[CorrelationRow], canvas: Canvas) -> None:
 
 
 def protocol_rows(material: Material) -> Iterator[ProtocolRow]:
-    """Of every model that was asked in other words, the questions of which all three are known."""
-    for asked in material.view.asked:
-        model = material.view.models[asked.model]
-        for question, found in asked.under(material.scorer).items():
+    """Questions with all three protocols known, of every model that was asked in other words."""
+    for rewritten in material.view.asked:
+        model = material.view.models[rewritten.model]
+        for question, full in rewritten.under(material.scorer).items():
             own = model.at(question, material.scorer)
             if own is None:
                 continue
             ends = (
                 (own.greedy, None),
                 (own.leakage.value, own.leakage.upper),
-                (found.leakage.value, found.leakage.upper),
+                (full.leakage.value, full.leakage.upper),
             )
-            for protocol, each in zip(PROTOCOLS, ends, strict=True):
-                yield ProtocolRow(asked.label, protocol, question, material.quantity, *each)
+            for protocol, pair in zip(PROTOCOLS, ends, strict=True):
+                yield ProtocolRow(rewritten.label, protocol, question, material.quantity, *pair)
 
 
 def draw_protocols(rows: Sequence[ProtocolRow], canvas: Canvas) -> None:
     """A panel a model: which share of the questions is above each level; upper bounds thin."""
-    right = max(one for row in rows for one in (row.value, row.upper) if one is not None) or 1.0
+    right = max(v for row in rows for v in (row.value, row.upper) if v is not None) or 1.0
     ways = {"greedy": ("black", (0, (1.0, 1.2))), "output": ("#0072b2", (0, (5.0, 1.5))),
             "full": ("#d55e00", "-")}  # fmt: skip
     for axes, _, own in panels_of(canvas, rows, _PANEL):

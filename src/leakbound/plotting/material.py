@@ -1,4 +1,4 @@
-"""What figures are made of: the view of the runs, their draws, and the logs of trained models."""
+"""The material of figures: the view of the runs, their draws, and the logs of trained models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEVIATION: Literal["standard deviation"] = "standard deviation"
 
 
 class LackingError(LeakboundError):
-    """What was given does not have what a figure needs; the message says what."""
+    """The material does not have what a figure needs; the message says what."""
 
     exit_status = 2
 
@@ -39,10 +39,11 @@ class LackingError(LeakboundError):
 class Material:
     """Runs and trained models by label, and which scorer and question are meant.
 
-    runs: those with estimates of the same questions, scorers and confidence.
-    trained: folders of models with the log of their training.
-    wanted_scorer: None: the runs' first.
-    wanted_question: by its id; None: the one of the first target with the largest lower bound.
+    Attributes:
+        runs: those with estimates of the same questions, scorers and confidence.
+        trained: folders of models with the log of their training.
+        wanted_scorer: its name; None: the runs' first.
+        wanted_question: by its id; None: the one of the first target with the largest lower bound.
     """
 
     runs: Mapping[str, Run]
@@ -52,7 +53,7 @@ class Material:
 
     @cached_property
     def view(self) -> View:
-        """What estimates say; LackingError without a run."""
+        """The estimates side by side; LackingError without a run."""
         if not self.runs:
             raise LackingError("no run was given")
         return read_view(self.runs)
@@ -60,17 +61,17 @@ class Material:
     @cached_property
     def scorer(self) -> ScorerView:
         """The scorer meant; InputError for one that the runs do not have."""
-        known = {each.name: each for each in self.view.scorers}
-        if self.wanted_scorer is not None and self.wanted_scorer not in known:
+        by_name = {scorer.name: scorer for scorer in self.view.scorers}
+        if self.wanted_scorer is not None and self.wanted_scorer not in by_name:
             raise InputError(
                 f"the runs have no scores of `--scorer {self.wanted_scorer}`. "
-                f"{suggestion(self.wanted_scorer, known)}"
+                f"{suggestion(self.wanted_scorer, by_name)}"
             )
-        return known[self.wanted_scorer or self.view.scorers[0].name]
+        return by_name[self.wanted_scorer or self.view.scorers[0].name]
 
     @property
     def quantity(self) -> str:
-        """What the expected score is called."""
+        """The name of the expected score."""
         return quantity(self.scorer)
 
     def deviation(self, model: Model) -> tuple[float, float, float | None, float | None] | None:
@@ -87,16 +88,16 @@ class Material:
 
         Chosen by what it leaks, where none is named: it shows a tail, and stands for no other.
         """
-        known = [question.id for question in self.view.questions]
+        ids = [question.id for question in self.view.questions]
         if self.wanted_question is not None:
-            if self.wanted_question not in known:
+            if self.wanted_question not in ids:
                 raise InputError(
                     f"the runs asked no `--question {self.wanted_question}`. "
-                    f"{suggestion(self.wanted_question, known)}"
+                    f"{suggestion(self.wanted_question, ids)}"
                 )
             return self.wanted_question
         for model in (*self.view.targets, *self.view.models):
-            ends = {q: cell.leakage.lower for q in known if (cell := model.at(q, self.scorer))}
+            ends = {q: cell.leakage.lower for q in ids if (cell := model.at(q, self.scorer))}
             if ends:
                 return max(ends, key=lambda q: ends[q])
         raise LackingError("no question could be sampled")
@@ -120,20 +121,20 @@ class Material:
     def labels(self) -> list[tuple[str, bool]]:
         """Every model and whether it is a control; trained ones that no run has come last."""
         shown = [(model.label, model.is_control) for model in self.view.models] if self.runs else []
-        known = {label for label, _ in shown}
-        return [*shown, *((name, False) for name in self.names.values() if name not in known)]
+        labels = {label for label, _ in shown}
+        return [*shown, *((name, False) for name in self.names.values() if name not in labels)]
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """What each trained model is called: as the run of it is, where there is one alone."""
-        of: dict[Path, list[str]] = {}
+        """The name of each trained model: that of its run, where there is one alone."""
+        by_path: dict[Path, list[str]] = {}
         for model in self.view.models if self.runs else ():
-            of.setdefault(Path(model.facts.get("model", "")).resolve(), []).append(model.label)
-        found = {}
+            by_path.setdefault(Path(model.facts.get("model", "")).resolve(), []).append(model.label)
+        names = {}
         for label, trained in self.trained.items():
-            known = of.get(trained.path.resolve(), [])
-            found[label] = known[0] if len(known) == 1 else label
-        return found
+            labels = by_path.get(trained.path.resolve(), [])
+            names[label] = labels[0] if len(labels) == 1 else label
+        return names
 
 
 R = TypeVar("R")
@@ -143,14 +144,15 @@ R = TypeVar("R")
 class PaperFigure(Generic[R]):
     """One of the figures.
 
-    name: what it is called on the command line and on disk.
-    shows: what it shows.
-    paper: whose figure it is.
-    needs: what must have been given.
-    rows: what it is drawn from, frozen values of single numbers and texts; LackingError where
-        something is not there.
-    draw: draws them, and nothing else.
-    lacking: what is not there where there are no rows.
+    Attributes:
+        name: what it is called on the command line and on disk.
+        shows: what it shows.
+        paper: whose figure it is.
+        needs: what must have been given.
+        rows: makes what it is drawn from, frozen values of single numbers and texts; LackingError
+            where something is not there.
+        draw: draws them, and nothing else.
+        lacking: what is not there where there are no rows.
     """
 
     name: str
@@ -171,11 +173,11 @@ class PaperFigure(Generic[R]):
 
 def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:
     """The rows by what they have in a field, or in several; in their order, as the keys are."""
-    found: dict[Any, list[R]] = {}
+    groups: dict[Any, list[R]] = {}
     for row in rows:
         key = tuple(getattr(row, name) for name in fields)
-        found.setdefault(key[0] if len(key) == 1 else key, []).append(row)
-    return found
+        groups.setdefault(key[0] if len(key) == 1 else key, []).append(row)
+    return groups
 
 
 def panels_of(
@@ -184,7 +186,7 @@ def panels_of(
     """A panel a model with its rows; once they are drawn, scaled and named as by `name`."""
     models = by(rows, "model")
     panels = canvas.grid(len(models), height)
-    yield from ((axes, *mine) for axes, mine in zip(panels, models.items(), strict=True))
+    yield from ((axes, *group) for axes, group in zip(panels, models.items(), strict=True))
     canvas.name(panels, list(models), integer=integer)
 
 

@@ -74,7 +74,7 @@ class UtilityRow:
 
 
 def moment_rows(material: Material) -> list[MomentRow]:
-    """Of every model; the worst question's ED is at most the largest upper end of any."""
+    """Moments of every model; the worst question's ED is at most the largest upper end of any."""
     rows: list[MomentRow] = []
     for model in material.view.models:
         cells = model.cells(material.scorer)
@@ -154,15 +154,15 @@ def _moment(axes: Axes, canvas: Canvas, row: MomentRow, at: float) -> None:
 
 
 def spread_rows(material: Material) -> Iterator[SpreadRow]:
-    """Of every model, from the question that varies least to the one that varies most."""
+    """Questions of every model, from the one that varies least to the one that varies most."""
     for model in material.view.models:
-        found = []
+        rows = []
         for question in material.view.questions:
             cell = model.at(question.id, material.scorer)
             row = cell.rows.first(quantity=DEVIATION) if cell else None
             if row is not None:
-                found.append(SpreadRow(model.label, question.id, *stated(row)))
-        yield from sorted(found, key=lambda row: (row.value or 0.0, row.upper))
+                rows.append(SpreadRow(model.label, question.id, *stated(row)))
+        yield from sorted(rows, key=lambda row: (row.value or 0.0, row.upper))
 
 
 def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
@@ -177,7 +177,7 @@ def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
         axes.hlines(y, *ends, color=colour, alpha=0.35, zorder=1,
                     linewidth=min(1.4, 0.5 * 72 * _WIDE_LANE * step))  # fmt: skip
         values = [row.value for row in mine if row.value is not None]
-        at = [one for one, row in zip(y, mine, strict=True) if row.value is not None]
+        at = [height for height, row in zip(y, mine, strict=True) if row.value is not None]
         size = 2.6 if len(mine) <= 40 else 1.4
         axes.plot(values, at, linestyle="none", marker=canvas.series[model].mark, color=colour,
                   markersize=size, markeredgewidth=0, zorder=2, clip_on=False)  # fmt: skip
@@ -192,9 +192,9 @@ def draw_spread(rows: Sequence[SpreadRow], canvas: Canvas) -> None:
 
 
 def utility_rows(material: Material) -> list[UtilityRow]:
-    """Of every model whose utility was measured, by the same metric."""
-    told = {model.label: material.metrics(model) for model in material.view.models}
-    measured = {label: metrics for label, metrics in told.items() if metrics}
+    """Rows of every model whose utility was measured, by the same metric."""
+    by_model = {model.label: material.metrics(model) for model in material.view.models}
+    measured = {label: metrics for label, metrics in by_model.items() if metrics}
     metric = _metric_of(list(measured.values()))
     rows = []
     for model in material.view.models:
@@ -234,10 +234,10 @@ def draw_utility(rows: Sequence[UtilityRow], canvas: Canvas) -> None:
         if row.value is None:
             continue
         canvas.whiskers(axes, row.model, [row.utility], [row])
-        of = canvas.series[row.model]
-        axes.plot([row.utility], [row.value], linestyle="none", marker=of.mark, color=of.colour,
+        pen = canvas.series[row.model]
+        axes.plot([row.utility], [row.value], linestyle="none", marker=pen.mark, color=pen.colour,
                   markersize=4.5, zorder=3)  # fmt: skip
-        canvas.tell(row.model, color=of.colour, marker=of.mark, linestyle="none", markersize=4.5)
+        canvas.tell(row.model, color=pen.colour, marker=pen.mark, linestyle="none", markersize=4.5)
     front = sorted((row.utility, row.value or 0.0) for row in rows if row.front)
     if len(front) > 1:
         axes.step(*zip(*front, strict=True), where="pre", color="black", linewidth=0.7,

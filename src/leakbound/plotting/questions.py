@@ -88,7 +88,7 @@ class TailRow:
 
 
 def question_rows(material: Material) -> Iterator[QuestionBar]:
-    """Of every target, from the question that leaks least to the one that leaks most."""
+    """Questions of every target, from the one that leaks least to the one that leaks most."""
     for model in material.view.targets:
         control, mine = material.view.control_of(model), []
         for question in material.view.questions:
@@ -124,7 +124,7 @@ def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
 
 
 def answer_rows(material: Material) -> Iterator[AnswerRow]:
-    """Of every model, questions by the mean of their scores."""
+    """Questions of every target by the mean of their scores."""
     if material.scorer.binary:
         raise LackingError(f"{binary_scores(material)}; see `questions`")
     for model in material.view.targets:
@@ -174,9 +174,9 @@ def bin_rows(material: Material) -> list[BinRow]:
         cell = model.at(material.question, material.scorer)
         if drawn is None:
             continue
-        told = (drawn.mean, cell.greedy if cell else None)
+        marks = (drawn.mean, cell.greedy if cell else None)
         for left, right, share in zip(edges, edges[1:], drawn.histogram(edges), strict=False):
-            rows.append(BinRow(model.label, material.question, drawn.n, left, right, share, *told))
+            rows.append(BinRow(model.label, material.question, drawn.n, left, right, share, *marks))
     if not rows:
         raise LackingError(f"{material.question!r} has no draws of the whole distribution")
     return rows
@@ -245,7 +245,7 @@ def _ranked(
 
 
 def _bar_width(canvas: Canvas, questions: int) -> float:
-    """In points: half of what a question has."""
+    """The width of a bar in points: half of what a question has."""
     return min(2.0, 0.45 * 72 * canvas.panel / questions)
 
 

@@ -27,7 +27,7 @@ _SHOWN = 1e-3  # a proof below it lies on the axis
 
 @dataclass(frozen=True, slots=True)
 class DrawsRow:
-    """What the first n draws of a question tell, bounds that hold for each n by itself."""
+    """A moment of a question by its first n draws, with bounds that hold for each n by itself."""
 
     model: str
     question: str
@@ -100,7 +100,7 @@ def draw_convergence(rows: Sequence[DrawsRow], canvas: Canvas) -> None:
 
 
 def leak_at_k_rows(material: Material) -> list[LeakAtKRow]:
-    """Of every model; the estimates are the unbiased ones."""
+    """leak@k of every model for each k; the estimates are the unbiased ones."""
     rows: list[LeakAtKRow] = []
     for model in material.view.models:
         if cells := model.cells(material.scorer):
@@ -114,11 +114,11 @@ def _leak_at_k(material: Material, model: Model, cells: Sequence[Measured]) -> l
     bounds = material.draws(model).repeated(confidence) if whole else {}
     rows = []
     for k in STANDARD_K:
-        each = [cell.by_parameter("leak@k").get(k) for cell in cells]
-        value, ends = mean_of(each), bounds.get(k)
-        known = [row for row in each if row is not None]
-        if ends is None and known and all(row.confidence == 1 for row in known):
-            ends = _mean(known)  # exact for every question: so for their mean
+        estimates = [cell.by_parameter("leak@k").get(k) for cell in cells]
+        value, ends = mean_of(estimates), bounds.get(k)
+        bounded = [row for row in estimates if row is not None]
+        if ends is None and bounded and all(row.confidence == 1 for row in bounded):
+            ends = _mean(bounded)  # exact for every question: so for their mean
         if value is None and ends is None:
             continue
         lower, upper = (ends.lower, ends.upper) if ends else (None, None)
@@ -128,7 +128,7 @@ def _leak_at_k(material: Material, model: Model, cells: Sequence[Measured]) -> l
 
 
 def _mean(rows: Sequence[EstimateRow]) -> Interval:
-    """Of estimates whose ends are certain."""
+    """The mean of estimates whose ends are certain."""
     lower, upper = sum(row.lower for row in rows), sum(row.upper for row in rows)
     return Interval(mean_of(rows), lower / len(rows), upper / len(rows))
 
@@ -138,7 +138,7 @@ def _proved(cells: Sequence[Measured], k: int) -> float | None:
     rows = [cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows for cell in cells]
     if not any(rows):
         return None
-    return sum(max((row.lower for row in found), default=0.0) for found in rows) / len(cells)
+    return sum(max((row.lower for row in proofs), default=0.0) for proofs in rows) / len(cells)
 
 
 def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
@@ -164,7 +164,7 @@ def draw_leak_at_k(rows: Sequence[LeakAtKRow], canvas: Canvas) -> None:
 
 
 def naive_rows(material: Material) -> Iterator[NaiveRow]:
-    """Of every model, where every question has both."""
+    """Both estimates of every model, where every question has both."""
     for model in material.view.models:
         cells = model.cells(material.scorer)
         unbiased, naive = means_by(cells, "leak@k"), means_by(cells, "worst of k")

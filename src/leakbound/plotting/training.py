@@ -46,7 +46,7 @@ class SweepRow:
 
 
 def weight_rows(material: Material) -> list[SweepRow]:
-    """Of models whose objectives differ in one weight of the entropy alone."""
+    """Rows of models whose objectives differ in one weight of the entropy alone."""
     models = _models(material)
     rows: list[SweepRow] = []
     knobs: Sequence[tuple[Knob, str]] = (
@@ -69,13 +69,13 @@ def weight_rows(material: Material) -> list[SweepRow]:
 
 
 def centre_rows(material: Material) -> Iterable[SweepRow]:
-    """Of models trained by contrast centres, by how many a question has on average."""
-    found = {
+    """Rows of models trained by contrast centres, by how many a question has on average."""
+    models = {
         trained.centres: model
         for model, trained in _models(material)
         if trained.centres is not None
     }
-    return _rows(material, "centres", found) if len(found) > 1 else ()
+    return _rows(material, "centres", models) if len(models) > 1 else ()
 
 
 def _models(material: Material) -> list[tuple[Model, TrainedFolder]]:
@@ -92,7 +92,7 @@ def _rows(material: Material, knob: Knob, line: Mapping[float, Model]) -> Iterat
     """Mean, deviation, and the metrics that all have."""
     measured = [material.metrics(model) for model in line.values()]
     shown = [
-        next((m for m in group if all(m in each for each in measured)), None)
+        next((m for m in group if all(m in metrics for metrics in measured)), None)
         for group in (SELF_BLEU, UTILITY)
     ]
     for at, model in sorted(line.items()):
@@ -120,8 +120,8 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
             axes.set_visible(False)
             continue
         x = [row.at for row in mine]
-        of = canvas.series[knob]
-        axes.plot(x, [row.value for row in mine], color=of.colour, marker=of.mark, zorder=3,
+        pen = canvas.series[knob]
+        axes.plot(x, [row.value for row in mine], color=pen.colour, marker=pen.mark, zorder=3,
                   markeredgewidth=0)  # fmt: skip
         canvas.whiskers(axes, knob, x, mine)
         axes.set_xticks(x, [f"{at:.3g}" for at in x])
@@ -133,8 +133,8 @@ def draw_sweep(rows: Sequence[SweepRow], canvas: Canvas) -> None:
     canvas.tell_whiskers(rows)
 
 
-What = Literal["entropy", "probability"]
-_LABELS: dict[What, str] = {
+Curve = Literal["entropy", "probability"]
+_LABELS: dict[Curve, str] = {
     "entropy": "entropy of the\nnext token (nats)",
     "probability": "probability of the\ntrue next token",
 }
@@ -143,7 +143,7 @@ _POINTS = 160  # at most, of a curve: those of more steps are averaged
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """What was logged in training, the mean of a step.
+    """A quantity logged in training, the mean of a step.
 
     `quantity`: the entropy of the next-token distributions along the answers of a split in nats, or
     the geometric mean of the probabilities of their tokens, exp(-nll).
@@ -151,13 +151,13 @@ class LogRow:
 
     model: str
     split: str
-    quantity: What
+    quantity: Curve
     step: int
     value: float
 
 
 def log_rows(material: Material) -> Iterator[LogRow]:
-    """Of every trained model whose objective has the entropy, or the likelihood, of a split."""
+    """Rows of trained models whose objective has the entropy, or the likelihood, of a split."""
     if not material.trained:
         raise LackingError("no folder of a trained model was given")
     for label, trained in material.trained.items():
@@ -175,11 +175,11 @@ def draw_confidence(rows: Sequence[LogRow], canvas: Canvas) -> None:
     panels = canvas.panels(len(kinds), height=_PANEL, sharey=False)
     for axes, (kind, own) in zip(panels, kinds.items(), strict=True):
         for (model, split), mine in by(own, "model", "split").items():
-            of = canvas.series[model]
+            pen = canvas.series[model]
             x, y = _thinned([r.step for r in mine], [r.value for r in mine])
             dash = _dash(splits.index(split))
-            axes.plot(x, y, color=of.colour, linestyle=dash, linewidth=0.9,
-                      marker=of.mark, markersize=2.6, markevery=max(1, len(x) // 6),
+            axes.plot(x, y, color=pen.colour, linestyle=dash, linewidth=0.9,
+                      marker=pen.mark, markersize=2.6, markevery=max(1, len(x) // 6),
                       markeredgewidth=0)  # fmt: skip
         axes.set_ylabel(_LABELS[kind])
         least = min(row.value for row in own)
@@ -201,8 +201,8 @@ def _thinned(steps: Sequence[int], values: Sequence[float]) -> tuple[list[float]
     size = max(1, math.ceil(len(steps) / _POINTS))
     starts = range(0, len(steps), size)
 
-    def means(of: Sequence[float]) -> list[float]:
-        return [math.fsum(part) / len(part) for i in starts if (part := of[i : i + size])]
+    def means(series: Sequence[float]) -> list[float]:
+        return [math.fsum(part) / len(part) for i in starts if (part := series[i : i + size])]
 
     return means(steps), means(values)
 

@@ -36,10 +36,11 @@ KINDS: Mapping[str, PaperFigure[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class DrawnFigures:
-    """What `figures` wrote.
+    """The files that `figures` wrote.
 
-    files: every file, figure by figure.
-    left_out: why, by the name of each figure that could not be drawn.
+    Attributes:
+        files: every file, figure by figure.
+        left_out: why, by the name of each figure that could not be drawn.
     """
 
     files: tuple[Path, ...]
@@ -63,16 +64,22 @@ def figures(
 
     Args:
         runs: open runs or their folders, which must have asked the same questions with the same
-            scorers and confidence; and folders of trained models, for their logs.
-        out: the folder the files are written into.
-        only: names of figures (none: all that can be drawn).
-        formats: "pdf", "svg", "png".
-        width: of a figure: "one" column (3.3 in), "two" (6.9 in), or inches.
-        scorer: by whose scores (None: the runs' first).
-        question: the id of the question that figures of one question show.
+            scorers and confidence; and folders of trained models, for their logs. At least one.
+        out: the folder the files are written into; it is made where it is not there.
+        only: names of figures, of `KINDS`; empty: all that can be drawn.
+        formats: any of "pdf", "svg" and "png", at least one; all three by default.
+        width: of a figure: "one" column (3.3 in, the default), "two" (6.9 in), or inches, 2 to 20.
+        scorer: by whose scores, the scorer's name; None: the runs' first.
+        question: the id of the question that figures of one question show; None: that of the first
+            target with the largest lower bound.
 
-    Raises InputError for unknown names and where no figure can be drawn, MixError for runs that do
-    not stand side by side; what was left out has its reason in the result.
+    Returns:
+        The files that were written, and why each figure that was left out could not be drawn.
+
+    Raises:
+        InputError: names of figures, formats, scorers or questions that there are not, another
+            width, two folders of one name, no figure that can be drawn, or no matplotlib.
+        MixError: runs that do not stand side by side.
     """
     chosen = _chosen(only)
     if not formats:
@@ -107,7 +114,21 @@ def figures(
 def figures_table(
     runs: Sequence[Run | str | Path], *, scorer: str | None = None, question: str | None = None
 ) -> Table:
-    """Which figures there are, and with `runs` whether they have what each needs."""
+    """List the figures there are, and with `runs` whether they have what each needs.
+
+    Args:
+        runs: as for `figures`; empty: what each figure needs is listed in place of that.
+        scorer: by whose scores, the scorer's name; None: the runs' first.
+        question: the id of the question that figures of one question show; None: that of the first
+            target with the largest lower bound.
+
+    Returns:
+        A table, a row a figure.
+
+    Raises:
+        InputError: names of scorers or questions that there are not, or two folders of one name.
+        MixError: runs that do not stand side by side.
+    """
     columns = ("figure", "shows", "paper", "of these runs" if runs else "needs")
     lacking = {name: kind.needs for name, kind in KINDS.items()}
     if runs:
@@ -140,7 +161,7 @@ def _chosen(only: Sequence[str]) -> Mapping[str, PaperFigure[Any]]:
 def _rows(
     kinds: Mapping[str, PaperFigure[Any]], material: Material
 ) -> tuple[dict[str, Sequence[Any]], dict[str, str]]:
-    """What each figure is drawn from, and why some cannot be."""
+    """The rows that each figure is drawn from, and why some cannot be."""
     made: dict[str, Sequence[Any]] = {}
     lacking: dict[str, str] = {}
     if material.runs:
@@ -154,21 +175,21 @@ def _rows(
 
 
 def _material(
-    given: Sequence[Run | str | Path], scorer: str | None, question: str | None
+    sources: Sequence[Run | str | Path], scorer: str | None, question: str | None
 ) -> Material:
     """The runs and the trained models, each by the name of its folder."""
-    if not given:
+    if not sources:
         raise InputError("no run was given. Name the folder of a finished run.")
     runs: dict[str, Run] = {}
     trained: dict[str, TrainedFolder] = {}
-    for one in given:
-        path = one.path if isinstance(one, Run) else Path(one)
+    for source in sources:
+        path = source.path if isinstance(source, Run) else Path(source)
         name = path.resolve().name
-        into: dict[str, Any] = trained if not isinstance(one, Run) and is_trained(path) else runs
+        into: dict[str, Any] = trained if not isinstance(source, Run) and is_trained(path) else runs
         if name in into:
             raise InputError(f"two folders are called {name!r}. Rename one.")
         if into is trained:
             trained[name] = read_trained(path)
         else:
-            runs[name] = one if isinstance(one, Run) else Run.open(path)
+            runs[name] = source if isinstance(source, Run) else Run.open(path)
     return Material(runs, trained, scorer, question)

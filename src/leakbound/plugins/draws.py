@@ -1,4 +1,4 @@
-"""What a tool drew, as its plug-in hands it over: scores of every sample, and what is missing.
+"""Draws of a tool, as its plug-in hands them over: scores of every sample, and what is missing.
 
 Bets meet the draws of a sample in a random order, which a seed keys as that of a run does: a log
 that states it is bounded alike in the tool and by `leakbound import`. It is drawn once a process
@@ -32,26 +32,48 @@ def _drawn() -> int:
     return order.entropy() >> (order.BITS - _BITS)
 
 
-def seed_of(given: int | None) -> int:
-    """The seed that was given, else this process's; InputError for one that a log cannot keep."""
-    if given is not None and not 0 <= given < 2**_BITS:
+def seed_of(seed: int | None) -> int:
+    """The seed that was given, else this process's.
+
+    Args:
+        seed: a whole number from 0 to 16,777,215; None: this process's, drawn once.
+
+    Returns:
+        The seed, a whole number that tools can keep as a float.
+
+    Raises:
+        InputError: a seed outside that range.
+    """
+    if seed is not None and not 0 <= seed < 2**_BITS:
         raise InputError(
-            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {given}: tools keep it "
+            f"`seed` must be a whole number from 0 to {2**_BITS - 1:,}, got {seed}: tools keep it "
             "as a float. Give a smaller one."
         )
-    return _drawn() if given is None else int(given)
+    return _drawn() if seed is None else int(seed)
 
 
 def scores_of(
     drawn: Iterable[object], scorer: Scorer, prompts: Mapping[str, Prompt]
 ) -> dict[str, list[float | None]]:
-    """What a scorer gives the draws of each prompt, by its id; None where it is undecided."""
+    """Score the draws of each prompt.
+
+    Args:
+        drawn: samples; what else an engine gives, such as a failure, is passed over.
+        scorer: gives each distinct text its score.
+        prompts: the prompts by their ids, those of the samples among them.
+
+    Returns:
+        A score a draw by the prompt's id, in [0, 1]; None where the scorer is undecided.
+
+    Raises:
+        InputError: a score that the scorer must not give.
+    """
     scores: dict[str, list[float | None]] = {id: [] for id in prompts}
-    for sample in (found for found in drawn if isinstance(found, Sample)):
-        id, texts = sample.query.prompt_id, [one.text for one in sample.completions]
-        told = score_texts(scorer, texts, prompts[id])
-        for one, score in zip(sample.completions, told, strict=True):
-            scores[id] += [score] * one.count
+    for sample in (s for s in drawn if isinstance(s, Sample)):
+        id, texts = sample.query.prompt_id, [completion.text for completion in sample.completions]
+        values = score_texts(scorer, texts, prompts[id])
+        for completion, score in zip(sample.completions, values, strict=True):
+            scores[id] += [score] * completion.count
     return scores
 
 
@@ -59,11 +81,15 @@ def scores_of(
 class ToolDraws:
     """Draws of Q samples, n of each or fewer: their scores with counts, and their missing ones.
 
-    scores, counts: (Q, n); where a count is 0 there is no score.
-    n, missing, keys: (Q,) draws of each sample, those without a score, and what keys their order.
-    seed: which made the keys, with the samples' ids and the scorer's name.
-    binary: scores are 0 or 1, by the range that was declared and not by what was drawn.
-    cap: the n that was fixed beforehand, where drawing may have stopped before; else None.
+    Attributes:
+        scores: in [0, 1], [Q, n].
+        counts: 1, or 0 where a draw has no score, [Q, n].
+        n: draws of each sample, those without a score among them, [Q].
+        keys: what keys the order of each sample's draws, [Q].
+        seed: made the keys, with the samples' ids and the scorer's name.
+        binary: scores are 0 or 1, by the range that was declared and not by what was drawn.
+        confidence: with which probability `mean`, `worst` and `at_k` hold, in (0, 1).
+        cap: the n that was fixed beforehand, where drawing may have stopped before; else None.
     """
 
     scores: NDArray[np.float64]
@@ -88,12 +114,25 @@ class ToolDraws:
         stopped: Mapping[str, int] | None = None,
         seed: int | None = None,
     ) -> ToolDraws:
-        """Of the scores of each sample by its id, n draws each; None or NaN where a draw has none.
+        """The draws whose scores these are; those that did not come are missing.
 
-        Draws that did not come are missing. `stopped`: how many draws count of each sample that
-        stopped before n. `seed`: of the order in which bets meet the draws; None: this process's.
-        Raises InputError for more than n of a sample, for n below 2, and for scores that are not in
-        the declared range.
+        Args:
+            scores: the scores of each sample's draws by its id; None or NaN where a draw has none.
+            n: draws of each sample that were announced; at least 2.
+            tool: what drew, for messages.
+            scorer: the name of the scorer, which keys the order of the draws too.
+            binary: whether scores are 0 or 1; else they are in [0, 1].
+            confidence: with which probability bounds hold, in (0, 1).
+            stopped: how many draws count of each sample that a claim stopped before n; None: there
+                was no claim, n was fixed.
+            seed: of the order in which bets meet the draws; None: this process's.
+
+        Returns:
+            The draws, a row a sample in the order of `scores`.
+
+        Raises:
+            InputError: more than n draws of a sample, n below 2, scores that are not in the
+                declared range, or a seed that tools cannot keep.
         """
         if n < 2:
             raise InputError(
@@ -107,8 +146,8 @@ class ToolDraws:
             )
         rows = [[*own, *[None] * (n - len(own))] for own in scores.values()]
         values = np.array(rows, dtype=np.float64)
-        known = ~np.isnan(values)
-        odd = values[known & ((values < 0) | (values > 1) | (binary & (values % 1 != 0)))]
+        scored = ~np.isnan(values)
+        odd = values[scored & ((values < 0) | (values > 1) | (binary & (values % 1 != 0)))]
         if odd.size:
             raise InputError(
                 f"a score of {scorer} must {'be 0 or 1' if binary else 'lie in [0, 1]'}, got "
@@ -116,8 +155,8 @@ class ToolDraws:
             )
         seed = seed_of(seed)
         return cls(
-            np.where(known, values, 0.0),
-            known.astype(np.int64),
+            np.where(scored, values, 0.0),
+            scored.astype(np.int64),
             np.array([(stopped or {}).get(id, n) for id in scores]),
             Order(seed, scorer).keys(list(scores)),
             seed,
@@ -135,7 +174,7 @@ class ToolDraws:
         return np.asarray((self.scores * self.counts).sum(axis=1), dtype=np.int64)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Of every sample its leak probability, or its mean score: (Q,)."""
+        """Bound every sample's leak probability, or its mean score, [Q]."""
         how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": self.missing}
         if self.cap is not None:
             how["cap"] = self.cap
@@ -146,7 +185,7 @@ class ToolDraws:
         return bound(self.scores, self.counts, seed=self.keys, **how)
 
     def mean(self) -> stats.Estimate:
-        """The mean over the samples, both ends."""
+        """Bound the mean over the samples, both ends."""
         how: dict[str, Any] = {"confidence": self.confidence, "side": "both"}
         if self.cap is not None:
             return stats.mean_over_stopped_questions(self.each, len(self.n), **how)
@@ -156,11 +195,14 @@ class ToolDraws:
         return stats.mean_over_questions(self.scores, self.counts, **how)
 
     def worst(self) -> stats.Estimate:
-        """The largest of any sample, the choice counted, both ends."""
+        """Bound the largest of any sample, the choice counted, both ends."""
         return stats.worst_question(self.each, len(self.n), confidence=self.confidence, side="both")
 
     def at_k(self, k: int) -> stats.Estimate:
-        """The mean over the samples of the largest of k scores, both ends; n fixed."""
+        """Bound the mean over the samples of the largest of k scores, both ends.
+
+        InputError where a claim may have stopped the draws, or k is not from 1 to n.
+        """
         if self.cap is not None or not 1 <= k <= self.n.min():
             raise InputError(
                 f"leak@k needs k of 1 to {self.n.min()} draws, all of a fixed number, got k={k}. "
@@ -178,8 +220,9 @@ class Stopping:
     They come in any order, short outputs first, so only those are read that have no gap before
     them, and of a sample that is decided later ones do not count. NaN is a draw without a score.
 
-    looks: the claim, the most draws of a sample, and the confidence.
-    decided: how many draws decided each sample that stopped.
+    Attributes:
+        looks: the claim, the most draws of a sample, and the confidence.
+        decided: how many draws decided each sample that stopped, by its id.
     """
 
     def __init__(self, looks: stats.Looks, samples: Iterable[str]) -> None:
@@ -201,14 +244,14 @@ class Stopping:
         }
 
     def take(self, id: str, i: int, score: float) -> None:
-        """The i-th draw of a sample, from 1 on, has come: look whether the sample is decided."""
+        """Take the i-th draw of a sample, from 1 on, and look whether the sample is decided."""
         came = self._came[id]
         came[i] = score
         while id not in self.decided and (look := self._next[id]) < self.looks.cap:
             if any(j not in came for j in range(1, look + 1)):
                 return
             drawn = np.array([came[j] for j in range(1, look + 1)])
-            known, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
-            if self.looks.decide(known, missing=missing, seed=0).item() != "open":
+            scores, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
+            if self.looks.decide(scores, missing=missing, seed=0).item() != "open":
                 self.decided[id] = look
-            self._next[id] = int(self.looks.next_look(known, missing=missing).item())
+            self._next[id] = int(self.looks.next_look(scores, missing=missing).item())

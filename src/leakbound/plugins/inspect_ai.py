@@ -34,7 +34,18 @@ from leakbound.scorers import make_scorer, score_texts
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """A scorer of leakbound by its spec, "rouge-l-recall": 1 is a full leak, NaN undecided."""
+    """A scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided.
+
+    Args:
+        spec: as `leakbound evaluate --scorer` takes it, such as "rouge-l-recall"; with `>=t` it is
+            binary.
+
+    Returns:
+        A scorer that compares an output with the sample's target.
+
+    Raises:
+        InputError: a spec that names no scorer.
+    """
     chosen = make_scorer(spec)
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -52,14 +63,27 @@ def leak_probability(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """The mean over samples of Pr[score >= at_least], with ends that hold at `confidence`.
+    """Bound the mean over samples of Pr[score >= at_least].
 
-    epochs: how many there were to be of each sample, or the rule that stopped them.
-    samples: how many there were to be; None: as many as have an epoch with a score.
-    seed: of the order in which bets meet the draws; None: drawn.
+    Args:
+        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
+        at_least: from which score on a draw is a leak.
+        samples: how many there were to be; None: as many as have an epoch with a score.
+        confidence: with which probability the interval holds, both ends together, in (0, 1).
+        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
+            this process's, drawn once.
+
+    Returns:
+        A metric that gives "leak", "leak lower" and "leak upper", the share of draws that are
+        "missing" where some are, and the "seed" where bets played a part.
+
+    Raises:
+        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
+            scored again. The metric raises it for fewer than 2 epochs, and for more than were
+            announced.
     """
-    asked = _Asked(epochs, at_least, samples, confidence, seed)
-    return asked.metric("leak", ToolDraws.mean)
+    settings = _Settings(epochs, at_least, samples, confidence, seed)
+    return settings.metric("leak", ToolDraws.mean)
 
 
 @metric(scores="unreduced")
@@ -69,8 +93,25 @@ def mean_leakage(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """The mean over samples of the mean score in [0, 1], with ends that hold at `confidence`."""
-    return _Asked(epochs, None, samples, confidence, seed).metric("mean", ToolDraws.mean)
+    """Bound the mean over samples of the mean score in [0, 1].
+
+    Args:
+        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
+        samples: how many there were to be; None: as many as have an epoch with a score.
+        confidence: with which probability the interval holds, both ends together, in (0, 1).
+        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
+            this process's, drawn once.
+
+    Returns:
+        A metric that gives "mean", "mean lower" and "mean upper", the share of draws that are
+        "missing" where some are, and the "seed" where bets played a part.
+
+    Raises:
+        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
+            scored again. The metric raises it for fewer than 2 epochs, for more than were
+            announced, and for a score outside [0, 1].
+    """
+    return _Settings(epochs, None, samples, confidence, seed).metric("mean", ToolDraws.mean)
 
 
 @metric(scores="unreduced")
@@ -81,9 +122,27 @@ def worst_sample(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """The largest leak probability of a sample, the choice counted; at_least=None: mean score."""
-    asked = _Asked(epochs, at_least, samples, confidence, seed)
-    return asked.metric("worst", ToolDraws.worst)
+    """Bound the largest leak probability, or mean score, of a sample, the choice counted.
+
+    Args:
+        epochs: how many there were to be of each sample, at least 2, or the rule that stopped them.
+        at_least: from which score on a draw is a leak; None: scores in [0, 1] as they are.
+        samples: how many there were to be; None: as many as have an epoch with a score.
+        confidence: with which probability the interval holds, both ends together, in (0, 1).
+        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
+            this process's, drawn once.
+
+    Returns:
+        A metric that gives "worst", "worst lower" and "worst upper", the share of draws that are
+        "missing" where some are, and the "seed" where bets played a part.
+
+    Raises:
+        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
+            scored again. The metric raises it for fewer than 2 epochs, for more than were
+            announced, and for a score outside [0, 1].
+    """
+    settings = _Settings(epochs, at_least, samples, confidence, seed)
+    return settings.metric("worst", ToolDraws.worst)
 
 
 @metric(scores="unreduced")
@@ -95,14 +154,35 @@ def leak_at_k(
     confidence: float = 0.99,
     seed: int | None = None,
 ) -> Metric:
-    """The mean over samples of the largest of k scores, with ends that hold at `confidence`."""
-    asked = _Asked(epochs, at_least, samples, confidence, seed)
-    return asked.metric(f"leak@{k}", lambda drawn: drawn.at_k(k))
+    """Bound the mean over samples of the largest of k scores.
+
+    Args:
+        k: draws of a sample of which the largest score counts, from 1 to `epochs`.
+        epochs: how many there were to be of each sample, at least 2; a rule may not have stopped
+            them.
+        at_least: from which score on a draw is a leak; None: scores in [0, 1] as they are.
+        samples: how many there were to be; None: as many as have an epoch with a score.
+        confidence: with which probability the interval holds, both ends together, in (0, 1).
+        seed: of the order in which bets meet the draws, a whole number from 0 to 16,777,215; None:
+            this process's, drawn once.
+
+    Returns:
+        A metric that gives "leak@k", "leak@k lower" and "leak@k upper", the share of draws that are
+        "missing" where some are, and the "seed" where bets played a part.
+
+    Raises:
+        InputError: epochs that are neither a number nor a `StopWhen`, as where the log of a rule is
+            scored again. The metric raises it for epochs that a rule stopped, for a k that is not
+            from 1 to `epochs`, for fewer than 2 epochs, for more than were announced, and for a
+            score outside [0, 1].
+    """
+    settings = _Settings(epochs, at_least, samples, confidence, seed)
+    return settings.metric(f"leak@{k}", lambda drawn: drawn.at_k(k))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a metric was asked for."""
+class _Settings:
+    """The settings of a metric."""
 
     epochs: int | StopWhen
     at_least: float | None
@@ -123,10 +203,10 @@ class _Asked:
         def ends(scores: list[SampleScore]) -> dict[str, float]:
             drawn = self.draws(scores)
             made, missing = bound(drawn), drawn.missing.sum() / drawn.n.sum()
-            found = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
-            found |= {"missing": missing} if missing else {}
-            found |= {} if made.seed is None else {"seed": drawn.seed}
-            return {key: float(value) for key, value in found.items()}
+            values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
+            values |= {"missing": missing} if missing else {}
+            values |= {} if made.seed is None else {"seed": drawn.seed}
+            return {key: float(value) for key, value in values.items()}
 
         return ends
 
@@ -134,8 +214,8 @@ class _Asked:
         """The epochs by sample; a sample without any has none but missing ones."""
         rule = self.epochs if isinstance(self.epochs, StopWhen) else None
         rows: dict[str, list[float]] = {} if rule is None else rule.stopping.counted
-        for one in scores if rule is None else ():
-            rows.setdefault(str(one.sample_id), []).append(_value(one, self.at_least))
+        for score in scores if rule is None else ():
+            rows.setdefault(str(score.sample_id), []).append(_value(score, self.at_least))
         rows |= {f"no epoch of it: {i}": [] for i in range(len(rows), self.samples or 0)}
         name = (scores[0].scorer or "").rpartition("/")[2]
         return ToolDraws.of(
@@ -150,25 +230,33 @@ class _Asked:
         )
 
 
-def _value(one: SampleScore, at_least: float | None) -> float:
+def _value(score: SampleScore, at_least: float | None) -> float:
     """A score as a number, NaN where it is none; with a limit 1 from there on, else 0."""
-    found = number(one.score.value)
-    if found is None:
+    value = number(score.score.value)
+    if value is None:
         return math.nan
-    return found if at_least is None else float(found >= at_least)
+    return value if at_least is None else float(value >= at_least)
 
 
 class StopWhen:
     """Draw each sample until a claim about it is decided: `Task(early_stopping=StopWhen(...))`.
 
-    claim: "p<=0.02" (of scores of 0 and 1, or of those `at_least` so large) or "mean<=0.1".
-    most: the epochs of the task, all of which a sample gets that stays undecided.
-    scorer: whose scores decide; None where there is one.
-
     Epochs are read by number, without gaps, since those with short outputs finish first; of a
     sample that is decided later ones are dropped. An epoch that failed is a gap: its sample is
     drawn to the end, and the epoch is missing. Metrics that are given this rule as their `epochs`
     have bounds that hold for it; others do not.
+
+    Args:
+        claim: "p<=0.02" (of scores of 0 and 1, or of those `at_least` so large) or "mean<=0.1".
+        most: the epochs of the task, all of which a sample gets that stays undecided.
+        at_least: from which score on a draw is a leak; None: scores as they are.
+        scorer: the name of the one whose scores decide; None where there is one.
+        confidence: with which the bound holds that decides a sample, in (0, 1).
+
+    Raises:
+        InputError: a claim of another form, or a `most` or confidence that cannot be. Its methods
+            raise it for a task of another number of epochs, and for several scorers where none is
+            named.
     """
 
     def __init__(

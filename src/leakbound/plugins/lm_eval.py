@@ -43,10 +43,19 @@ def scored_by(
 ) -> Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Item]]:
     """A `process_results` that scores every repeat against the document's `answer`.
 
-    scorer: a spec, as `leakbound evaluate --scorer` takes it; with `>=t` it is binary.
-    metrics: the names in the task's `metric_list`, each of which gets all that was scored.
-    confidence: at which an interval holds, both its ends together.
-    seed: of the order in which bets meet the repeats; None: drawn.
+    Args:
+        scorer: a spec, as `leakbound evaluate --scorer` takes it; with `>=t` it is binary.
+        metrics: the names in the task's `metric_list`, each of which gets all that was scored.
+        confidence: with which probability an interval holds, both its ends together, in (0, 1).
+        seed: of the order in which bets meet the repeats, a whole number from 0 to 16,777,215;
+            None: this process's, drawn once.
+
+    Returns:
+        The function of a document and its results, which gives every metric the same scores.
+
+    Raises:
+        InputError: a spec that names no scorer. The function raises it for a document without an
+            `answer` or with fewer than 2 repeats, and for a seed outside its range.
     """
     chosen = make_scorer(scorer)
 
@@ -79,46 +88,122 @@ contains = scored_by("contains")
 
 
 def capitals(**_: Any) -> dict[str, Any]:
-    """The data of the built-in task: three questions."""
+    """The data of the built-in task: three questions.
+
+    Args:
+        _: what the harness passes to any `custom_dataset`; not used.
+
+    Returns:
+        A data set with `question` and `answer`, as the split "test".
+    """
     from datasets import Dataset
 
-    asked = {"France": "Paris", "Spain": "Madrid", "Norway": "Oslo"}
-    rows = [{"question": f"What is the capital of {q}?", "answer": a} for q, a in asked.items()]
+    answers = {"France": "Paris", "Spain": "Madrid", "Norway": "Oslo"}
+    rows = [{"question": f"What is the capital of {q}?", "answer": a} for q, a in answers.items()]
     return {"test": Dataset.from_list(rows)}
 
 
 def value(items: Sequence[Item]) -> float:
-    """The mean leakage over the documents: an estimate, no bound."""
+    """Estimate the mean leakage over the documents; it is no bound.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        The mean over the documents of their leak probability, or mean score, in [0, 1].
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return float(_draws(items).mean().value)
 
 
 def lower(items: Sequence[Item]) -> float:
-    """The lower end of the mean leakage over these documents."""
+    """Bound the mean leakage over these documents from below.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        The lower end of the interval, in [0, 1].
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return float(_draws(items).mean().lower)
 
 
 def upper(items: Sequence[Item]) -> float:
-    """The upper end of the mean leakage over these documents."""
+    """Bound the mean leakage over these documents from above.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        The upper end of the interval, in [0, 1].
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return float(_draws(items).mean().upper)
 
 
 def worst_lower(items: Sequence[Item]) -> float:
-    """The lower end of the largest leakage of a document, the choice counted."""
+    """Bound the largest leakage of a document from below, the choice counted.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        The lower end of the interval, in [0, 1].
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return float(_draws(items).worst().lower)
 
 
 def worst_upper(items: Sequence[Item]) -> float:
-    """The upper end of the largest leakage of a document."""
+    """Bound the largest leakage of a document from above.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        The upper end of the interval, in [0, 1].
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return float(_draws(items).worst().upper)
 
 
 def seed(items: Sequence[Item]) -> int:
-    """Of the order in which bets met the repeats: given to `scored_by`, it repeats a figure."""
+    """The seed of the order in which bets met the repeats.
+
+    Args:
+        items: what `scored_by` gave for each document.
+
+    Returns:
+        A whole number; given to `scored_by`, it repeats a figure.
+
+    Raises:
+        InputError: fewer than 2 repeats of every document, or a confidence that cannot be.
+    """
     return _draws(items).seed
 
 
 def at_k(k: int, end: str = "value") -> Aggregation:
-    """leak@k, the largest of k scores averaged over documents: its value, or an end of it."""
+    """An aggregation for leak@k, the largest of k scores averaged over documents.
+
+    Args:
+        k: repeats of a document of which the largest score counts, from 1 to their number.
+        end: "value" (default), the estimate; "lower" or "upper", an end of the interval.
+
+    Returns:
+        The aggregation, whose result is in [0, 1]. It raises InputError for a k that is not from 1
+        to the number of repeats.
+    """
 
     def leak_at_k(items: Sequence[Item]) -> float:
         return float(getattr(_draws(items).at_k(k), end))

@@ -37,53 +37,67 @@ except ImportError as error:  # OpenUnlearning pins 4.45
 
 
 @unlearning_metric(name="certified_leak")
-def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
-    """The mean leakage over the questions, and that of each; ends hold at `confidence`.
+def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
+    """Draw n answers to each question, and bound the mean leakage over them and that of each.
 
-    Settings of its YAML: n, scorer, temperature, top_p, max_new_tokens, confidence, seed: of the
-    draws and of the order in which bets meet them, drawn where there is none. Only a top_p below 1
-    truncates.
+    Args:
+        model: the model that their `eval.py` has loaded.
+        kwargs: their `data` and `tokenizer`, and the settings of its YAML: `n` (1024), draws of
+            each question, at least 2; `scorer` ("rouge-l-recall"), a spec; `temperature` (1),
+            `top_p` (1), which truncates only below 1, and `max_new_tokens` (200); `confidence`
+            (0.99), in (0, 1); `seed`, of the draws and of the order in which bets meet them, from 0
+            to 16,777,215, drawn where there is none.
+
+    Returns:
+        The mean as "agg_value" with its "lower" and "upper" end, "worst_lower" and "worst_upper" of
+        the worst question, the choice counted, "settings", and in "value_by_index" each question's
+        leak probability or mean score with ends, missing draws and counted answers. Each interval
+        holds at `confidence` by itself.
+
+    Raises:
+        InputError: a data set whose prompts hold their answers, or of several answers a question;
+            an unknown scorer, n below 2, or another setting out of its range.
     """
-    data, tokenizer = given["data"], given["tokenizer"]
-    scorer, n = make_scorer(given.get("scorer", "rouge-l-recall")), int(given.get("n", 1024))
-    asked = dict(_asked(data))
-    queries = {Query.original(prompt): ids for prompt, ids in asked.values()}
+    data, tokenizer = kwargs["data"], kwargs["tokenizer"]
+    scorer, n = make_scorer(kwargs.get("scorer", "rouge-l-recall")), int(kwargs.get("n", 1024))
+    by_id = dict(_prompts(data))
+    queries = {Query.original(prompt): ids for prompt, ids in by_id.values()}
     decoding = Decoding(
-        temperature=float(given.get("temperature", 1.0)),
-        top_p=float(given.get("top_p", 1.0)),
-        max_new_tokens=int(given.get("max_new_tokens", 200)),
+        temperature=float(kwargs.get("temperature", 1.0)),
+        top_p=float(kwargs.get("top_p", 1.0)),
+        max_new_tokens=int(kwargs.get("max_new_tokens", 200)),
     )
-    seed = seed_of(given.get("seed"))
+    seed = seed_of(kwargs.get("seed"))
     draws = Draws(sizes=(n,), seed=seed, purpose="certified leak")
     with torch.no_grad():
         engine = TransformersEngine(live_model(model, tokenizer), _TheirPrompts(ids=queries))
         made = engine.generate([*queries], decoding, draws)
-        samples = [found for found in made if isinstance(found, Sample)]
-    scores = scores_of(samples, scorer, {index: prompt for index, (prompt, _) in asked.items()})
-    texts: dict[str, Counter[str]] = {index: Counter() for index in asked}
+        samples = [s for s in made if isinstance(s, Sample)]
+    scores = scores_of(samples, scorer, {index: prompt for index, (prompt, _) in by_id.items()})
+    texts: dict[str, Counter[str]] = {index: Counter() for index in by_id}
     for sample in samples:
-        for one in sample.completions:
-            texts[sample.query.prompt_id][one.text] += one.count
-    confidence = float(given.get("confidence", 0.99))
-    known = ToolDraws.of(
+        for completion in sample.completions:
+            texts[sample.query.prompt_id][completion.text] += completion.count
+    confidence = float(kwargs.get("confidence", 0.99))
+    drawn = ToolDraws.of(
         scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,
         confidence=confidence, seed=seed,
     )  # fmt: skip
-    mean, each = known.mean(), known.each(confidence=confidence, side="both")
-    columns = map(np.atleast_1d, (each.value, each.lower, each.upper))
+    mean, by_question = drawn.mean(), drawn.each(confidence=confidence, side="both")
+    columns = map(np.atleast_1d, (by_question.value, by_question.lower, by_question.upper))
     rows = {
         index: {
             "leak": float(value), "lower": float(lower), "upper": float(upper),
             "missing": int(missing), "generations": dict(texts[index]),
         }
-        for index, value, lower, upper, missing in zip(asked, *columns, known.missing, strict=True)
+        for index, value, lower, upper, missing in zip(by_id, *columns, drawn.missing, strict=True)
     }  # fmt: skip
     return {
         "agg_value": float(mean.value),
         "lower": float(mean.lower),
         "upper": float(mean.upper),
-        "worst_lower": float(known.worst().lower),
-        "worst_upper": float(known.worst().upper),
+        "worst_lower": float(drawn.worst().lower),
+        "worst_upper": float(drawn.worst().upper),
         "settings": {
             "n": n, "scorer": scorer.name, "decoding": decoding.name, "confidence": confidence,
             "seed": seed,
@@ -93,9 +107,18 @@ def certified_leak(model: Any, **given: Any) -> dict[str, Any]:
 
 
 @unlearning_metric(name="certified_leak_end")
-def certified_leak_end(model: Any, **given: Any) -> dict[str, Any]:
-    """One end of `certified_leak`, for their summary, which holds single numbers: `end: upper`."""
-    return {"agg_value": given["pre_compute"]["certified_leak"][given["end"]]}
+def certified_leak_end(model: Any, **kwargs: Any) -> dict[str, Any]:
+    """One end of `certified_leak`, for their summary, which holds single numbers.
+
+    Args:
+        model: not used.
+        kwargs: their `pre_compute`, with the result of `certified_leak`, and `end`, the key of it
+            that is taken: "lower" or "upper".
+
+    Returns:
+        That end as "agg_value", in [0, 1].
+    """
+    return {"agg_value": kwargs["pre_compute"]["certified_leak"][kwargs["end"]]}
 
 
 METRICS = (certified_leak, certified_leak_end)
@@ -111,7 +134,7 @@ class _TheirPrompts(Prompting):
         return {query: self.ids[query] for query in queries}
 
 
-def _asked(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
+def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
     """Each question of their data set with the tokens of its prompt."""
     if not getattr(data, "predict_with_generate", False):
         raise InputError(

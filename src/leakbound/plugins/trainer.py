@@ -27,22 +27,27 @@ from leakbound.types import Draws, Query, Scorer
 
 
 class LeakBounds(TrainerCallback):  # type: ignore[misc]
-    """Logs `leak` with `leak_lower` and `_upper`, `worst_lower` and `_upper`, as a model trains.
+    """A callback that logs bounds of the mean leakage and of the worst question as a model trains.
+
+    They are `leak` with `leak_lower` and `leak_upper`, and `worst_lower` and `worst_upper`.
 
     Beside them stands `leak_seed`: given as `seed`, it repeats them.
 
     Args:
         trainer: whose log they go to; a `transformers.Trainer`, or TRL's.
-        benchmark: whose questions are asked, as `leakbound evaluate --benchmark` takes it.
-        every: steps between two looks; the end of training has one too.
-        n: draws of a question at each look.
+        benchmark: whose questions are asked: one, or its name as `leakbound evaluate --benchmark`
+            takes it.
+        every: steps between two looks, at least 1; the end of training has one too.
+        n: draws of a question at each look, at least 2.
         limit: of how many questions, the first ones; None: of all.
         scorer: as `--scorer` takes it; None: the benchmark's first.
-        confidence: with which all that is ever logged holds.
-        seed: of the draws, and of the order in which bets meet them; a look has its own of both.
-            None: drawn.
+        confidence: with which probability all that is ever logged holds together, in (0, 1).
+        seed: of the draws, and of the order in which bets meet them, from 0 to 16,777,215; a look
+            has its own of both. None: this process's, drawn once.
 
-    Raises InputError for a trainer without a tokenizer, and where nothing says what a leak is.
+    Raises:
+        InputError: a trainer without a tokenizer, no scorer that says what a leak is, an unknown
+            benchmark or scorer, or an `every`, `n` or `seed` out of its range.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class LeakBounds(TrainerCallback):  # type: ignore[misc]
             self.trainer.log(self._bounds())
 
     def _bounds(self) -> dict[str, float]:
-        """What the model leaks now; at the confidence that this look has."""
+        """Bound what the model leaks now, at the confidence that this look has."""
         alpha = (1 - self.confidence) / (self.looks * (self.looks + 1))
         drawn = ToolDraws.of(
             self._drawn(),
