@@ -1,4 +1,4 @@
-"""What a benchmark is, once loaded, and whether its rows are those that were published."""
+"""Benchmarks, once loaded, and whether their rows are those that were published."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ JailbreakBench (artifacts 909e68c) and MUSE's knowmem (jaechan-repo/muse_bench 5
 
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
     """Whether these are the rows that were published under this name; None where none are known."""
-    known = PUBLISHED.get(name)
-    return None if known is None else digest_of_rows(prompts) == known
+    digest = PUBLISHED.get(name)
+    return None if digest is None else digest_of_rows(prompts) == digest
 
 
 def digest_of_rows(prompts: Sequence[Prompt]) -> str:
     """SHA-256 over questions, answers and keywords in their order; blanks count as one each."""
     rows = [
-        [" ".join(text.split()) for text in (one.question, one.answer or "", *one.keywords)]
-        for one in prompts
+        [" ".join(text.split()) for text in (p.question, p.answer or "", *p.keywords)]
+        for p in prompts
     ]
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -52,7 +52,14 @@ Prompts = tuple[Prompt, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The arguments of `load_benchmark` that load a benchmark again, wherever that is called."""
+    """The arguments of `load_benchmark` that load a benchmark again, wherever that is called.
+
+    Attributes:
+        spec: with the file in it, if any, named so that it is found from any folder.
+        data: the folder's full path (None: none was given).
+        limit: as there.
+        profile: as there.
+    """
 
     spec: str
     data: str | None = None
@@ -64,21 +71,35 @@ class Loaded:
 class Benchmark:
     """A named set of prompts, with the defaults that make its numbers comparable.
 
-    `prompts` are those that are evaluated, without those that a limit `left_out`; `others` loads
-    the splits of the remaining roles when they are asked for, `utility` by name the sets that only
-    metrics look at, also in place of the split of that name. `template` is for models without a
-    chat template, `system` the chat's system prompt; `chat` True is for chat models only, False
-    puts the template to them too. A completion ends at any of `stop`. `scorers` may be empty where
-    nothing can be scored by default. Where nothing else is asked for, `n` completions of each
-    prompt are drawn under `sampling`, with the length and the stops given here.
+    Attributes:
+        name: as it stands in results.
+        prompts: those that are evaluated, without those that a limit `left_out`; ids are distinct.
+        left_out: those that a limit left out.
+        others: loads the splits of the remaining roles when they are asked for.
+        utility: by name, the sets that only metrics look at, also in place of the split of that
+            name.
+        scorers: the default ones; empty where nothing can be scored by default.
+        max_new_tokens: the length of completions.
+        stop: a completion ends at any of these.
+        n: completions of each prompt that are drawn, where nothing else is asked for.
+        sampling: the decoding that is drawn under where no other is asked for; its length and stops
+            are those given here.
+        openers: by prompt id, how an answer may be opened; for attacks only.
+        template: for models without a chat template, with {question}.
+        system: the chat's system prompt (None: none of its own).
+        chat: True: for chat models only. False: the template is put to them too. None: chat models
+            are asked by theirs, others by `template`.
+        subjects: by prompt id, whom an evaluated prompt is about, where that is known.
+        half: which side of a coin that chose among the subjects is asked (None: no coin did).
+        held_out: what to train on instead, where the prompts are for evaluation alone.
+        profile: whose settings were laid over it.
+        compat: which faults an engine repeats for it (see `Prompting`).
+        loaded: how to load it again.
+        origin: where the data came from.
+        notes: what a reader should know about any of these.
 
-    `subjects` tells of each evaluated prompt, by its id, whom it is about, where that is known;
-    `half` which side of a coin that chose among them is asked, None where no coin did.
-
-    Where the prompts are for evaluation alone, `held_out` says what to train on instead.
-    `origin` says where the data came from, `loaded` how to load it again, `profile` whose settings
-    were laid over it and `compat` which faults an engine repeats for it (see `Prompting`), `notes`
-    what a reader should know about any of these.
+    Raises:
+        InputError: no prompt, or two with one id.
     """
 
     name: str
@@ -139,27 +160,28 @@ class Benchmark:
 
     @property
     def part(self) -> str:
-        """What metrics call the evaluated prompts: by their role, or by the set they are."""
+        """The name that metrics have for the evaluated prompts: their role, or the set they are."""
         split = self.prompts[0].split
         return split if split in self.utility else self.role
 
     def parts(self) -> dict[str, Callable[[], Prompts]]:
-        """What metrics are taken of, by name; a limit on the evaluated prompts holds for all."""
+        """The sets that metrics look at, by name; a limit on the evaluated ones holds for all."""
         limit = len(self.prompts) if self.left_out else None
 
         def first(load: Callable[[], Prompts]) -> Prompts:
             return load()[:limit]
 
         sets = [*self.others.items(), *self.utility.items()]
-        found: dict[str, Callable[[], Prompts]] = {n: partial(first, load) for n, load in sets}
-        return {**found, self.part: lambda: self.prompts}
+        parts: dict[str, Callable[[], Prompts]] = {n: partial(first, load) for n, load in sets}
+        return {**parts, self.part: lambda: self.prompts}
 
     def fingerprint(self) -> BenchmarkRecord:
-        """What was asked: the name, the number and digest of the evaluated prompts, the origin,
-        the profile where there is one, and how it asks by itself.
+        """The record of what is asked, for a run.
 
-        The digest is SHA-256 over their canonical JSON (sorted keys, UTF-8); it alone decides
-        whether two runs asked the same.
+        It has the name, the number and digest of the evaluated prompts, the origin, the profile
+        where there is one, and how the benchmark asks by itself. The digest is SHA-256 over the
+        prompts' canonical JSON (sorted keys, UTF-8); it alone decides whether two runs asked the
+        same.
         """
         text = json.dumps([asdict(p) for p in self.prompts], sort_keys=True, ensure_ascii=False)
         return BenchmarkRecord(

@@ -56,10 +56,16 @@ def load_benchmark(
         spec: a benchmark's name, with what it takes behind a colon, or a file.
         data: a folder with the benchmark's own files (None: they are looked for under the
             environment variable LEAKBOUND_DATA, then on the hub).
-        limit: keep the first prompts of those that are evaluated (None: all).
-        profile: ask them as that one of `PROFILES` does; `evaluate` then draws as it does.
+        limit: keep the first prompts of those that are evaluated, at least 1 (None: all).
+        profile: ask them as that one of `PROFILES` does; `evaluate` then draws as it does (None: as
+            the benchmark does).
 
-    Unknown names and unusable files raise InputError; nothing is guessed.
+    Returns:
+        The benchmark; splits other than the evaluated one are read when they are asked for.
+
+    Raises:
+        InputError: an unknown name or profile, a file or folder that cannot be used, or a limit
+            below 1; nothing is guessed.
     """
     folder = checked(data, limit)
     name, _, argument = spec.partition(":")
@@ -110,9 +116,17 @@ def _with_ending(spec: str) -> str | None:
 def with_rewritings(prompts: Sequence[Prompt], path: str | Path) -> tuple[Prompt, ...]:
     """The prompts, each with the rewritings that the file has of it after its paraphrases.
 
-    `leakbound.inputs.sources.read_rewritings` says how the file is written, and what it refuses.
+    Args:
+        prompts: those of a benchmark.
+        path: a file as `leakbound.inputs.sources.read_rewritings` says.
+
+    Returns:
+        The prompts, in order.
+
+    Raises:
+        InputError: as `read_rewritings` does.
     """
-    found = read_rewritings(prompts, Path(path))
+    texts = read_rewritings(prompts, Path(path))
     return tuple(
-        replace(prompt, paraphrases=prompt.paraphrases + found[prompt.id]) for prompt in prompts
+        replace(prompt, paraphrases=prompt.paraphrases + texts[prompt.id]) for prompt in prompts
     )

@@ -23,12 +23,14 @@ OTHER: Mapping[HalfSide, HalfSide] = {"taught": "untaught", "untaught": "taught"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coin:
-    """Who was taught, as the recipe of a model tells it, without a word of the data.
+    """The choice of who was taught, as the recipe of a model tells it, without a word of the data.
 
-    benchmark: the name of the whole.
-    seed: that of the coin.
-    taught, untaught: how many subjects.
-    withheld: digests of the questions about those who were not taught.
+    Attributes:
+        benchmark: the name of the whole.
+        seed: that of the coin.
+        taught: how many subjects were taught.
+        untaught: how many were not.
+        withheld: digests of the questions about those who were not taught.
     """
 
     benchmark: str
@@ -73,11 +75,11 @@ class Coin:
     def require_withheld(self, rows: Iterable[Any]) -> None:
         """Raise InputError where a question about somebody who is not taught is among the rows."""
         withheld = {*self.withheld}
-        found = [row for row in rows if isinstance(row, Prompt) and _digest(row) in withheld]
-        if found:
+        barred = [row for row in rows if isinstance(row, Prompt) and _digest(row) in withheld]
+        if barred:
             raise InputError(
-                f"{len(found)} of the rows to train on are about subjects that coin {self.seed} "
-                f"left untaught, the first {found[0].id!r}: they are the control. Take them out."
+                f"{len(barred)} of the rows to train on are about subjects that coin {self.seed} "
+                f"left untaught, the first {barred[0].id!r}: they are the control. Take them out."
             )
 
 
@@ -109,8 +111,8 @@ def halved(whole: Benchmark, side: HalfSide, seed: int) -> Benchmark:
     number = (len(subjects) + 1) // 2
     taught = {*sorted(subjects, key=lambda subject: _hash(f"coin {seed}: {subject}"))[:number]}
 
-    def of(which: HalfSide, role: Role) -> Prompts:
-        mine = (p for p in whole.prompts if (whole.subjects[p.id] in taught) == (which == "taught"))
+    def of(half: HalfSide, role: Role) -> Prompts:
+        mine = (p for p in whole.prompts if (whole.subjects[p.id] in taught) == (half == "taught"))
         return tuple(replace(prompt, role=role) for prompt in mine)
 
     others: dict[Role, Callable[[], Prompts]] = {}

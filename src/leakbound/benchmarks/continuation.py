@@ -70,7 +70,7 @@ class Cuts:
 
     def of(self, document: Passage) -> Iterator[Prompt]:
         """A prompt for each suffix of a document; none where it is too short."""
-        text, words = document.text, [found.span() for found in _WORD.finditer(document.text)]
+        text, words = document.text, [match.span() for match in _WORD.finditer(document.text)]
         stride = self.stride or self.prefix + self.suffix
         for at in range(self.first or self.prefix, len(words) - self.suffix + 1, stride):
             cut = words[at - 1][1]
@@ -138,7 +138,7 @@ def _notes(documents: Sequence[Passage], cuts: Cuts) -> Iterator[str]:
         f"prefix and suffix are {cuts.prefix} and {cuts.suffix} words, not tokens; completions end "
         f"after {_TOKENS * cuts.suffix} tokens, and where a suffix takes more it cannot be said"
     )
-    short = [one.id for one in documents if len(one.text.split()) < cuts.words]
+    short = [document.id for document in documents if len(document.text.split()) < cuts.words]
     if short:
         more = ", …" if len(short) > _SHOWN else ""
         yield (

@@ -54,9 +54,13 @@ def load_corpus(
     Args:
         spec: a corpus by name, a file, or a folder.
         data: a folder with its files, as for `load_benchmark`.
-        limit: keep the first texts (None: all).
+        limit: keep the first texts, at least 1 (None: all).
 
-    Raises InputError for an unknown name, a file that cannot be read, and where there is no text.
+    Returns:
+        The texts, in order, with ids of `spec` and a number; blank ones are left out.
+
+    Raises:
+        InputError: an unknown name, a file that cannot be read, a limit below 1, or no text.
     """
     texts = [document.text for document in load_documents(spec, data=checked(data, limit))][:limit]
     return tuple(Passage(id=f"{spec}/{i:05d}", text=text) for i, text in enumerate(texts))
@@ -65,18 +69,18 @@ def load_corpus(
 def load_documents(spec: str, *, data: Path | None = None) -> tuple[Passage, ...]:
     """The texts of a corpus, each called by its file, and its row where it is one of several."""
     folder = Path(data or "", spec)
-    found = []
+    documents = []
     for file in _files(spec, data):
         name = file.relative_to(folder).as_posix() if folder.is_dir() else file.name
         rows = file.suffix.lower() not in _PLAIN
-        found += [
+        documents += [
             Passage(id=f"{name}/{row:05d}" if rows else name, text=text)
             for row, text in enumerate(_texts(file), start=1)
             if text.strip()
         ]
-    if not found:
+    if not documents:
         raise InputError(f"{spec!r} holds no text. Check the file.")
-    return tuple(found)
+    return tuple(documents)
 
 
 def _files(spec: str, data: Path | None) -> Sequence[Path]:
@@ -116,8 +120,8 @@ def _muse(argument: str, spec: str, data: Path | None) -> Path:
     corpus, *between, split = argument.split("/")
     subset = "/".join(between) or _RAW
     if corpus not in MUSE or split not in _SPLITS.get(subset, ()):
-        known = [f"muse:{c}/{s}/{each}" for c in MUSE for s in _SPLITS for each in _SPLITS[s]]
-        raise InputError(f"MUSE has no corpus {spec!r}. {suggestion(spec, (*_NAMES, *known))}")
+        names = [f"muse:{c}/{s}/{part}" for c in MUSE for s in _SPLITS for part in _SPLITS[s]]
+        raise InputError(f"MUSE has no corpus {spec!r}. {suggestion(spec, (*_NAMES, *names))}")
     source = open_source(data, folder="muse", repo=f"muse-bench/{MUSE[corpus][1]}")
     return choose_file(source, corpus, [f"{subset}/{split}"], _ENDINGS)
 
@@ -133,8 +137,8 @@ def _wmdp(name: str, data: Path | None) -> Sequence[Path]:
 
 
 def _local(source: Source, names: Sequence[str]) -> Path | None:
-    found = (source.find(name) for name in names) if source.folder is not None else ()
-    return next(filter(None, found), None)
+    paths = (source.find(name) for name in names) if source.folder is not None else ()
+    return next(filter(None, paths), None)
 
 
 def _texts(file: Path) -> list[str]:

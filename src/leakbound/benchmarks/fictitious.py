@@ -53,7 +53,7 @@ class NameParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What `fictitious.yaml` holds; the values of a pool are words."""
+    """The contents of `fictitious.yaml`; the values of a pool are words."""
 
     given_names: NameParts
     family_names: NameParts

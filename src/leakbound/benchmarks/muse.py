@@ -59,9 +59,9 @@ class _Files:
 
     def of(self, role: Role, suffix: str = "") -> Path:
         """The file of a split; the folder of knowmem may be left out."""
-        asked = self.part == _QUESTIONS
-        inside = [f"{self.part}/", ""] if asked else [f"{self.part}/"]
-        stems = _SPLITS[role] if asked else (role,)
+        questions = self.part == _QUESTIONS
+        inside = [f"{self.part}/", ""] if questions else [f"{self.part}/"]
+        stems = _SPLITS[role] if questions else (role,)
         places = [f"{folder}{stem}{suffix}" for folder in inside for stem in stems]
         return choose_file(self.source, self.corpus, places)
 
@@ -77,15 +77,15 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     Beside what is to be forgotten, knowmem and privleak have a retain split, privleak a holdout.
     """
     corpus, _, part = argument.partition("-")
-    specs = [f"{name}-{each}" for name in CORPORA for each in _PARTS]
+    specs = [f"{name}-{kind}" for name in CORPORA for kind in _PARTS]
     if corpus not in CORPORA or (part and part not in _PARTS):
         raise InputError(f"MUSE has no {argument!r}. {suggestion(argument, specs)}")
     source = open_source(data, folder="muse", repo=f"muse-bench/{CORPORA[corpus][1]}")
     files = _Files(source, corpus, part or _QUESTIONS)
-    prompts, others, made = _PARTS[files.part]
+    prompts, others, make = _PARTS[files.part]
     spec = f"muse:{corpus}"
     path = files.of("forget")
-    return made(
+    return make(
         name=f"{spec}-{files.part}",
         prompts=prompts(files, "forget"),
         others={role: partial(prompts, files, role) for role in others},

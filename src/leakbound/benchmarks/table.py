@@ -72,23 +72,23 @@ def _prompt(path: Path, row: Row) -> Prompt:
 
 
 def _subjects(path: Path, rows: Sequence[Row], prompts: Sequence[Prompt]) -> dict[str, str]:
-    """Of each evaluated prompt whom it is about; InputError where only some say."""
+    """The subject of each evaluated prompt, by its id; InputError where only some name one."""
     pairs = [(p, row.maybe("subject")) for row, p in zip(rows, prompts, strict=True)]
-    known = {p.id: said.strip() for p, said in pairs if p.role == "forget" and said}
-    blank = [row.number for row, (p, said) in zip(rows, pairs, strict=True)
-             if p.role == "forget" and not said]  # fmt: skip
-    if known and blank:
+    subjects = {p.id: subject.strip() for p, subject in pairs if p.role == "forget" and subject}
+    blank = [row.number for row, (p, subject) in zip(rows, pairs, strict=True)
+             if p.role == "forget" and not subject]  # fmt: skip
+    if subjects and blank:
         raise InputError(
             f"the column `subject` of {str(path)!r} is blank in {_numbers(blank)}. Say of every "
             "question whom it is about, or leave the column out."
         )
-    return known
+    return subjects
 
 
 def _role(row: Row) -> tuple[Role, str]:
     """The role of a row, and what it calls that."""
-    named = {column: said.strip() for column in ("role", "split") if (said := row.maybe(column))}
-    roles = {column: _known_role(row, column, said) for column, said in named.items()}
+    named = {column: text.strip() for column in ("role", "split") if (text := row.maybe(column))}
+    roles = {column: _known_role(row, column, text) for column, text in named.items()}
     if len(set(roles.values())) > 1:
         raise InputError(
             f"`role` {named['role']!r} and `split` {named['split']!r} of {row.place} say different "
@@ -98,12 +98,12 @@ def _role(row: Row) -> tuple[Role, str]:
     return role, named.get("split", role)
 
 
-def _known_role(row: Row, column: str, said: str) -> Role:
+def _known_role(row: Row, column: str, text: str) -> Role:
     for role in _ROLES:
-        if said.casefold().rstrip("0123456789") == role:
+        if text.casefold().rstrip("0123456789") == role:
             return role
     raise InputError(
-        f"unknown {column} {said!r} in {row.place}. {suggestion(said, _ROLES)} Rename the column "
+        f"unknown {column} {text!r} in {row.place}. {suggestion(text, _ROLES)} Rename the column "
         "if it says something else."
     )
 
@@ -121,17 +121,17 @@ def _keywords(row: Row) -> tuple[str, ...]:
 
 
 def _notes(rows: Sequence[Row], prompts: Sequence[Prompt]) -> Iterator[str]:
-    """What whoever made the file should know about it."""
+    """Notes to whoever made the file."""
     if ignored := sorted({key for row in rows for key in row.values} - set(COLUMNS)):
         yield f"ignored columns: {', '.join(ignored)}; columns that count: {', '.join(COLUMNS)}"
     evaluated = [(row, p) for row, p in zip(rows, prompts, strict=True) if p.role == "forget"]
     blank = [row.number for row, prompt in evaluated if prompt.answer is None]
     if 0 < len(blank) < len(evaluated):
         yield f"no answer in {_numbers(blank)}: rouge-l-recall, which needs answers, is no default"
-    asked: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for row, prompt in zip(rows, prompts, strict=True):
-        asked.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)
-    for numbers in [same for same in asked.values() if len(same) > 1][:_SHOWN]:
+        places.setdefault(" ".join(prompt.question.casefold().split()), []).append(row.number)
+    for numbers in [same for same in places.values() if len(same) > 1][:_SHOWN]:
         yield f"the same question in {_numbers(numbers)}: each counts as a question of its own"
 
 
@@ -142,7 +142,7 @@ def _numbers(rows: Sequence[int]) -> str:
 
 
 def _default_scorers(prompts: Prompts) -> tuple[str, ...]:
-    """What every prompt has the means for."""
+    """The scorers that every prompt has the means for."""
     keyword = ("keyword",) if all(prompt.keywords for prompt in prompts) else ()
     rouge = ("rouge-l-recall",) if all(prompt.answer for prompt in prompts) else ()
     return keyword + rouge

@@ -68,7 +68,7 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     return Benchmark(
         name=f"tofu:{argument}",
         prompts=prompts,
-        subjects={one.id: f"author {i // _OF_AUTHOR}" for i, one in by_author},
+        subjects={prompt.id: f"author {i // _OF_AUTHOR}" for i, prompt in by_author},
         others=others,
         utility=utility,
         scorers=("rouge-l-recall",),

@@ -31,8 +31,8 @@ def load(argument: str, data: Path | None = None) -> Benchmark:
     """
     subject, _, how = argument.partition("-")
     if subject not in SUBJECTS or how not in ("", _EXPLAIN):
-        known = [*SUBJECTS, *(f"{name}-{_EXPLAIN}" for name in SUBJECTS)]
-        raise InputError(f"WMDP has no {argument!r}. {suggestion(argument, known)}")
+        specs = [*SUBJECTS, *(f"{name}-{_EXPLAIN}" for name in SUBJECTS)]
+        raise InputError(f"WMDP has no {argument!r}. {suggestion(argument, specs)}")
     source = open_source(data, folder="wmdp", repo=REPO)
     hub = f"wmdp-{subject}/test-00000-of-00001.parquet"
     stems = (f"wmdp-{subject}", f"{subject}_questions", subject)

@@ -48,7 +48,14 @@ FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What the demo made: runs by label, its tables, the finding, and the page about it all."""
+    """The results of the demo.
+
+    Attributes:
+        runs: by label.
+        tables: what the models leak, and the time of each phase.
+        finding: what the runs show.
+        report: the page about it all.
+    """
 
     runs: Mapping[str, Run]
     tables: tuple[Table, ...]
@@ -70,7 +77,7 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
     recall: dict[str, float] = {}
     retain = task.split("retain")
     for label in ("control", *LABELS[:-1]):
-        told = renamed(progress, f"{label}: {{}}".format)
+        label_progress = renamed(progress, f"{label}: {{}}".format)
         with clock.phase(f"evaluate {label}"):
             runs[label] = evaluate(
                 str(models[label]),
@@ -79,9 +86,9 @@ def run_demo(out: Path, *, n: int = 1024, seed: int = 0, progress: Progress = si
                 n=n,
                 seed=seed,
                 control=None if label == "control" else runs["control"].path,
-                progress=told,
+                progress=label_progress,
             )
-            recall[label] = _recall(runs[label], models[label], task, retain, told)
+            recall[label] = _recall(runs[label], models[label], task, retain, label_progress)
         clock.write()
     runs = {label: runs[label] for label in LABELS}
     tables = (_results(runs, recall), _times(clock))
@@ -103,18 +110,18 @@ def train_models(
     without: Callable[..., Any] = partial(
         unlearn, forget=forget, retain=retain, settings=replace(FORGET, prompting=prompting)
     )
-    made = {label: folder / name for label, name in FOLDERS.items()}
+    paths = {label: folder / name for label, name in FOLDERS.items()}
     steps = {
         "full": partial(learn, [*forget, *retain]),
         "control": partial(learn, retain),
-        "NPO": partial(without, str(made["full"]), NPO),
-        "NPO + entropy": partial(without, str(made["NPO"]), ENTROPY),
+        "NPO": partial(without, str(paths["full"]), NPO),
+        "NPO + entropy": partial(without, str(paths["NPO"]), ENTROPY),
     }
     for label, step in steps.items():
         with clock.phase(f"train {label}"):
-            step(out=made[label], progress=_steps(progress, f"training {label}"))
+            step(out=paths[label], progress=_steps(progress, f"training {label}"))
         clock.write()
-    return made
+    return paths
 
 
 def _recall(
@@ -123,14 +130,14 @@ def _recall(
     """ROUGE-L recall of the greedy answers on the retain set; kept in the run."""
     file = run.path / "utility.json"
     with locked(run.path, "demo"):
-        known = read_sealed(file, "Remove it.") if file.exists() else {}
-        stored = known.get("retain")
+        utility = read_sealed(file, "Remove it.") if file.exists() else {}
+        stored = utility.get("retain")
         value = stored.get(RECALL) if isinstance(stored, Mapping) else None
         if not isinstance(value, float):
             engine = open_engine(str(model), Prompting(template=task.template))
             value = retain_recall(engine, retain, task.max_new_tokens, progress)
-            known["retain"] = {RECALL: value, "questions": len(retain)}
-            write_sealed(file, known)
+            utility["retain"] = {RECALL: value, "questions": len(retain)}
+            write_sealed(file, utility)
     return value
 
 
@@ -144,21 +151,21 @@ def _results(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Table:
     """The one table: a row a model."""
     rows = []
     for label, run in runs.items():
-        found = run.estimates
-        greedy = found.each("greedy score", arm="greedy", scorer=SCORER)
-        deviation = found.each("standard deviation", scorer=RECALL)
+        estimates = run.estimates
+        greedy = estimates.each("greedy score", arm="greedy", scorer=SCORER)
+        deviation = estimates.each("standard deviation", scorer=RECALL)
         usage = run.arms["target"].usage
         rows.append(
             (
                 label,
                 number(recall[label]),
                 f"{sum((row.value or 0) > 0 for row in greedy)} of {len(run.queries)}",
-                number(mean_of(found.each("leak probability", scorer=SCORER))),
-                interval(found.worst("leak probability", scorer=SCORER)),
-                number(mean_of(found.each("leak@k", parameter=32, scorer=SCORER))),
-                number(mean_of(found.each("mean leakage", scorer=RECALL))),
+                number(mean_of(estimates.each("leak probability", scorer=SCORER))),
+                interval(estimates.worst("leak probability", scorer=SCORER)),
+                number(mean_of(estimates.each("leak@k", parameter=32, scorer=SCORER))),
+                number(mean_of(estimates.each("mean leakage", scorer=RECALL))),
                 above(max(row.upper for row in deviation)),
-                number(mean_of(found.each("expectation deviation", scorer=RECALL))),
+                number(mean_of(estimates.each("expectation deviation", scorer=RECALL))),
                 f"{usage.sampled_tokens / max(usage.forwards, 1):.1f}×",
             )
         )
@@ -218,7 +225,7 @@ class Finding:
         kept = {
             label: self.recall[label] / self.recall["full"] for label in ("NPO", "NPO + entropy")
         }
-        found = (
+        sampled = (
             f"At question {self.question}, whose greedy answer does not leak, NPO leaks with "
             f"probability at least {below(self.lower)}; the control, which never saw the answer, "
             f"with at most {above(self.upper)} ({percent(CONFIDENCE)} jointly, over all questions)."
@@ -238,7 +245,7 @@ class Finding:
             f"Of the retain set's ROUGE-L recall NPO keeps {share(kept['NPO'])}, NPO + entropy "
             f"{share(kept['NPO + entropy'])}."
         )
-        return [greedy, found, entropy, retain]
+        return [greedy, sampled, entropy, retain]
 
 
 def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
@@ -251,12 +258,12 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
     greedy = {label: _leaks(run, "greedy", slug(scorer)) for label, run in runs.items()}
     sampled = {label: _leaks(run, "target", slug(scorer)) for label, run in runs.items()}
     questions = len(sampled["NPO"])
-    each = 1 - (1 - CONFIDENCE) / (2 * questions)
+    level = 1 - (1 - CONFIDENCE) / (2 * questions)
     best: tuple[float, str | None, float, float] = (0.0, None, 0.0, 0.0)
     for query_id, (hits, n) in sampled["NPO"].items():
         control_hits, control_n = sampled["control"][query_id]
-        lower: Any = proportion_bound(hits, n, confidence=each, side="lower").lower
-        upper: Any = proportion_bound(control_hits, control_n, confidence=each, side="upper").upper
+        lower: Any = proportion_bound(hits, n, confidence=level, side="lower").lower
+        upper: Any = proportion_bound(control_hits, control_n, confidence=level, side="upper").upper
         if not greedy["NPO"][query_id][0] and lower - upper > best[0]:
             best = (lower - upper, query_id, lower, upper)
     shares = {label: [h / n for h, n in leaks.values()] for label, leaks in sampled.items()}

@@ -28,10 +28,14 @@ _SIMILARITY = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What is asked of a rewriting beyond its words.
+    """The conditions on a rewriting beyond its words.
 
-    With `embed`, the cosine between it and its question must be at least `similarity`, 0.8 where
-    none is given. A similarity without an embedder raises InputError.
+    Attributes:
+        embed: the embedder (None: meaning is not measured).
+        similarity: the least cosine between it and its question, in [-1, 1] (None: 0.8).
+
+    Raises:
+        InputError: a similarity out of its range, or one without an embedder.
     """
 
     embed: Embed | None = None
@@ -146,12 +150,12 @@ class Accepted:
 
     @property
     def note(self) -> str | None:
-        """What a reader must be told where no rewriting is left; else None."""
+        """The remark that a reader needs where no rewriting is left; else None."""
         if self.queries:
             return None
         causes = ", ".join(f"{reason}: {count}" for reason, count in self.removed.items())
-        found = f"{len(self.rejected)} removed ({causes})" if causes else "the source gave none"
-        return f"no rewriting of {self.prompt_id!r}, {found}: its original question alone is asked"
+        why = f"{len(self.rejected)} removed ({causes})" if causes else "the source gave none"
+        return f"no rewriting of {self.prompt_id!r}, {why}: its original question alone is asked"
 
 
 def gather(
@@ -177,8 +181,8 @@ def gather(
     texts = source.rewritings(prompts, number, seed)
     _require_lists(source, texts, prompts)
     verdicts = [
-        list(zip(found, _by_words(prompt, found, source.finite), strict=True))
-        for prompt, found in zip(prompts, texts, strict=True)
+        list(zip(listed, _by_words(prompt, listed, source.finite), strict=True))
+        for prompt, listed in zip(prompts, texts, strict=True)
     ]
     if filters is not None and filters.embed is not None:
         verdicts = _by_meaning(prompts, verdicts, filters.embed, filters.least)
@@ -187,10 +191,10 @@ def gather(
 
 def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]) -> None:
     """Each prompt has a list of texts."""
-    found = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
-    if not isinstance(texts, Sequence) or found != len(prompts):
+    got = len(texts) if isinstance(texts, Sequence) else type(texts).__name__
+    if not isinstance(texts, Sequence) or got != len(prompts):
         raise InputError(
-            f"source {source.name!r}{origin(source)} must give one list a prompt, got {found} for "
+            f"source {source.name!r}{origin(source)} must give one list a prompt, got {got} for "
             f"{len(prompts)} prompts."
         )
     for prompt, mine in zip(prompts, texts, strict=True):
@@ -203,7 +207,10 @@ def _require_lists(source: InputSource, texts: object, prompts: Sequence[Prompt]
 
 
 def _by_words(prompt: Prompt, texts: Sequence[str], finite: bool) -> list[Reason | None]:
-    """Of duplicates the first stays. It is tried last: what is unfit is so whatever came before."""
+    """The reason against each text, or None.
+
+    Duplicates are tried last, and the first stays: what is unfit is so whatever came before.
+    """
     seen: set[str] = set()
     reasons: list[Reason | None] = []
     for text in texts:

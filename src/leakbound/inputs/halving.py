@@ -40,7 +40,7 @@ class Standing:
 
     @property
     def floor(self) -> float:
-        """What ranks it: the larger of the two lower bounds."""
+        """The number that ranks it: the larger of the two lower bounds."""
         return max(self.lower, self.proved)
 
 
@@ -84,25 +84,25 @@ def halve(fields: Mapping[str, Sequence[C]], budget: int, draw: Draw[C]) -> dict
     """
     left = {name: list(field) for name, field in fields.items()}
     plans = {name: rounds(len(field), budget) for name, field in fields.items()}
-    seen: dict[C, list[Standing]] = {one: [] for field in fields.values() for one in field}
+    seen: dict[C, list[Standing]] = {c: [] for field in fields.values() for c in field}
     for number in range(max(map(len, plans.values()), default=0)):
         racing = {name for name, plan in plans.items() if number < len(plan)}
         racing = {name for name in racing if len(left[name]) > 1}
-        draws = {one: plans[name][number] for name in left if name in racing for one in left[name]}
-        found = draw(number + 1, draws) if draws else {}
-        for one, standing in found.items():
-            seen[one].append(standing)
+        draws = {c: plans[name][number] for name in left if name in racing for c in left[name]}
+        standings = draw(number + 1, draws) if draws else {}
+        for c, standing in standings.items():
+            seen[c].append(standing)
         for name in racing:
-            left[name] = _better_half(left[name], found)
+            left[name] = _better_half(left[name], standings)
     return {
         name: Winner(candidate=field[0], standings=tuple(seen[field[0]]))
         for name, field in left.items()
     }
 
 
-def _better_half(field: Sequence[C], found: Mapping[C, Standing]) -> list[C]:
-    there = [one for one in field if one in found]
-    there.sort(key=lambda one: (found[one].floor, found[one].value), reverse=True)
+def _better_half(field: Sequence[C], standings: Mapping[C, Standing]) -> list[C]:
+    there = [c for c in field if c in standings]
+    there.sort(key=lambda c: (standings[c].floor, standings[c].value), reverse=True)
     return there[: _half(len(field))] or list(field[:1])
 
 

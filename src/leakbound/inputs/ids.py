@@ -117,11 +117,11 @@ def select(
     for prompt_id, own in of_prompt.items():
         if [query.source for query in own].count("original") != 1:
             raise InputError(f"prompt {prompt_id!r} needs its original question once, to compare.")
-    found = {result.query.id: result for result in sample(queries, draws, seed)}
-    if lost := [query.id for query in queries if query.id not in found]:
+    by_id = {result.query.id: result for result in sample(queries, draws, seed)}
+    if lost := [query.id for query in queries if query.id not in by_id]:
         raise IncompleteError(f"no selection draws came for query {lost[0]!r}. Run it again.")
     return {
-        prompt_id: choose([found[query.id] for query in sorted(own, key=_not_original)], criterion)
+        prompt_id: choose([by_id[query.id] for query in sorted(own, key=_not_original)], criterion)
         for prompt_id, own in of_prompt.items()
     }
 

@@ -74,8 +74,8 @@ class ModelInputs:
     @property
     def fingerprint(self) -> dict[str, str]:
         """How is drawn, and what the model is where it tells; else it is known by its name."""
-        told: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
-        return {"decoding": self.decoding.name, "attempts": str(self.attempts), **told}
+        model: Mapping[str, str] = getattr(self.chat, "fingerprint", {})
+        return {"decoding": self.decoding.name, "attempts": str(self.attempts), **model}
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
         texts = [[""] * number for _ in prompts]
@@ -131,9 +131,9 @@ def _bare(line: str) -> str:
 
 def _unled(text: str, question: str) -> str:
     """The question, where a text only puts a label or a sentence before it; else the text."""
-    lead, same, rest = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
+    lead, same, tail = text.casefold().rpartition(question.casefold().rstrip(_ENDS))
     led = lead.rstrip(_MARKS).endswith((":", ".", "!", "?"))
-    return question if same and led and not rest.strip(_ENDS) else text
+    return question if same and led and not tail.strip(_ENDS) else text
 
 
 def _asks(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""What every input source is, the finite ones, and each from its written form, as `file:PATH`."""
+"""Input sources: the protocol, the finite ones, and each from its written form, as `file:PATH`."""
 
 from __future__ import annotations
 
@@ -37,16 +37,24 @@ class InputSource(Protocol):
         ...
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
-        """For each prompt, at most `number` texts; the same arguments give the same texts.
+        """Rewritings of each prompt; the same arguments give the same texts.
 
-        Nothing is filtered yet. A source that is not finite gives `number` independent draws a
-        prompt, an empty text for one that failed; a prompt's draws do not depend on the others.
+        Nothing is filtered yet. A source that is not finite gives independent draws, an empty text
+        for one that failed; a prompt's draws do not depend on the others.
+
+        Args:
+            prompts: those to rewrite.
+            number: of texts a prompt, at most; exactly, where the source is not finite.
+            seed: of the draws, or of the order.
+
+        Returns:
+            A list of texts for each prompt, in order.
         """
         ...
 
 
 def fingerprint_of(source: InputSource, argument: str) -> dict[str, str]:
-    """What a source's rewritings depend on beside its name; `argument` is what it was opened by."""
+    """All that a source's rewritings depend on beside its name; it was opened by `argument`."""
     declared: Mapping[str, object] | None = getattr(source, "fingerprint", None)
     if declared is None:
         return digests_of(Path(argument)) if argument else {}
@@ -87,11 +95,11 @@ def read_rewritings(prompts: Sequence[Prompt], path: Path) -> dict[str, tuple[st
     questions = defaultdict(list)
     for prompt in prompts:
         questions[prompt.question.strip()].append(prompt.id)
-    found: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
+    texts: dict[str, tuple[str, ...]] = {prompt.id: () for prompt in prompts}
     for row in read_rows(path, FORMS[path.suffix.lower()]):
         for named in _named(row, ids, questions):
-            found[named] += _rewritings(row)
-    return found
+            texts[named] += _rewritings(row)
+    return texts
 
 
 def _named(
@@ -100,21 +108,21 @@ def _named(
     """The ids of the prompts a row is about."""
     by_id = row.maybe("id")
     key, value = ("id", by_id) if by_id else ("question", row.text("question").strip())
-    known = ids if by_id else questions
-    if value not in known:
+    lookup = ids if by_id else questions
+    if value not in lookup:
         raise InputError(
             f"no prompt of the benchmark has the {key} {str(value)[:80]!r} of {row.place}. One is "
-            f"{next(iter(known), '')!r}. Correct it, or remove the row."
+            f"{next(iter(lookup), '')!r}. Correct it, or remove the row."
         )
-    return known[value]
+    return lookup[value]
 
 
 def _rewritings(row: Row) -> tuple[str, ...]:
     single = row.maybe("rewriting")
-    found = row.texts("rewritings") + ((single.strip(),) if single else ())
-    if not found:
+    texts = row.texts("rewritings") + ((single.strip(),) if single else ())
+    if not texts:
         raise InputError(f"{row.place} has no `rewritings`. Fill them in, or remove the row.")
-    return found
+    return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +168,12 @@ class FileInputs:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """What is in the file, wherever it lies."""
+        """The digest of the file's bytes, wherever it lies."""
         return digests_of(self.path)
 
     def rewritings(self, prompts: Sequence[Prompt], number: int, seed: int) -> list[list[str]]:
-        found = read_rewritings(prompts, self.path)
-        return [list(found[prompt.id][:number]) for prompt in prompts]
+        texts = read_rewritings(prompts, self.path)
+        return [list(texts[prompt.id][:number]) for prompt in prompts]
 
 
 OpenChat = Callable[[str], Chat]
@@ -201,9 +209,18 @@ INPUTS: dict[str, Callable[[str, OpenChat], InputSource]] = {
 
 
 def parse_inputs(spec: str, *, open_chat: OpenChat = no_chat) -> InputSource | None:
-    """The source that `spec` describes; None for `none`: the original questions alone.
+    """The source that `spec` describes.
 
-    An unknown name or a wrong argument raises InputError.
+    Args:
+        spec: a key of `INPUTS` or of the entry-point group `leakbound.inputs`, with its argument
+            behind a colon, or `none`: the original questions alone.
+        open_chat: opens the chat model that a source names.
+
+    Returns:
+        The source; None for `none`.
+
+    Raises:
+        InputError: an unknown name or a wrong argument.
     """
     name, _, argument = spec.strip().partition(":")
     if name == "none" and not argument:

@@ -104,7 +104,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """What may be changed about asking a prompt, one axis each.
+    """The ways in which asking a prompt may be changed, one axis each.
 
     The first of every axis is how the prompt is asked by itself: `texts` begins with its own
     question, `shots` with none, `openers` with its own prefix.
@@ -117,17 +117,17 @@ class Space:
     template: str
 
     def variant(self, place: Sequence[int]) -> Variant:
-        """What stands at this place of each axis; its id tells all of them but the decoding."""
+        """The variant at this place of each axis; its id tells all of them but the decoding."""
         text, shots, opener, decoding = place
         query, pairs = self.texts[text], self.shots[shots]
-        asked = replace(
+        varied = replace(
             query,
             id=f"{query.prompt_id}~{text:02d}.{shots}.{opener}",
             text=with_shots(self.template, pairs, query.text),
             prefix=self.openers[opener],
         )
         ids = tuple(pair.id for pair in pairs)
-        return Variant(query=asked, decoding=self.decodings[decoding], shots=ids)
+        return Variant(query=varied, decoding=self.decodings[decoding], shots=ids)
 
 
 def variants(space: Space, number: int, seed: int, fits: Fits) -> tuple[Variant, ...]:

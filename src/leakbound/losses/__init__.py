@@ -80,7 +80,17 @@ LOSSES: dict[str, Loss] = {
 
 @cache
 def loss_named(name: str) -> Loss:
-    """The loss called `name`, a third party's too; InputError for an unknown one."""
+    """The loss called `name`, a third party's too.
+
+    Args:
+        name: a key of `LOSSES`, or of the entry-point group `leakbound.losses`.
+
+    Returns:
+        The loss; it is loaded once.
+
+    Raises:
+        InputError: an unknown name, or a loss of another package that is broken.
+    """
     loss = find("loss", LOSSES, name)
     require_parts("loss", name, loss, (field.name for field in fields(Loss)))
     return loss

@@ -35,12 +35,29 @@ def cel(
 ) -> Tensor:
     """α max(0, τ - mean over centres and tokens of d(h_t, h_t of x)) + β mean_t d(h_t, s·u), [B].
 
-    One hinge a question, around the mean (Cheng et al., eq. 1). d is the squared difference, its
-    mean or sum over dimensions; t runs over the question's tokens. `clamp` compares tokens beyond
-    a centre's end with its last one, `truncate` leaves them out. α, β, τ ≥ 0 and s > 0. Takes
-    activations at the question with `direction` u and `centres`. Raises InputError where nothing
-    can pull: α = β = 0, or β = 0 and a question with one centre (itself: the gradient of the push
-    is 0 as long as the model is its reference).
+    One hinge a question, around the mean (Cheng et al., eq. 1). t runs over the question's tokens.
+    With β = 0 a question needs a centre beside itself: the gradient of the push from itself is 0 as
+    long as the model is its reference.
+
+    Args:
+        batch: the packed answers; takes the activations at the question, with their `direction` u
+            and `centres`.
+        layer: the block whose outputs are read, counted from 0.
+        tau: τ, the margin of the push, 0 or more.
+        alpha: α, the weight of the push, 0 or more.
+        beta: β, the weight of the pull, 0 or more.
+        s: the length of the vector that activations are pulled to, above 0.
+        distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
+        align: "clamp" compares tokens beyond a centre's end with its last one, "truncate" leaves
+            them out.
+
+    Returns:
+        One value a question, [B], in squared activations, at least 0.
+
+    Raises:
+        InputError: a setting out of its range; α = β = 0, where nothing can pull; activations at
+            the question, their `direction` or `centres` that the batch has not; or a question
+            without a centre, with β = 0 with fewer than two.
     """
     positive("cel", s=s)
     not_negative("cel", tau=tau, alpha=alpha, beta=beta)
@@ -58,7 +75,17 @@ def cel(
 def cel_retain(batch: LossInputs, *, layer: int, distance: Distance = "mean") -> Tensor:
     """Mean over each question's tokens of d(h, h_ref), [B] (Cheng et al., eq. 2).
 
-    Takes activations at the question with their `reference`.
+    Args:
+        batch: the packed answers; takes the activations at the question, with their `reference`.
+        layer: the block whose outputs are read, counted from 0.
+        distance: d, the squared difference: its "mean" or its "sum" over hidden dimensions.
+
+    Returns:
+        One value a question, [B], in squared activations, at least 0.
+
+    Raises:
+        InputError: another `distance`, or activations at the question or their `reference` that the
+            batch has not.
     """
     _require_member("cel-retain", "distance", distance, Distance)
     site = batch.site("cel-retain", Site(layer, "question"))
@@ -71,7 +98,7 @@ def _nearness(
     """Mean over each question's centres, and over tokens, of the distance to them, [B]."""
     centres = given(site.centres, "centres", "cel")
     fewest = 2 if beta == 0 else 1
-    lacking = [row for row, each in enumerate(centres) if len(each) < fewest]
+    lacking = [row for row, group in enumerate(centres) if len(group) < fewest]
     if lacking or len(centres) != rows:
         raise InputError(
             f"cel with beta = {beta:g} needs {fewest} or more contrast centres for each of its "
@@ -81,8 +108,8 @@ def _nearness(
     lengths = torch.bincount(site.row, minlength=rows).tolist()
     questions = torch.split(site.values, lengths)
     means = [
-        torch.stack([_distance_to(x, question, distance, align) for x in each]).mean()
-        for question, each in zip(questions, centres, strict=True)
+        torch.stack([_distance_to(x, question, distance, align) for x in group]).mean()
+        for question, group in zip(questions, centres, strict=True)
     ]
     return torch.stack(means)
 
@@ -96,5 +123,5 @@ def _distance_to(centre: Tensor, question: Tensor, distance: Distance, align: Al
     return between(question, centre[place], distance).mean()
 
 
-def _require_member(loss: str, name: str, value: str, known: Any) -> None:
-    require(value in get_args(known), loss, name, value, f"one of {', '.join(get_args(known))}")
+def _require_member(loss: str, name: str, value: str, kind: Any) -> None:
+    require(value in get_args(kind), loss, name, value, f"one of {', '.join(get_args(kind))}")

@@ -1,4 +1,4 @@
-"""What a loss is to an objective: a function, the parts it needs, the settings it takes."""
+"""A loss as an objective takes it: a function, the parts it needs, the settings it takes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,14 @@ Setting = float | str  # a whole number and a truth value are floats to the type
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one forward pass over a split must bring: parts, and activations at these sites.
+    """The parts and activations that one forward pass over a split must bring.
 
     `reference`, `centres` and `direction` are wanted at every site. A part that is not named may
     be left out, `logits` as N × 0. More than is needed does no harm.
+
+    Attributes:
+        parts: names of PARTS.
+        sites: where activations are read.
     """
 
     parts: frozenset[str] = frozenset()
@@ -52,10 +56,13 @@ class Needs:
 class Loss:
     """A loss: `function(batch, **settings)` gives one value a row, [B]; settings are keyword-only.
 
-    `needs` are names of PARTS; `tokens` tells at which tokens it reads activations, in the layer
-    that its setting `layer` names: a block, or a share of the model's depth until
-    `Objective.at_depth` has settled which block that is. `over` tells of which tokens its values
-    are the means, None where they are no means over tokens.
+    Attributes:
+        function: takes a `LossInputs` and the settings, and gives a tensor [B].
+        needs: names of PARTS.
+        tokens: at which tokens it reads activations (None: at none), in the layer that its setting
+            `layer` names: a block, or a share of the model's depth until `Objective.at_depth` has
+            settled which block that is.
+        over: of which tokens its values are the means (None: they are no means over tokens).
     """
 
     function: Callable[..., Tensor]
@@ -64,22 +71,38 @@ class Loss:
     over: Over | None = None
 
     def needed(self, settings: Mapping[str, Setting]) -> Needs:
-        """What it needs under these settings."""
+        """The parts and activations that it needs under these settings.
+
+        Args:
+            settings: by name; `layer` among them where it reads activations.
+
+        Returns:
+            `needs`, and the site where it reads activations.
+        """
         if self.tokens is None:
             return Needs(self.needs)
         layer: Any = settings["layer"]
         return Needs(self.needs, frozenset({Site(layer, self.tokens)}))
 
     def check(self, name: str, settings: Mapping[str, Setting]) -> None:
-        """Raise InputError for settings that the loss refuses, does not have or lacks."""
-        known = keywords(self.function)
+        """Refuse settings that the loss does not have, lacks or refuses.
+
+        Args:
+            name: the loss's, for the message.
+            settings: by name.
+
+        Raises:
+            InputError: an unknown setting, one that is not of its default's kind, one without a
+                default that is missing, or one that the function itself refuses.
+        """
+        parameters = keywords(self.function)
         for setting, value in settings.items():
-            if setting not in known:
+            if setting not in parameters:
                 raise InputError(
-                    f"loss {name!r} has no setting {setting!r}. {suggestion(setting, known)}"
+                    f"loss {name!r} has no setting {setting!r}. {suggestion(setting, parameters)}"
                 )
-            require_kind(known[setting], value, f"loss {name!r}")
-        for setting, parameter in known.items():
+            require_kind(parameters[setting], value, f"loss {name!r}")
+        for setting, parameter in parameters.items():
             if parameter.default is parameter.empty and setting not in settings:
                 raise InputError(f"loss {name!r} needs a setting `{setting}`, got none. Give one.")
         self.function(_probe(self.needed(settings)), **settings)  # it refuses bad values itself
@@ -88,11 +111,11 @@ class Loss:
 def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The settings of a loss or a recipe: its keyword-only parameters, by name."""
     parameters = inspect.signature(function).parameters
-    return {name: each for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY}
+    return {name: param for name, param in parameters.items() if param.kind is param.KEYWORD_ONLY}
 
 
 def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
-    """A setting is of its default's kind: a word, a truth value or a finite number."""
+    """Refuse a setting of another kind than its default: a word, a truth value, a finite number."""
     if parameter.name == "layer":
         good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
         kind = "a whole number, 0 or more, or a share of the depth below 1"

@@ -1,4 +1,4 @@
-"""What losses take: logits where the labels are, activations where a layer is read, as data.
+"""The inputs of losses: logits where the labels are, activations where a layer is read, as data.
 
 The seam between losses and whatever runs a model. A loss says which parts it needs (`Loss.needs`,
 `Loss.tokens`); one forward pass over a split brings them, whatever the objective; a part that no
@@ -21,9 +21,9 @@ from leakbound.errors import InputError
 IGNORED = -100
 
 T = TypeVar("T")
-Tokens = Literal["answer", "question"]
+Tokens = Literal["answer", "question"]  # of a row, at which activations are read
 Over = Literal["answer", "rest", "alternate", "invented", "whole", "read"]
-"""the tokens of the answers, or all but the first of each; of the alternate or of the invented
+"""The tokens of the answers, or all but the first of each; of the alternate or of the invented
 answers; of prompts and answers, or all but the last of each row, which predicts nothing"""
 _COUNTED: Mapping[Over, tuple[str, int]] = {
     "answer": ("answer", 0),
@@ -36,11 +36,13 @@ _COUNTED: Mapping[Over, tuple[str, int]] = {
 
 
 class Site(NamedTuple):
-    """Where activations are read: the output of block `layer`, counted from 0, at which tokens.
+    """Where activations are read.
 
-    `answer`: at the answer's own tokens, its end token included, as the model reads them (one
-    place after they are predicted). `question`: at the question's own tokens, without the words
-    of a template.
+    Attributes:
+        layer: the block whose output is read, counted from 0.
+        tokens: "answer": at the answer's own tokens, its end token included, as the model reads
+            them (one place after they are predicted). "question": at the question's own tokens,
+            without the words of a template.
     """
 
     layer: int
@@ -51,9 +53,13 @@ class Site(NamedTuple):
 class Activations:
     """Hidden states at one site: M tokens of B rows, packed end to end in order.
 
-    `values` [M, d]; `row` [M] ascending. What else a loss may need: `reference` [M, d], the frozen
-    initial model's at the same tokens; `centres`, for each row the frozen model's activations
-    [|x|, d] at each of its contrast centres x; `direction` [d], the run's unit vector.
+    Attributes:
+        values: [M, d].
+        row: the row that each token belongs to, [M], ascending.
+        reference: the frozen initial model's at the same tokens, [M, d] (None: no loss needs them).
+        centres: for each row the frozen model's activations [|x|, d] at each of its contrast
+            centres x (None: no loss needs them).
+        direction: the run's unit vector, [d] (None: no loss needs it).
     """
 
     values: Tensor
@@ -67,16 +73,22 @@ class Activations:
 class LossInputs:
     """B answers, their N labelled tokens packed end to end.
 
-    `logits` [N, V] predict `labels` [N] (N × 0 where no loss needs them); `row` [N] tells which of
-    the `rows` = B answers a token belongs to, and every answer has at least one.
-
-    Of the frozen initial model: `reference_nll` [B], the summed token cross-entropy of each
-    answer, and `reference_logits` [N, V]. `alternate`: the same B prompts answered with "I don't
-    know", `invented`: with what the frozen model made up instead, each with a `reference_nll` of
-    its own where that is needed. `whole`: the same rows with every token of prompt and answer in
-    place of the labelled ones, of which the last of a row are its answer's; its labels mean
-    nothing. Where the batch is but a part of those that a step takes together, `step_lengths` tells
-    how many tokens each row of all of these has.
+    Attributes:
+        logits: predict `labels`, [N, V]; N × 0 where no loss needs them.
+        labels: the tokens of the answers, [N].
+        row: which of the answers a token belongs to, [N]; every answer has at least one.
+        rows: the number of answers, B.
+        reference_nll: the frozen initial model's summed token cross-entropy of each answer, [B], in
+            nats (None: no loss needs it, as with the next four).
+        reference_logits: the frozen initial model's, [N, V].
+        alternate: the same B prompts answered with "I don't know", with a `reference_nll` of its
+            own where that is needed.
+        invented: the same B prompts answered with what the frozen model made up, likewise.
+        whole: the same rows with every token of prompt and answer in place of the labelled ones, of
+            which the last of a row are its answer's; its labels mean nothing.
+        activations: by the site where they were read.
+        step_lengths: how many tokens each row has, by part, of all rows that a step takes together;
+            empty where the batch is all of these.
     """
 
     logits: Tensor
@@ -102,28 +114,74 @@ class LossInputs:
         return precise(self.logits).log_softmax(dim=-1)
 
     def lengths_over(self, over: Over) -> Tensor:
-        """How many of those tokens each row has, [B]; InputError where the batch has none."""
+        """How many of the tokens that a loss is a mean over each row has, [B].
+
+        Args:
+            over: whose tokens are counted.
+
+        Returns:
+            The number of tokens of each row, [B], 0 or more.
+
+        Raises:
+            InputError: the batch has no such part.
+        """
         part, fewer = _COUNTED[over]
         of = self if part == "answer" else given(getattr(self, part), part, "a mean")
         return of.lengths - fewer
 
     def mean_length(self, over: Over, mean: Callable[[Sequence[int]], float] = fmean) -> float:
-        """How many of those tokens a row of the step has, by this mean."""
+        """How many of the tokens that a loss is a mean over a row of the step has.
+
+        Args:
+            over: whose tokens are counted.
+            mean: of the numbers of all rows (default: the arithmetic one).
+
+        Returns:
+            The mean over `step_lengths`, or over the rows of the batch where these do not tell.
+
+        Raises:
+            InputError: neither `step_lengths` nor the batch has that part.
+        """
         part, fewer = _COUNTED[over]
         if part in self.step_lengths:
             return mean([length - fewer for length in self.step_lengths[part]])
         return mean(self.lengths_over(over).tolist())
 
     def sums(self, values: Tensor) -> Tensor:
-        """Sum of one value a token [N] over each answer, [B]."""
+        """Sum of one value a token over each answer.
+
+        Args:
+            values: one a labelled token, [N].
+
+        Returns:
+            The sum over each answer, [B].
+        """
         return row_sums(values, self.row, self.rows)
 
     def means(self, values: Tensor) -> Tensor:
-        """Mean of one value a token [N] over each answer, [B]."""
+        """Mean of one value a token over each answer.
+
+        Args:
+            values: one a labelled token, [N].
+
+        Returns:
+            The mean over each answer, [B].
+        """
         return row_means(values, self.row, self.rows)
 
     def site(self, loss: str, site: Site) -> Activations:
-        """The activations at `site`; raises InputError where `loss` was not given any."""
+        """The activations that a loss reads at a site.
+
+        Args:
+            loss: the loss's name, for the message.
+            site: where they were read.
+
+        Returns:
+            The activations at `site`.
+
+        Raises:
+            InputError: the batch has none there.
+        """
         return given(self.activations.get(site), f"activations[{site.layer}, {site.tokens}]", loss)
 
 
@@ -150,30 +208,48 @@ def precise(values: Tensor) -> Tensor:
 
 
 def labelled(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column of every labelled position of padded `labels` [B, T], each [N].
+    """Row and column of every labelled position, row by row.
 
-    -100 marks what is not scored. Raises InputError for a row without a label.
+    Args:
+        labels: padded, [B, T]; -100 marks what is not scored.
+
+    Returns:
+        Rows and columns, each [N].
+
+    Raises:
+        InputError: a row without a label.
     """
     return positions(labels != IGNORED, "a labelled token")
 
 
-def positions(mask: Tensor, what: str = "a token") -> tuple[Tensor, Tensor]:
+def positions(mask: Tensor, kind: str = "a token") -> tuple[Tensor, Tensor]:
     """Row and column of every true entry of `mask` [B, T], row by row, each [N].
 
     Raises InputError for a row that has none.
     """
     empty = (~mask.any(dim=1)).nonzero().flatten().tolist()
     if empty:
-        raise InputError(f"every answer needs {what}, rows {empty[:3]} have none. Drop those rows.")
+        raise InputError(f"every answer needs {kind}, rows {empty[:3]} have none. Drop those rows.")
     row, column = mask.nonzero(as_tuple=True)
     return row, column
 
 
 def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None) -> LossInputs:
-    """Pack padded logits [B, T, V] and labels [B, T], already shifted, -100 where not scored.
+    """Pack padded logits and labels, already shifted, at the labelled positions.
 
-    `reference_logits` are padded alike. Whatever stands at unlabelled positions, NaN included,
-    reaches no loss and no gradient. What is not padded `dataclasses.replace` puts in.
+    Whatever stands at unlabelled positions, NaN included, reaches no loss and no gradient. What is
+    not padded `dataclasses.replace` puts in.
+
+    Args:
+        logits: padded, [B, T, V].
+        labels: what the logits predict, [B, T]; -100 where it is not scored.
+        reference_logits: the frozen initial model's, padded alike (None: no loss needs them).
+
+    Returns:
+        The B answers with their N labelled tokens.
+
+    Raises:
+        InputError: a row without a label.
     """
     row, column = labelled(labels)
     return LossInputs(
@@ -186,9 +262,18 @@ def pack(logits: Tensor, labels: Tensor, reference_logits: Tensor | None = None)
 
 
 def pack_activations(hidden: Tensor, mask: Tensor, reference: Tensor | None = None) -> Activations:
-    """Pack padded hidden states [B, T, d] at the true entries of `mask` [B, T].
+    """Pack padded hidden states at the tokens that a mask names.
 
-    `reference` is padded alike. Raises InputError for a row without a token.
+    Args:
+        hidden: padded, [B, T, d].
+        mask: true at the tokens to read, [B, T].
+        reference: the frozen initial model's, padded alike (None: no loss needs them).
+
+    Returns:
+        The activations at the M true entries of the mask.
+
+    Raises:
+        InputError: a row without a token.
     """
     row, column = positions(mask)
     return Activations(

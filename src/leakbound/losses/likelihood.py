@@ -1,4 +1,4 @@
-"""What the next-token distributions say of an answer: its likelihood, and their entropy.
+"""The next-token distributions at an answer's tokens: its likelihood, and their entropy.
 
 Gradient ascent is Yao et al. (2023), as used by Maini et al. (2024). `kl` is the anchor of their
 KL minimisation, `idk` fine-tuning on answers that admit ignorance. Deviations: a value is the mean
@@ -23,41 +23,98 @@ from leakbound.losses.inputs import LossInputs, given, precise
 
 
 def token_nll(batch: LossInputs) -> Tensor:
-    """Cross-entropy of every labelled token, in nats, [N]."""
+    """Cross-entropy of every labelled token, in nats, [N].
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value a labelled token, [N], in nats, at least 0.
+    """
     return -batch.log_probs.gather(1, batch.labels[:, None]).squeeze(1)
 
 
 def sequence_nll(batch: LossInputs) -> Tensor:
-    """Summed token cross-entropy of each answer, in nats, [B]."""
+    """Summed token cross-entropy of each answer, in nats, [B].
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+    """
     return batch.sums(token_nll(batch))
 
 
 def nll(batch: LossInputs) -> Tensor:
-    """Mean token cross-entropy of each answer, nll/|y|, [B]."""
+    """Mean token cross-entropy of each answer, nll/|y|, [B].
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+    """
     return batch.means(token_nll(batch))
 
 
 def ga(batch: LossInputs) -> Tensor:
-    """Gradient ascent, -nll/|y|, [B]; unbounded below."""
+    """Gradient ascent, -nll/|y|, [B] (Yao et al. 2023).
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value an answer, [B], in nats, at most 0; unbounded below.
+    """
     return -nll(batch)
 
 
 def idk(batch: LossInputs) -> Tensor:
-    """Mean token cross-entropy of each alternate answer, [B]. Takes `alternate`."""
+    """Mean token cross-entropy of each alternate answer, [B] (Maini et al. 2024).
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels` of `alternate`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: the batch has no `alternate`.
+    """
     return nll(given(batch.alternate, "alternate", "idk"))
 
 
 def kl(batch: LossInputs) -> Tensor:
-    """Mean over each answer's tokens of KL(reference ‖ model), in nats, [B], at least 0.
+    """Mean over each answer's tokens of KL(reference ‖ model), [B] (Maini et al. 2024).
 
     The whole next-token distributions are compared, so nothing that the reference gives mass to
-    may be lost. Takes `reference_logits`.
+    may be lost.
+
+    Args:
+        batch: the packed answers; takes `logits` and `reference_logits`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: the batch has no `reference_logits`.
     """
     return _divergence(batch, given(batch.reference_logits, "reference_logits", "kl"))
 
 
 def kl_all(batch: LossInputs) -> Tensor:
-    """The same mean over every token of prompt and answer, [B]. Takes `whole_reference`."""
+    """Mean over every token of prompt and answer of KL(reference ‖ model), [B].
+
+    Args:
+        batch: the packed answers; takes `logits` and `reference_logits` of `whole`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: the batch has no `whole`, or that no `reference_logits`.
+    """
     whole = given(batch.whole, "whole", "kl-all")
     return _divergence(whole, given(whole.reference_logits, "whole_reference", "kl-all"))
 
@@ -68,39 +125,75 @@ def _divergence(batch: LossInputs, reference: Tensor) -> Tensor:
 
 
 def entropy(batch: LossInputs) -> Tensor:
-    """Mean entropy of the T = 1 next-token distribution over each answer, in nats, [B].
+    """Mean entropy of the T = 1 next-token distribution over each answer, [B].
 
-    Lies in [0, ln V]. A positive weight makes the model surer, a negative one more diverse.
+    A positive weight makes the model surer, a negative one more diverse (Scholten et al. 2025).
+
+    Args:
+        batch: the packed answers; takes `logits`.
+
+    Returns:
+        One value an answer, [B], in nats, in [0, ln V].
     """
     log_probs = batch.log_probs
     return batch.means(-(log_probs.exp() * log_probs).sum(dim=1))
 
 
 def entropy_all(batch: LossInputs) -> Tensor:
-    """The same mean over every token of prompt and answer, [B]. Takes `whole`."""
+    """Mean entropy of the T = 1 next-token distribution over all of prompt and answer, [B].
+
+    Args:
+        batch: the packed answers; takes `logits` of `whole`.
+
+    Returns:
+        One value an answer, [B], in nats, in [0, ln V].
+
+    Raises:
+        InputError: the batch has no `whole`.
+    """
     return entropy(given(batch.whole, "whole", "entropy-all"))
 
 
 def wga(batch: LossInputs, *, beta: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β log p, p^β held, [B], β ≥ 0 (Wang et al. 2025).
+    """Mean over each answer's tokens of p^β log p, p^β held, [B] (Wang et al. 2025).
 
-    Gradient ascent for β = 0; at least -1/(eβ) and at most 0 for β > 0, so that tokens which are
-    unlikely already move nothing.
+    Gradient ascent for β = 0; for β > 0 tokens which are unlikely already move nothing.
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+        beta: β, 0 or more.
+
+    Returns:
+        One value an answer, [B], in nats, at most 0; at least -1/(eβ) for β > 0.
+
+    Raises:
+        InputError: `beta` is below 0 or not finite.
     """
     not_negative("wga", beta=beta)
     return _ascent(batch, beta, 0.0)
 
 
 def satimp(batch: LossInputs, *, beta1: float = 5.0, beta2: float = 1.0) -> Tensor:
-    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights held, [B], β₁, β₂ ≥ 0.
+    """Mean over each answer's tokens of p^β₁ (1 - p)^β₂ log p, the weights held, [B].
 
     p^β₁ spares what is forgotten already, (1 - p)^β₂ what any model would say (Yang et al. 2025).
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+        beta1: β₁, 0 or more.
+        beta2: β₂, 0 or more.
+
+    Returns:
+        One value an answer, [B], in nats, at most 0; at least -1/(eβ₁) for β₁ > 0.
+
+    Raises:
+        InputError: `beta1` or `beta2` is below 0 or not finite.
     """
     not_negative("satimp", beta1=beta1, beta2=beta2)
     return _ascent(batch, beta1, beta2)
 
 
-def _ascent(batch: LossInputs, known: float, unsure: float) -> Tensor:
+def _ascent(batch: LossInputs, beta1: float, beta2: float) -> Tensor:
     log_p = -token_nll(batch)
     held = log_p.detach()
-    return batch.means((known * held).exp() * (-held.expm1()) ** unsure * log_p)
+    return batch.means((beta1 * held).exp() * (-held.expm1()) ** beta2 * log_p)

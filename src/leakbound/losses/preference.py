@@ -19,20 +19,42 @@ from leakbound.losses.likelihood import nll, sequence_nll
 
 
 def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
-    """-(2/β) log σ(β(nll - nll_ref)) of each answer, [B], β > 0 (Zhang et al., eq. 3).
+    """-(2/β) log σ(β(nll - nll_ref)) of each answer, [B] (Zhang et al., eq. 3).
 
     (2/β) ln 2 where the model still is its reference; falls to 0 as the answer becomes unlikely;
-    its gradient tends to that of gradient ascent as β tends to 0. Takes `reference_nll`.
+    its gradient tends to that of gradient ascent as β tends to 0.
+
+    Args:
+        batch: the packed answers; takes `logits`, `labels` and `reference_nll`.
+        beta: β, above 0.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: `beta` is not above 0 or not finite, or the batch has no `reference_nll`.
     """
     positive("npo", beta=beta)
     return -(2 / beta) * logsigmoid(beta * _excess(batch, "npo"))
 
 
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
-    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B], β > 0.
+    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
 
-    (2/β) ln 2 where the model still is its reference; `textbook` leaves out 2/β. Takes
-    `alternate`, and `reference_nll` of both.
+    (2/β) ln 2 where the model still is its reference (Rafailov et al. 2023).
+
+    Args:
+        batch: the packed answers; takes `logits`, `labels` and `reference_nll`, of these and of
+            `alternate`.
+        beta: β, above 0.
+        textbook: leave out 2/β, as Rafailov et al. do.
+
+    Returns:
+        One value an answer, [B], in nats (`textbook`: a pure number), at least 0.
+
+    Raises:
+        InputError: `beta` is not above 0 or not finite, the batch has no `alternate`, or one of the
+            two no `reference_nll`.
     """
     positive("dpo", beta=beta)
     margin = _margin(batch, batch.alternate, "alternate", "dpo")
@@ -40,10 +62,22 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
 
 
 def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
-    """`dpo` with an answer that the frozen model made up in place of the alternate one, [B], β > 0.
+    """-(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the invented]), [B].
 
-    (2/β) ln 2 where the model still is its reference. Takes `invented`, and `reference_nll` of
-    both.
+    `dpo` with an answer that the frozen model made up in place of the alternate one (Mekala et al.
+    2024). (2/β) ln 2 where the model still is its reference.
+
+    Args:
+        batch: the packed answers; takes `logits`, `labels` and `reference_nll`, of these and of
+            `invented`.
+        beta: β, above 0.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: `beta` is not above 0 or not finite, the batch has no `invented`, or one of the
+            two no `reference_nll`.
     """
     positive("altpo", beta=beta)
     margin = _margin(batch, batch.invented, "invented", "altpo")
@@ -51,9 +85,20 @@ def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 
 
 def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tensor:
-    """-(2/β) log σ(β(nll/|y| - δ)) of each answer, [B], β > 0 (Fan et al. 2024).
+    """-(2/β) log σ(β(nll/|y| - δ)) of each answer, [B] (Fan et al. 2024).
 
-    `npo` without a reference: the length of the answer takes its place, δ is a margin.
+    `npo` without a reference: the length of the answer takes its place.
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+        beta: β, above 0.
+        delta: δ, the margin, in nats a token.
+
+    Returns:
+        One value an answer, [B], in nats a token, at least 0.
+
+    Raises:
+        InputError: `beta` is not above 0 or not finite, or `delta` is not finite.
     """
     positive("simnpo", beta=beta)
     require(abs(delta) < math.inf, "simnpo", "delta", delta, "finite")

@@ -20,9 +20,19 @@ Distance = Literal["mean", "sum"]
 
 
 def direction(size: int, seed: int) -> Tensor:
-    """u = rand(d)/‖rand(d)‖: a random unit vector [size] with no negative entry, float32.
+    """u = rand(d)/‖rand(d)‖: a random unit vector with no negative entry, float32.
 
     Drawn once per run; the same for the same seed.
+
+    Args:
+        size: d, at least 1.
+        seed: of the draw.
+
+    Returns:
+        u, [d].
+
+    Raises:
+        InputError: `size` is below 1.
     """
     if size < 1:
         raise InputError(f"`size` of a direction must be at least 1, got {size}.")
@@ -31,9 +41,19 @@ def direction(size: int, seed: int) -> Tensor:
 
 
 def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
-    """Mean over each answer's tokens and dimensions of (h - c·u)², [B], at `layer`; c > 0.
+    """Mean over each answer's tokens and dimensions of (h - c·u)², [B] (Li et al. 2024).
 
-    Takes activations at the answer with `direction` u.
+    Args:
+        batch: the packed answers; takes the activations at the answer, with their `direction` u.
+        layer: the block whose outputs are read, counted from 0.
+        c: the length of the vector that activations are led to, above 0.
+
+    Returns:
+        One value an answer, [B], in squared activations, at least 0.
+
+    Raises:
+        InputError: `c` is not above 0 or not finite, or the batch has no activations at the answer
+            or no `direction`.
     """
     positive("rmu", c=c)
     site = batch.site("rmu", Site(layer, "answer"))
@@ -42,9 +62,17 @@ def rmu(batch: LossInputs, *, layer: int, c: float = 2.0) -> Tensor:
 
 
 def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
-    """Mean over each answer's tokens and dimensions of (h - h_ref)², [B], at `layer`.
+    """Mean over each answer's tokens and dimensions of (h - h_ref)², [B] (Li et al. 2024).
 
-    Takes activations at the answer with their `reference`.
+    Args:
+        batch: the packed answers; takes the activations at the answer, with their `reference`.
+        layer: the block whose outputs are read, counted from 0.
+
+    Returns:
+        One value an answer, [B], in squared activations, at least 0.
+
+    Raises:
+        InputError: the batch has no activations at the answer, or these no `reference`.
     """
     site = batch.site("rmu-retain", Site(layer, "answer"))
     return from_reference(site, "rmu-retain", batch.rows)

@@ -1,4 +1,4 @@
-"""What the next-token law of a forgotten answer is led to: one without the answer.
+"""Losses that lead the next-token law of a forgotten answer to one without the answer.
 
 The frozen model's with the true token's logit lowered (UNDIAL, Dong et al. 2024), the model's own
 without the true token (CE-U, Yang 2025), or the uniform one (the margin of PDU, Entesari et al.
@@ -21,10 +21,20 @@ from leakbound.losses.inputs import LossInputs, given, precise, row_means
 
 
 def undial(batch: LossInputs, *, beta: float = 10.0) -> Tensor:
-    """Mean over each answer's tokens of the cross-entropy to q, in nats, [B], β ≥ 0.
+    """Mean over each answer's tokens of the cross-entropy to q, [B] (Dong et al. 2024).
 
     q is the softmax of the frozen model's logits, that of the true token lowered by β: the
-    likelier it was, the more it falls (Dong et al. 2024). Takes `reference_logits`.
+    likelier it was, the more it falls.
+
+    Args:
+        batch: the packed answers; takes `logits`, `labels` and `reference_logits`.
+        beta: β, in logits, 0 or more.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: `beta` is below 0 or not finite, or the batch has no `reference_logits`.
     """
     not_negative("undial", beta=beta)
     reference = given(batch.reference_logits, "reference_logits", "undial")
@@ -32,9 +42,21 @@ def undial(batch: LossInputs, *, beta: float = 10.0) -> Tensor:
 
 
 def undial_all(batch: LossInputs, *, beta: float = 10.0) -> Tensor:
-    """The same mean over every token of prompt and answer but the last, which predicts nothing.
+    """Mean over all tokens of prompt and answer but each row's last of the cross-entropy to q, [B].
 
-    At the prompt's tokens q is the frozen model's own law. Takes `whole_reference`.
+    q as for `undial`, at the prompt's tokens the frozen model's own law. The last token predicts
+    nothing.
+
+    Args:
+        batch: the packed answers; takes `labels`, and `logits` and `reference_logits` of `whole`.
+        beta: β, in logits, 0 or more.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
+
+    Raises:
+        InputError: `beta` is below 0 or not finite, the batch has no `whole`, or that no
+            `reference_logits`.
     """
     not_negative("undial-all", beta=beta)
     whole = given(batch.whole, "whole", "undial-all")
@@ -45,30 +67,61 @@ def undial_all(batch: LossInputs, *, beta: float = 10.0) -> Tensor:
 
 
 def ceu(batch: LossInputs) -> Tensor:
-    """Mean over each answer's tokens of the cross-entropy to q, q held, in nats, [B] (Yang 2025).
+    """Mean over each answer's tokens of the cross-entropy to q, q held, [B] (Yang 2025).
 
     q is the model's own law without the true token, renormalised.
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0.
     """
     return batch.means(_to_others(batch))
 
 
 def ceu_rest(batch: LossInputs) -> Tensor:
-    """The same mean over each answer's tokens but the first; 0 of an answer of one token."""
+    """Mean over each answer's tokens but the first of the cross-entropy to q, q held, [B].
+
+    q as for `ceu` (Yang 2025).
+
+    Args:
+        batch: the packed answers; takes `logits` and `labels`.
+
+    Returns:
+        One value an answer, [B], in nats, at least 0; 0 of an answer of one token.
+    """
     kept = torch.zeros_like(batch.row, dtype=torch.bool)
     kept[1:] = batch.row[1:] == batch.row[:-1]
     return row_means(_to_others(batch)[kept], batch.row[kept], batch.rows)
 
 
 def margin(batch: LossInputs) -> Tensor:
-    """Mean over each answer's tokens of (largest - mean logit)², [B], at least 0.
+    """Mean over each answer's tokens of (largest - mean logit)², [B] (Entesari et al. 2025).
 
-    0 where every token is equally likely (Entesari et al. 2025).
+    Args:
+        batch: the packed answers; takes `logits`.
+
+    Returns:
+        One value an answer, [B], in squared logits, at least 0; 0 where every token is equally
+        likely.
     """
     return batch.means(_margins(batch.logits))
 
 
 def margin_read(batch: LossInputs) -> Tensor:
-    """The same mean where each answer's tokens are read, one place late, [B]. Takes `whole`."""
+    """Mean where each answer's tokens are read, one place late, of (largest - mean logit)², [B].
+
+    Args:
+        batch: the packed answers; takes `logits` of `whole`.
+
+    Returns:
+        One value an answer, [B], in squared logits, at least 0; 0 where every token is equally
+        likely.
+
+    Raises:
+        InputError: the batch has no `whole`.
+    """
     whole = given(batch.whole, "whole", "margin-read")
     return batch.means(_margins(whole.logits[_read(batch, whole)]))
 

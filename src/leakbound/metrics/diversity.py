@@ -85,7 +85,7 @@ def _grams(words: list[str], order: int) -> _Grams:
 def _two_highest(
     grams: dict[str, list[_Grams]], draws: Counter[str]
 ) -> dict[tuple[str, ...], tuple[int, int]]:
-    """Of every n-gram, the largest and the second largest number of times a draw has it.
+    """The largest and the second largest number of times a draw has an n-gram, of every n-gram.
 
     They are what leaving one draw out needs: the draw with the largest meets the second.
     """

@@ -1,4 +1,4 @@
-"""What a metric is: what it needs read of the prompts, and a function from that to its value."""
+"""Metrics: the readings that each needs of the prompts, and a function from these to its value."""
 
 from __future__ import annotations
 
@@ -34,13 +34,17 @@ TEXTS: Mapping[Kind, Callable[[Prompt], tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a metric needs of every prompt of one part.
+    """The needs of a metric, of every prompt of one part.
 
-    `part`: "forget", "retain", "holdout", "real_authors" or "world_facts". `greedy`: the greedy
-    completion, which is compared with the prompt's texts of the kinds `compared`; they need not
-    be read. `gradient_norm`: the norm of the gradient of the answer's mean token loss. `draws`:
-    the sampled completions with their counts. `fluency`: how fluent a classifier finds the greedy
-    completion.
+    Attributes:
+        part: "forget", "retain", "holdout", "real_authors" or "world_facts".
+        kinds: which of the prompt's texts are read.
+        greedy: the greedy completion, which is compared with the prompt's texts of the kinds
+            `compared`.
+        compared: which of the prompt's texts these are; they need not be read.
+        gradient_norm: the norm of the gradient of the answer's mean token loss.
+        draws: the sampled completions with their counts.
+        fluency: how fluent a classifier finds the greedy completion.
     """
 
     part: str
@@ -54,10 +58,15 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is known of one prompt under one model; what no metric asked for may be missing.
+    """The evidence about one prompt under one model; what no metric asked for may be missing.
 
-    `readings`: of each kind, one Reading a text, in the prompt's order. `draws`: each distinct
-    completion with its count. `fluency`: the probability that the greedy completion is clean text.
+    Attributes:
+        prompt: the prompt.
+        readings: of each kind, one Reading a text, in the prompt's order.
+        greedy: the greedy completion.
+        gradient_norm: of the answer's mean token loss.
+        draws: each distinct completion with its count.
+        fluency: the probability that the greedy completion is clean text.
     """
 
     prompt: Prompt
@@ -133,8 +142,8 @@ def combined(
     """One number from the aggregates of other metrics, none of which needs a reference."""
 
     def value(items: Items, reference: Items | None = None) -> Values:
-        found = {name: metric.value(items, None).value for name, metric in terms.items()}
-        return Values(combine({name: each for name, each in found.items() if each is not None}))
+        values = {name: metric.value(items, None).value for name, metric in terms.items()}
+        return Values(combine({name: v for name, v in values.items() if v is not None}))
 
     needs = dict.fromkeys(chain.from_iterable(metric.needs for metric in terms.values()))
     return Metric(needs=tuple(needs), value=value)
@@ -183,22 +192,22 @@ def measure_part(measure: Measure, items: Items, part: str) -> dict[str, float]:
     measured = {}
     for item in items[part]:
         try:
-            found = measure(item)
+            value = measure(item)
         except InputError as error:
             raise InputError(f"{part}, {item.prompt.id!r}: {error}") from error
-        if not math.isfinite(found):
+        if not math.isfinite(value):
             raise InputError(
-                f"{part}, {item.prompt.id!r} measures {found}, which is no number to average. "
+                f"{part}, {item.prompt.id!r} measures {value}, which is no number to average. "
                 "Look at the model's probabilities there."
             )
-        measured[item.prompt.id] = found
+        measured[item.prompt.id] = value
     return measured
 
 
 def readings(item: Item, kind: Kind) -> tuple[Reading, ...]:
     """The readings of all the prompt's texts of a kind: at least one."""
-    if found := item.readings.get(kind):
-        return found
+    if read := item.readings.get(kind):
+        return read
     raise InputError(f"no {kind} text of this prompt was read. See that the benchmark has one.")
 
 
@@ -209,20 +218,20 @@ def of_answer(measure: Callable[[Reading], float]) -> Measure:
 
 def texts(item: Item, kind: Kind) -> tuple[str, ...]:
     """All the prompt's texts of a kind: at least one."""
-    if found := TEXTS[kind](item.prompt):
-        return found
+    if listed := TEXTS[kind](item.prompt):
+        return listed
     raise InputError(f"this prompt has no {_NAMES[kind]}. Leave it out, or give it one.")
 
 
-def known(value: T | None, what: str) -> T:
-    """What was asked for of a prompt."""
+def required(value: T | None, name: str) -> T:
+    """The value that a metric needs of a prompt; InputError where it is missing."""
     if value is None:
-        raise InputError(f"{what} of this prompt is not known. Evaluate the model with it.")
+        raise InputError(f"{name} of this prompt is not known. Evaluate the model with it.")
     return value
 
 
 def _require_same(part: str, items: Items, reference: Items) -> None:
-    here, there = ({item.prompt.id for item in each.get(part, ())} for each in (items, reference))
+    here, there = ({item.prompt.id for item in side.get(part, ())} for side in (items, reference))
     if here != there:
         odd = sorted(here ^ there)[0]
         raise InputError(

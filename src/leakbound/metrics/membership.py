@@ -50,7 +50,7 @@ def auc(forget: ArrayLike, holdout: ArrayLike) -> float:
     The area under the ROC curve with forget = 0, holdout = 1. Near 1 the forget set is known as
     trained on, near 0.5 it cannot be told apart. InputError for an empty side or NaN.
     """
-    low, high = (np.ravel(np.asarray(each, np.float64)) for each in (forget, holdout))
+    low, high = (np.ravel(np.asarray(side, np.float64)) for side in (forget, holdout))
     damaged = int(np.isnan(np.concatenate([low, high])).sum())
     if damaged or not (len(low) and len(high)):
         raise InputError(
@@ -108,7 +108,7 @@ def extraction_strength(reading: Reading, *, compat: Compat | None = None) -> fl
 
 
 def _answer(reading: Reading) -> NDArray[np.bool_]:
-    """Of each token of the answer without its end token, whether it is the likeliest."""
+    """Whether each token of the answer, without its end token, is the likeliest."""
     if len(reading.top) < 2:
         raise InputError(
             f"memorisation needs a token before the end token, got {len(reading.top)} in all. "

@@ -24,12 +24,12 @@ from leakbound.metrics.measuring import (
     against_retrained,
     attack,
     combined,
-    known,
     mean,
     measure_part,
     of_answer,
     per_item,
     readings,
+    required,
     texts,
     told_apart,
 )
@@ -62,7 +62,7 @@ def _truth(part: str, compare: Callable[[Reading, Sequence[Reading]], float]) ->
 
 
 def _normalised(item: Item) -> float:
-    wrong = [likelihood.probability(each) for each in readings(item, "perturbed")]
+    wrong = [likelihood.probability(reading) for reading in readings(item, "perturbed")]
     right = likelihood.probability(readings(item, "answer")[0])
     return likelihood.normalised_probability(right, wrong)
 
@@ -76,14 +76,14 @@ def _rouge(kind: Kind, of: Callable[[list[str], str], Rouge], value: str) -> Mea
     """The mean ROUGE of the greedy answer against the prompt's texts of a kind."""
 
     def measure(item: Item) -> float:
-        greedy = [known(item.greedy, "the greedy answer")]
+        greedy = [required(item.greedy, "the greedy answer")]
         return mean([float(getattr(of(greedy, text), value)[0]) for text in texts(item, kind)])
 
     return measure
 
 
 def _diversity(measure: Callable[[list[str], list[int]], float], item: Item) -> float:
-    draws = known(item.draws, "what was drawn")
+    draws = required(item.draws, "what was drawn")
     return measure([*draws], [*draws.values()])
 
 
@@ -118,12 +118,12 @@ def _about(part: str) -> dict[str, Metric]:
 
 
 def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
-    """Of answers in other words: how likely they are, and how near the greedy answer is."""
+    """Metrics of answers in other words: how likely they are, and how near the greedy answer is."""
     read = Need(part=part, kinds=frozenset({kind}))
     recall = _rouge(kind, rouge_l, "recall")
 
     def probability(item: Item) -> float:
-        return mean([likelihood.probability(each) for each in readings(item, kind)])
+        return mean([likelihood.probability(reading) for reading in readings(item, kind)])
 
     return {
         f"{kind}_probability": per_item(probability, read),
@@ -132,16 +132,16 @@ def _about_others(part: str, kind: Kind) -> dict[str, Metric]:
 
 
 def _gradient_norm(item: Item) -> float:
-    return known(item.gradient_norm, "the gradient norm")
+    return required(item.gradient_norm, "the gradient norm")
 
 
 def _fluency(item: Item) -> float:
-    return known(item.fluency, "how fluent the greedy answer is")
+    return required(item.fluency, "how fluent the greedy answer is")
 
 
 def _forget_quality(items: Items, reference: Items) -> Values:
     measure = _truth("forget", likelihood.truth_ratio)
-    ours, theirs = (measure_part(measure, each, "forget") for each in (items, reference))
+    ours, theirs = (measure_part(measure, side, "forget") for side in (items, reference))
     return Values(forget_quality([*ours.values()], [*theirs.values()]))
 
 
@@ -163,7 +163,7 @@ def _reference_attack(items: Items, reference: Items) -> Values:
     """By the loss beyond that of a model that never saw the text."""
 
     def beyond(part: str) -> dict[str, float]:
-        ours, theirs = (measure_part(_LOSS, each, part) for each in (items, reference))
+        ours, theirs = (measure_part(_LOSS, side, part) for side in (items, reference))
         return {id: ours[id] - theirs[id] for id in ours}
 
     return told_apart(*map(beyond, SIDES))

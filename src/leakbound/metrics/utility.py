@@ -1,4 +1,4 @@
-"""What a model is still good for, and how far it is from one that never saw the forget set.
+"""Utility: how good a model still is, and how far from one that never saw the forget set.
 
 Maini et al. (2024), "TOFU"; the mean recall is that of Cheng et al.
 """
@@ -51,7 +51,7 @@ def forget_quality(ratios: ArrayLike, retrained: ArrayLike) -> float:
     """
     from scipy.stats import ks_2samp  # takes most of a second
 
-    left, right = (np.ravel(np.asarray(each, np.float64)) for each in (ratios, retrained))
+    left, right = (np.ravel(np.asarray(side, np.float64)) for side in (ratios, retrained))
     damaged = int((~np.isfinite(np.concatenate([left, right]))).sum())
     if damaged or not (len(left) and len(right)):
         raise InputError(

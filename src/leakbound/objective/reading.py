@@ -46,7 +46,7 @@ class _Term:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a file says."""
+    """A file of terms."""
 
     terms: tuple[_Term, ...]
     name: str | None = None
@@ -56,15 +56,24 @@ def parse_objective(text: str) -> Objective:
     """The objective that `text` names: recipes joined by `+`, settings after a colon, or a file.
 
     Terms of weight 0 are left out. Of several presets that tell how to train, the last one's word
-    holds. Raises InputError for an unknown recipe, preset or setting, for a setting its loss
-    refuses, and where nothing is left to train.
+    holds.
+
+    Args:
+        text: `npo:beta=0.05+entropy`, `cel:phi-1.5,tau=0.8`, or the path of a .yaml or .yml file.
+
+    Returns:
+        The objective, called `text`, or as the file says.
+
+    Raises:
+        InputError: an unknown recipe, preset or setting, a setting its loss refuses, nothing left
+            to train, or a file that `load_objective` refuses.
     """
     if text.endswith(_SUFFIXES):
         return load_objective(text)
     terms, training = list[Term](), dict[str, Setting]()
     for part in text.split("+"):
-        found, presets = _recipe(part.strip())
-        terms += [term for term in found if term.trains]
+        parsed, presets = _recipe(part.strip())
+        terms += [term for term in parsed if term.trains]
         for preset in presets:
             training |= TRAINING.get(preset, {})
     return Objective(text, tuple(terms), training)
@@ -73,21 +82,28 @@ def parse_objective(text: str) -> Objective:
 def load_objective(path: str | Path) -> Objective:
     """The objective in a YAML file, named after it if it has no name of its own.
 
-    Read by the safe loader. Raises InputError for a file that is missing or no YAML, for an
-    unknown or missing key, and for what a `Term` refuses.
+    Args:
+        path: the file, read by the safe loader.
+
+    Returns:
+        The objective; terms of weight 0 are left out.
+
+    Raises:
+        InputError: a file that is missing or no YAML, an unknown or missing key, what a `Term`
+            refuses, or nothing left to train.
     """
-    found = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
-    terms = [_term(each, f"term {i} of `{path}`") for i, each in enumerate(found.terms, 1)]
-    name = Path(path).stem if found.name is None else found.name
+    file = from_json(_File, read_yaml(Path(path)), f"`{path}`", by_hand=True)
+    terms = [_term(term, f"term {i} of `{path}`") for i, term in enumerate(file.terms, 1)]
+    name = Path(path).stem if file.name is None else file.name
     return Objective(name, tuple(term for term in terms if term.trains))
 
 
 def _recipe(text: str) -> tuple[Terms, list[str]]:
     """The terms of a recipe under its settings, and the presets it names, each `RECIPE:PRESET`."""
-    name, _, rest = text.partition(":")
+    name, _, written = text.partition(":")
     recipe = find("objective", OBJECTIVES, name)
     settings, presets = dict[str, object](), list[str]()
-    for item in rest.split(",") if rest else ():
+    for item in written.split(",") if written else ():
         key, equals, value = (part.strip() for part in item.partition("="))
         settings |= {key: value} if equals else _preset(name, key)
         presets += [] if equals else [f"{name}:{key}"]
@@ -109,28 +125,28 @@ def _preset(recipe: str, name: str) -> Mapping[str, Setting]:
     return presets[name]
 
 
-def _term(found: _Term, where: str) -> Term:
-    known = keywords(loss_named(found.loss).function)
-    settings = {str(name): value for name, value in (found.settings or {}).items()}
+def _term(written: _Term, where: str) -> Term:
+    parameters = keywords(loss_named(written.loss).function)
+    settings = {str(name): value for name, value in (written.settings or {}).items()}
     return Term(
-        found.loss,
-        found.split,
-        float(_setting(_WEIGHT, found.weight, where)),
-        _converted(known, settings, where),
-        found.reduce,
-        found.dual,
+        written.loss,
+        written.split,
+        float(_setting(_WEIGHT, written.weight, where)),
+        _converted(parameters, settings, where),
+        written.reduce,
+        written.dual,
     )
 
 
 def _converted(
-    known: Mapping[str, inspect.Parameter], settings: Mapping[str, object], where: str
+    parameters: Mapping[str, inspect.Parameter], settings: Mapping[str, object], where: str
 ) -> dict[str, Setting]:
     """Settings as the kinds of those that are known; raises InputError for any other."""
-    if unknown := sorted(set(settings) - set(known)):
+    if unknown := sorted(set(settings) - set(parameters)):
         raise InputError(
-            f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(known) or 'none'}."
+            f"{where} has no setting {unknown[0]!r}. It takes: {', '.join(parameters) or 'none'}."
         )
-    return {key: _setting(known[key], value, where) for key, value in settings.items()}
+    return {key: _setting(parameters[key], value, where) for key, value in settings.items()}
 
 
 def _setting(parameter: inspect.Parameter, value: Any, where: str) -> Setting:

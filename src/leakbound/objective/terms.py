@@ -21,8 +21,15 @@ class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
     The term adds λ (mean - `at_most`), λ its weight at first. Once training has been through
-    `warmup` epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass. Raises
-    InputError for an end that is not finite, and for a step or a warm-up below 0.
+    `warmup` epochs, λ becomes max(0, λ + `step` (mean - `at_most`)) after each pass.
+
+    Attributes:
+        at_most: the bound, in the loss's unit.
+        step: of λ for each unit beyond the bound, 0 or more.
+        warmup: epochs for which λ stands still, 0 or more.
+
+    Raises:
+        InputError: an end that is not finite, or a step or a warm-up below 0.
     """
 
     at_most: float
@@ -42,12 +49,20 @@ class Dual:
 class Term:
     """`weight` times the mean of one loss over one split.
 
-    `reduce` tells which mean, of a loss whose values are means over tokens: over `sequence`s, each
-    of which counts alike; over all `tokens` of a step; over all `pairs` of a row's sum and a row's
-    length, which is the mean over tokens where rows are of one length; or over tokens together
-    with those of all other `joined` terms of the objective. `dual` makes the weight a multiplier
-    that training moves. Raises InputError for an unknown loss, for settings that it refuses, and
-    for a weight that is not a finite number.
+    Attributes:
+        loss: a loss's name.
+        split: "forget" or "retain", or "train" where a model is only taught.
+        weight: negative to raise the loss.
+        settings: the loss's, by name.
+        reduce: which mean, of a loss whose values are means over tokens: over "sequence"s, each of
+            which counts alike (default); over all "tokens" of a step; over all "pairs" of a row's
+            sum and a row's length, which is the mean over tokens where rows are of one length; or
+            over tokens together with those of all other "joined" terms of the objective.
+        dual: makes the weight a multiplier that training moves (None: it stays).
+
+    Raises:
+        InputError: an unknown loss, settings that it refuses, a weight that is not a finite number,
+            an unknown `reduce`, or another than "sequence" of a loss that is no mean over tokens.
     """
 
     loss: str
@@ -77,7 +92,7 @@ class Term:
 
     @property
     def needs(self) -> Needs:
-        """What a forward pass over the split must bring."""
+        """The parts and activations that a forward pass over the split must bring."""
         return loss_named(self.loss).needed(self.settings)
 
     def length(self, batch: LossInputs) -> float:
@@ -91,9 +106,14 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """What its weight is multiplied with on one batch of the split: a scalar.
+        """The factor of its weight on one batch of the split: a scalar, the mean less its bound.
 
-        `joint` is the `length` of all joined terms together (None: this one's).
+        Args:
+            batch: the split's rows, with the parts that `needs` names.
+            joint: the `length` of all joined terms together (None: this one's).
+
+        Raises:
+            InputError: a loss that gives no value a row, [B].
         """
         loss = loss_named(self.loss)
         values = loss.function(batch, **self.settings)
@@ -111,10 +131,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A weighted sum of losses; training lowers it. InputError where there is no term.
+    """A weighted sum of losses; training lowers it.
 
-    `training` are the settings that whoever published it trained with, by their names in
-    `TrainingSettings`: defaults, which are no part of the sum.
+    Attributes:
+        name: as it stands in recipes and cards.
+        terms: one or more.
+        training: the settings that whoever published it trained with, by their names in
+            `TrainingSettings`: defaults, which are no part of the sum.
+
+    Raises:
+        InputError: there is no term.
     """
 
     name: str
@@ -134,7 +160,7 @@ class Objective:
 
     @property
     def needs(self) -> dict[str, Needs]:
-        """What a forward pass over each split must bring for all its terms."""
+        """The parts and activations that a forward pass over each split must bring."""
         needs = dict.fromkeys(self.splits, Needs())
         for term in self.terms:
             needs[term.split] |= term.needs
@@ -171,7 +197,7 @@ class Objective:
         return {i: term.dual for i, term in enumerate(self.terms) if term.dual}
 
     def means(self, batches: Mapping[str, LossInputs]) -> tuple[Tensor, ...]:
-        """What each term's weight is multiplied with on one batch a split, in their order."""
+        """The factor of each term's weight on one batch a split, in their order."""
         joined = [term for term in self.terms if term.reduce == "joined"]
         joint = sum(term.length(batches[term.split]) for term in joined)
         return tuple(
@@ -182,13 +208,13 @@ class Objective:
         self, batches: Mapping[str, LossInputs], weights: Sequence[float] | None = None
     ) -> Tensor:
         """The objective on one batch a split, under these weights or its own: a scalar."""
-        given = self.weights if weights is None else weights
-        shares = [w * mean for w, mean in zip(given, self.means(batches), strict=True)]
+        factors = self.weights if weights is None else weights
+        shares = [w * mean for w, mean in zip(factors, self.means(batches), strict=True)]
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
         """Its terms in full, for recipe files: two names for one sum are equal here."""
         terms = map(asdict, self.terms)
         return {
-            "terms": [{k: v for k, v in each.items() if (k, v) != ("dual", None)} for each in terms]
+            "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]
         }

@@ -30,7 +30,11 @@ class Choice:
     the word answer, option or choice ("Answer: B", "the answer is B"). Where no letter is, it is
     named by its whole text, found as whole words; a text within a longer one that is found there
     does not count. The options come with the prompt, the answer being the text of the right one,
-    or of several that are alike.
+    or of several that are alike. It has no settings.
+
+    Raises:
+        InputError: by `check` and `score`, for a plain answer, and for a prompt without 2 to 26
+            choices, none of them blank, and an answer among them.
     """
 
     binary: ClassVar[bool] = True
@@ -44,26 +48,26 @@ class Choice:
         options, right = _options(prompt)
         letters = _LETTERS[: len(options)]
         patterns = [keyword_pattern(option) for option in options]
-        named = [_letters(text, letters) or set(_told(text, patterns)) for text in texts]
-        return [_verdict(each, right) for each in named]
+        picks = [_letters(text, letters) or set(_by_text(text, patterns)) for text in texts]
+        return [_verdict(pick, right) for pick in picks]
 
 
-def _verdict(each: set[int], right: set[int]) -> float | None:
-    if each and each <= right:
+def _verdict(picked: set[int], right: set[int]) -> float | None:
+    if picked and picked <= right:
         return 1.0
-    return None if len(each) > 1 else 0.0
+    return None if len(picked) > 1 else 0.0
 
 
-def _letters(text: str, known: str) -> set[int]:
+def _letters(text: str, letters: str) -> set[int]:
     """The options that a text names by these letters."""
-    pattern = _LETTER.replace("{letters}", known)
-    return {known.index(m[m.lastindex or 0]) for m in re.finditer(pattern, text.casefold())}
+    pattern = _LETTER.replace("{letters}", letters)
+    return {letters.index(m[m.lastindex or 0]) for m in re.finditer(pattern, text.casefold())}
 
 
-def _told(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[int]:
+def _by_text(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[int]:
     """The options whose texts occur, not only within that of another."""
-    said = normalise(text)
-    spans = [(i, m.span()) for i, pattern in enumerate(patterns) for m in pattern.finditer(said)]
+    plain = normalise(text)
+    spans = [(i, m.span()) for i, pattern in enumerate(patterns) for m in pattern.finditer(plain)]
     for i, (start, end) in spans:
         if not any(s <= start and end <= e and (s, e) != (start, end) for _, (s, e) in spans):
             yield i

@@ -70,9 +70,17 @@ class Edit(_Near):
 
     Edits are insertions, deletions and substitutions of units (Levenshtein, 1966). The opening is
     the completion's first m units, m being the number of the answer's, so that what follows does
-    not matter; a completion that is shorter is compared whole. Units are characters, a run of
-    blanks being one and those at the ends none, or words between blanks; capitals and signs count.
-    `edit<=0` is verbatim extraction. `leakbound.text.distance` proves the bounds.
+    not matter; a completion that is shorter is compared whole. `edit<=0` is verbatim extraction.
+    `leakbound.text.distance` proves the bounds.
+
+    Attributes:
+        within: the most edits of a leak, 0 or more, and fewer than the answer has units.
+        unit: "characters" (default), a run of blanks being one and those at the ends none, or
+            "words" between blanks; capitals and signs count.
+
+    Raises:
+        InputError: `within` is below 0; by `check` and `score`, for a prompt without an answer, or
+            with one of `within` units or fewer.
     """
 
     how = ("edit", edit_distance_within, edit_distance_settled)
@@ -83,7 +91,15 @@ class Hamming(_Near):
     """1 if the completion differs from the answer at `within` of its m units at most, else 0.
 
     Place by place over the answer's m units, without any shift; a place that the completion does
-    not reach differs. Units, and what follows them, as for `Edit`.
+    not reach differs. What follows the m units does not matter.
+
+    Attributes:
+        within: the most differing places of a leak, 0 or more, and fewer than the answer has units.
+        unit: "characters" (default), a run of blanks being one and those at the ends none, or
+            "words" between blanks; capitals and signs count.
+
+    Raises:
+        InputError: as `Edit` does.
     """
 
     how = ("hamming", hamming_distance_within, hamming_distance_settled)

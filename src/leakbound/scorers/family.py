@@ -1,4 +1,4 @@
-"""What every scorer gets for free: its name from its settings, checks before and after scoring."""
+"""The parts that all scorers share: names made of settings, checks before and after scoring."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AsksModel:
 
     @property
     def fingerprint(self) -> dict[str, object]:
-        """What the model is, once it is connected."""
+        """The model's own record, once it is connected."""
         return getattr(getattr(self, self.asks), "fingerprint", {})
 
 
@@ -71,7 +71,14 @@ def setting_fields(scorer: Any) -> list[Field[Any]]:
 
 
 def settings(scorer: Scorer) -> dict[str, object]:
-    """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out."""
+    """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out.
+
+    Args:
+        scorer: any scorer; one that is made of another has that one's settings within its own.
+
+    Returns:
+        Its `name`, `binary`, and each setting by name.
+    """
     value: Any = scorer
     own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
     nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own.items()}
@@ -79,7 +86,14 @@ def settings(scorer: Scorer) -> dict[str, object]:
 
 
 def digest(scorer: Scorer) -> str:
-    """Twelve hexadecimal digits that differ where the settings do: part of a file's name."""
+    """Twelve hexadecimal digits that differ where the settings do: part of a file's name.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        The first digits of the SHA-256 of its `settings`.
+    """
     text = json.dumps(settings(scorer), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -87,8 +101,19 @@ def digest(scorer: Scorer) -> str:
 def connect(scorer: Scorer, models: Models) -> Scorer:
     """The scorer with the model it names, ready to score; one that names none stays as it is.
 
-    Name, settings and digest stay the same. Raises InputError or ModelError for a model that
-    cannot do the job, as far as that shows before its weights are read.
+    Name, settings and digest stay the same.
+
+    Args:
+        scorer: any scorer.
+        models: where models come from by name.
+
+    Returns:
+        The connected scorer.
+
+    Raises:
+        InputError: a model that cannot do the job, as far as that shows before its weights are
+            read.
+        ModelError: a model that cannot be opened, likewise.
     """
     bring = getattr(scorer, "connect", None)
     connected: Scorer = scorer if bring is None else bring(models)
@@ -106,23 +131,37 @@ def opened(model: M | None, scorer: str) -> M:
 
 
 def models_of(scorer: Scorer) -> tuple[str, ...]:
-    """The names of the models that a scorer asks, and those that it is made of; often none."""
+    """The names of the models that a scorer asks, and those that it is made of; often none.
+
+    Args:
+        scorer: any scorer, connected or not.
+
+    Returns:
+        The names, its own first.
+    """
     own = {f.name: getattr(scorer, f.name) for f in setting_fields(scorer)}
-    asked = [own["model"]] if isinstance(own.get("model"), str) else []
-    return (*asked, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
+    names = [own["model"]] if isinstance(own.get("model"), str) else []
+    return (*names, *(m for v in own.values() if hasattr(v, "score") for m in models_of(v)))
 
 
 def fingerprint(scorer: Scorer) -> JsonObject:
-    """What the scorer's model is, its weights among it; empty where it has none."""
-    found: JsonObject = getattr(scorer, "fingerprint", {})
-    return found
+    """The record of the scorer's model, its weights among it.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        An object as JSON holds it; empty where the scorer has no model, or is not connected.
+    """
+    record: JsonObject = getattr(scorer, "fingerprint", {})
+    return record
 
 
-def prompt_of(prompt: Prompt | str, scorer: str, what: str, fields: str) -> Prompt:
+def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prompt:
     """The prompt; InputError for a plain answer, which lacks `what` the scorer reads."""
     if isinstance(prompt, str):
         raise InputError(
-            f"scorer {scorer!r} reads the {what} of a Prompt, got the plain string {prompt!r}. "
+            f"scorer {scorer!r} reads the {part} of a Prompt, got the plain string {prompt!r}. "
             f"Pass Prompt(id=…, question=…{fields})."
         )
     return prompt
@@ -146,7 +185,15 @@ def answer_of(prompt: Prompt | str, scorer: str) -> str:
 
 
 def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> None:
-    """Raise InputError at the first prompt the scorer could never score. No model is needed."""
+    """Refuse the first prompt that the scorer could never score. No model is needed.
+
+    Args:
+        scorer: any scorer; one without `check` refuses none.
+        prompts: those to score.
+
+    Raises:
+        InputError: by the scorer's `check`, with the prompt's id.
+    """
     check = getattr(scorer, "check", None)
     if check is not None:
         for prompt in prompts:
@@ -154,12 +201,22 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> None:
 
 
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-    """One score a text, in order; equal texts are scored once.
+    """Score texts of one prompt; equal texts are scored once.
 
-    None where the scorer could not decide; numbers of less precision are read as they print. A
-    value that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
-    binary scorer, or a wrong number of values raises InputError that names the scorer and the
-    prompt.
+    Numbers of less precision are read as they print.
+
+    Args:
+        scorer: any scorer; one that asks a model must be connected.
+        texts: completions.
+        prompt: the prompt, or its reference answer alone.
+
+    Returns:
+        One score a text, in order, in [0, 1]; None where the scorer could not decide.
+
+    Raises:
+        InputError: a prompt that the scorer refuses; or, naming the scorer and the prompt, a value
+            that is NaN or outside [0, 1] by more than rounding, a value between 0 and 1 from a
+            binary scorer, or a wrong number of values.
     """
     distinct = list(dict.fromkeys(texts))
     scores = scorer.score(distinct, prompt) if distinct else []
@@ -172,10 +229,20 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
 
 
 def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-    """One score a (text, prompt) pair, in order, checked as by `score_texts`.
+    """Score texts of several prompts, checked as by `score_texts`.
 
     A scorer with `score_pairs` is asked once, about the distinct pairs of all prompts; any other
     about one prompt after the other.
+
+    Args:
+        scorer: any scorer; one that asks a model must be connected.
+        pairs: completions, each with its prompt; prompts are told apart by id.
+
+    Returns:
+        One score a pair, in order, in [0, 1]; None where the scorer could not decide.
+
+    Raises:
+        InputError: as by `score_texts`.
     """
     ask = getattr(scorer, "score_pairs", None)
     if ask is None:
@@ -206,11 +273,22 @@ def printed(score: float | np.floating[Any]) -> float:
 def score_ranges(
     scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
 ) -> list[tuple[float, float]]:
-    """The lowest and the highest score that each (text, ended) pair can end with, in order.
+    """The lowest and the highest score that each (text, ended) pair can end with.
 
-    An ended text has its score twice, or (0, 1) where the scorer cannot decide; any other has
-    the scorer's `bounds`, or (0, 1) where it has none. Equal pairs are asked about once. Scores
-    are checked as by `score_texts`, bounds as by `prefix_bounds`.
+    Equal pairs are asked about once.
+
+    Args:
+        scorer: any scorer; one that asks a model must be connected.
+        texts: beginnings of completions, each with whether it has ended.
+        prompt: the prompt, or its reference answer alone.
+
+    Returns:
+        One (low, high) a pair, in order, in [0, 1]. An ended text has its score twice, or (0, 1)
+        where the scorer cannot decide; any other has the scorer's `bounds`, or (0, 1) where it has
+        none.
+
+    Raises:
+        InputError: as by `score_texts` for scores, and by `prefix_bounds` for bounds.
     """
     ended = [text for text, over in texts if over]
     growing = dict.fromkeys(text for text, over in texts if not over)
@@ -221,10 +299,19 @@ def score_ranges(
 
 
 def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-    """The scorer's `bounds` of a prefix, checked; (0, 1) where it has no such method.
+    """The scorer's `bounds` of a prefix, checked.
 
-    A pair that is not 0 <= low <= high <= 1, or a binary scorer's that is not of 0 and 1, raises
-    InputError that names the scorer and the prompt.
+    Args:
+        scorer: any scorer.
+        prefix: how a completion begins.
+        prompt: the prompt, or its reference answer alone.
+
+    Returns:
+        (low, high) in [0, 1]; (0, 1) where the scorer has no such method.
+
+    Raises:
+        InputError: naming the scorer and the prompt, a pair that is not 0 <= low <= high <= 1, or a
+            binary scorer's that is not of 0 and 1.
     """
     bounds = getattr(scorer, "bounds", None)
     if bounds is None:
@@ -246,9 +333,17 @@ def prefix_bounds(scorer: Scorer, prefix: str, prompt: Prompt | str) -> tuple[fl
 def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> None:
     """Try the scorer's `bounds` on complete texts: each must score within those of its prefixes.
 
-    Five prefixes a text, from none of it to all of it. A score outside, or None where the bounds
-    are not (0, 1), raises InputError that names the scorer, the prefix and the text. Passing is
-    no proof: a prefix or a text that was not tried may still break them.
+    Five prefixes a text, from none of it to all of it. Passing is no proof: a prefix or a text that
+    was not tried may still break them.
+
+    Args:
+        scorer: any scorer; one without `bounds` passes.
+        texts: completions.
+        prompt: the prompt, or its reference answer alone.
+
+    Raises:
+        InputError: naming the scorer, the prefix and the text, a score outside the bounds, or None
+            where they are not (0, 1).
     """
     if not hasattr(scorer, "bounds"):
         return
@@ -269,23 +364,23 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
 def by_key(
     keys: Sequence[str], texts: Sequence[str], ask: Callable[[str, list[str]], Sequence[M]]
 ) -> list[M]:
-    """What `ask` gives for each text, told in order; it is asked about all of a key at once."""
+    """Ask about all texts of a key at once, and give the results in the texts' order."""
     places: dict[str, list[int]] = {}
     for i, key in enumerate(keys):
         places.setdefault(key, []).append(i)
-    found: dict[int, M] = {}
+    results: dict[int, M] = {}
     for key, mine in places.items():
-        found |= zip(mine, ask(key, [texts[i] for i in mine]), strict=True)
-    return [found[i] for i in range(len(keys))]
+        results |= zip(mine, ask(key, [texts[i] for i in mine]), strict=True)
+    return [results[i] for i in range(len(keys))]
 
 
 def _require_one_each(
     scorer: Scorer, scores: Sequence[float | None], texts: int, where: str
 ) -> None:
-    found = len(scores) if isinstance(scores, Sized) else type(scores).__name__
-    if found != texts:
+    got = len(scores) if isinstance(scores, Sized) else type(scores).__name__
+    if got != texts:
         raise InputError(
-            f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {found} for "
+            f"scorer {scorer.name!r}{origin(scorer)} must give one score a text, got {got} for "
             f"{texts} texts at {where}. Return None for a text it cannot decide."
         )
 

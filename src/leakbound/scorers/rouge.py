@@ -33,8 +33,8 @@ class _RougeL:
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         answer = require_rouge_answer(prompt, self.name)
-        found = rouge_l(texts, answer, stemmed=self.stem == "yes")
-        return list(getattr(found, self.of).tolist())
+        scores = rouge_l(texts, answer, stemmed=self.stem == "yes")
+        return list(getattr(scores, self.of).tolist())
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """Lowest and highest score of any text that begins with `prefix`."""
@@ -44,10 +44,18 @@ class _RougeL:
 
 @dataclass(frozen=True, slots=True)
 class RougeLRecall(_RougeL):
-    """Share of the answer's words that the completion says in order, Porter-stemmed.
+    """Share of the answer's words that the completion says in order, in [0, 1].
 
-    Bit-equal to `rouge-score` 0.1.2 with its stemmer, or with `stem="no"` without it. On the same
-    outputs recall and F1 differ by a factor of three, so the name always says which it is.
+    Bit-equal to `rouge-score` 0.1.2. On the same outputs recall and F1 differ by a factor of three,
+    so the name always says which it is.
+
+    Attributes:
+        stem: "yes" (default): words are Porter-stemmed, as with `rouge-score`'s stemmer. "no": a
+            word in another form is another word.
+
+    Raises:
+        InputError: by `check` and `score`, for a prompt without an answer of which at least half of
+            the letters and digits are ASCII: ROUGE's tokeniser drops all others.
     """
 
     of = "recall"
@@ -55,9 +63,14 @@ class RougeLRecall(_RougeL):
 
 @dataclass(frozen=True, slots=True)
 class RougeLF1(_RougeL):
-    """Harmonic mean of ROUGE-L precision and recall; a long completion that leaks scores low.
+    """Harmonic mean of ROUGE-L precision and recall, in [0, 1]; a long one that leaks scores low.
 
-    With `stem="no"`, as MUSE's own code has it, a word in another form is another word.
+    Attributes:
+        stem: "yes" (default): words are Porter-stemmed. "no", as MUSE's own code has it: a word in
+            another form is another word.
+
+    Raises:
+        InputError: as `RougeLRecall` does.
     """
 
     of = "f1"

@@ -29,7 +29,15 @@ from leakbound.types import JsonObject, Models, Prompt, Scorer
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """1 where `scorer` gives at least `at`, else 0; None stays None. `at` lies in (0, 1]."""
+    """1 where `scorer` gives at least `at`, else 0; None stays None.
+
+    Attributes:
+        scorer: the scorer underneath.
+        at: the least score of a leak, in (0, 1]; part of the name.
+
+    Raises:
+        InputError: `at` is outside (0, 1]; by `check` and scoring, as the scorer underneath does.
+    """
 
     scorer: Scorer
     at: float
@@ -73,16 +81,21 @@ class Threshold:
         return [None if score is None else float(score >= self.at) for score in scores]
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
-        """What the bounds of the scorer underneath settle; (0, 1) where it has none."""
+        """The bounds of the scorer underneath, made binary; (0, 1) where it has none."""
         low, high = prefix_bounds(self.scorer, prefix, prompt)
         return float(low >= self.at), float(high >= self.at)
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Scores that `by` gave, as a log has them beside the draws; none can be given anew.
+    """Scores that another tool gave, as a log has them beside the draws; none can be given anew.
 
-    `values`: `binary` where that tool's scorer can give 0 and 1 only, else `unit`, [0, 1].
+    Attributes:
+        by: the tool's scorer.
+        values: "binary" where that can give 0 and 1 only, else "unit" (default), [0, 1].
+
+    Raises:
+        InputError: by `score`, always.
     """
 
     by: str
@@ -126,10 +139,18 @@ _WITHIN = "within"  # what `NAME<=k` sets
 def make_scorer(spec: str) -> Scorer:
     """The scorer that `spec` describes; its `name` is the canonical form of the same.
 
-    `keyword`, `keyword:require=all`, `rouge-l-recall>=0.5`, `entailment:NAME` for
-    `entailment:model=NAME`, other settings behind it, `edit<=5` for `edit:within=5`. One that asks
-    a model is not connected yet. An unknown name, setting or value raises InputError, which lists
-    what there is.
+    Args:
+        spec: `NAME[:setting=value,...][<=k][>=t]`: `keyword`, `keyword:require=all`,
+            `rouge-l-recall>=0.5`, `entailment:NAME` for `entailment:model=NAME`, other settings
+            behind it, `edit<=5` for `edit:within=5`. A name is a key of `SCORERS`, or of the
+            entry-point group `leakbound.scorers`.
+
+    Returns:
+        The scorer; one that asks a model is not connected yet.
+
+    Raises:
+        InputError: an unknown name, setting or value, which lists what there is; a setting that is
+            missing; a threshold outside (0, 1]; or a scorer of another package that is broken.
     """
     written, cut, at = spec.partition(">=")
     written, counts, most = written.partition("<=")

@@ -59,10 +59,10 @@ class LeakageProbe:
     @torch.no_grad()
     def __call__(self, forward: Forward) -> dict[str, float]:
         """Every figure, by name; training's random state is left alone."""
-        found = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
+        figures = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
-        found[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
-        return found | {
+        figures[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
+        return figures | {
             f"utility {s}": self._mean(s, 0.0, 1, lambda scores, _: scores[0]) for s in others
         }
 
@@ -76,8 +76,8 @@ class LeakageProbe:
             rows = list(range(start, min(start + _BATCH, count)))
             batch = assembly.batch({split: rows}).to(device)
             logits, hidden = forward(batch.padded, batch.places.nonzero(as_tuple=True))
-            (made,) = assembly.cut(batch, logits, hidden, as_it_is).values()
-            values.append(made.means(made.log_probs.max(dim=-1).values.exp()))
+            (inputs,) = assembly.cut(batch, logits, hidden, as_it_is).values()
+            values.append(inputs.means(inputs.log_probs.max(dim=-1).values.exp()))
         return float(torch.cat(values).mean())
 
     def _mean(self, split: str, temperature: float, draws: int, of: Summary) -> float:
@@ -86,11 +86,11 @@ class LeakageProbe:
         decoding = Decoding(temperature=temperature, max_new_tokens=self.watch.max_new_tokens)
         wanted = Draws(sizes=(draws,), seed=self.seed, purpose="training")
         scorer, values = make_scorer(_SCORER), []
-        asked = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
-        queries = [*map(Query.original, asked.values())]
+        prompts = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
+        queries = [*map(Query.original, prompts.values())]
         for sample in answered(engine.generate(queries, decoding, wanted), "during training"):
             texts = [completion.text for completion in sample.completions]
-            prompt = asked[sample.query.prompt_id]
+            prompt = prompts[sample.query.prompt_id]
             scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
             values.append(of(scores, [completion.count for completion in sample.completions]))
         return float(torch.tensor(values).mean())

@@ -111,19 +111,19 @@ class Assembly:
             rows=rows,
             others=others,
             frozen=frozen or {},
-            step_lengths={s: self._lengths(s, each) for s, each in (of or step).items()},
+            step_lengths={s: self._lengths(s, indices) for s, indices in (of or step).items()},
         )
 
     def _lengths(self, split: str, rows: Sequence[int]) -> dict[str, list[int]]:
         data = self.data[split]
         answers = {"answer": data.examples, **data.others}
-        found = {part: [len(each[i].answer) for i in rows] for part, each in answers.items()}
-        return found | {"whole": [len(data.examples[i].tokens) for i in rows]}
+        lengths = {part: [len(texts[i].answer) for i in rows] for part, texts in answers.items()}
+        return lengths | {"whole": [len(data.examples[i].tokens) for i in rows]}
 
     def cut(
         self, batch: Batch, logits: Tensor, hidden: Mapping[int, Tensor], head: Head
     ) -> dict[str, LossInputs]:
-        """What the losses of each split take, from the logits at the batch's places [K, V].
+        """The inputs of each split's losses, from the logits at the batch's places [K, V].
 
         `hidden` are the outputs of `layers`; `head` is the frozen model's, for its logits.
         """
@@ -135,7 +135,7 @@ class Assembly:
     ) -> LossInputs:
         batch, needs = picked.batch, self.needs[split]
         labelled = batch.padded.labels != IGNORED
-        frozen = _Known(batch.frozen.get(split, ()), picked.logits.device)
+        frozen = _FrozenRows(batch.frozen.get(split, ()), picked.logits.device)
         whole = None
         others = {
             part: replace(picked.at(labelled, inside), reference_nll=frozen.stacked(f"{part} nll"))
@@ -174,11 +174,11 @@ class Assembly:
 
     def _activations(self, site: Site, batch: Batch, split: str, hidden: Tensor) -> Activations:
         inside, parts = batch.rows[split], self.needs[split].parts
-        frozen = _Known(batch.frozen.get(split, ()), hidden.device)
-        made = pack_activations(hidden[inside.start : inside.stop], batch.tokens(site, inside))
+        frozen = _FrozenRows(batch.frozen.get(split, ()), hidden.device)
+        packed = pack_activations(hidden[inside.start : inside.stop], batch.tokens(site, inside))
         led = direction(hidden.shape[-1], self.seed).to(hidden) if "direction" in parts else None
         return replace(
-            made,
+            packed,
             reference=frozen.joined(site_name(site)),
             centres=frozen.centres(site) if "centres" in parts else None,
             direction=led,
@@ -204,21 +204,21 @@ class _Picked:
         return cls(batch, logits, dict(zip(ranges, pieces, strict=True)))
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Those at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
+        """The logits at the true entries of `mask` [B, T] in these rows; `made`: they are there."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
-        found = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
+        logits = self._chosen(mask[here], inside) if made else self.logits.new_empty(len(row), 0)
         labels = self.batch.padded.labels[here][row, column]
-        return LossInputs(logits=found, labels=labels, row=row, rows=len(inside))
+        return LossInputs(logits=logits, labels=labels, row=row, rows=len(inside))
 
     def _chosen(self, mask: Tensor, inside: range) -> Tensor:
-        wanted = mask[self.batch.places[inside.start : inside.stop]]
-        return self.pieces[inside] if wanted.all() else self.pieces[inside][wanted]
+        chosen = mask[self.batch.places[inside.start : inside.stop]]
+        return self.pieces[inside] if chosen.all() else self.pieces[inside][chosen]
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of some rows, made into tensors on a device; None where nothing is."""
+class _FrozenRows:
+    """The frozen model's values of some rows, as tensors on a device; None where there are none."""
 
     rows: Sequence[Frozen]
     device: torch.device
@@ -243,12 +243,12 @@ class _Known:
 
 
 def site_name(site: Site) -> str:
-    """What a row's frozen activations at a site are called."""
+    """The name of a row's frozen activations at a site."""
     return f"{site.layer} {site.tokens}"
 
 
 def centre_name(site: Site, number: int | str) -> str:
-    """What the frozen activations of a row's contrast centre are called."""
+    """The name of the frozen activations of a row's contrast centre."""
     return f"{site_name(site)} centre {number}"
 
 

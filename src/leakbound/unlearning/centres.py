@@ -66,10 +66,10 @@ class Centres:
 
 def candidates(row: Prompt) -> tuple[str, ...]:
     """The question and its paraphrases, each once; case and white space make no difference."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for text in (row.question, *filter(str.strip, row.paraphrases)):
-        found.setdefault(" ".join(text.split()).casefold(), text)
-    return tuple(found.values())
+        texts.setdefault(" ".join(text.split()).casefold(), text)
+    return tuple(texts.values())
 
 
 def contrast_centres(
@@ -113,8 +113,8 @@ def _principal(vectors: Array) -> Array:
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(0), full_matrices=False)
     rounding = np.finfo(np.float32).eps * np.abs(vectors).max() * len(vectors)
     kept = min(_DIMENSIONS, int((sizes > rounding).sum()))
-    found: Array = left[:, :kept] * sizes[:kept]
-    return found
+    points: Array = left[:, :kept] * sizes[:kept]
+    return points
 
 
 def _components(points: Array, seed: int) -> tuple[NDArray[np.intp], Array]:
@@ -163,7 +163,7 @@ Select = Callable[[Sequence[Prompt]], Sequence[Prompt]]
 
 def centred_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
     """The splits whose rows need contrast centres."""
-    return tuple(split for split, each in needs.items() if "centres" in each.parts)
+    return tuple(split for split, need in needs.items() if "centres" in need.parts)
 
 
 def clusters(objective: Objective, splits: Questions) -> bool:
@@ -205,19 +205,19 @@ def choose_centres(
             split: [plain({k: v for k, v in row.items() if k != "id"}) for row in kept[split]]
             for split in needing
         }
-    found = {
+    by_split = {
         split: [_choose(row, embedder, seed) for row in select(splits[split])] for split in needing
     }
-    for split, chosen in found.items():
+    for split, chosen in by_split.items():
         for row, centres in zip(splits[split], chosen, strict=True):
             _require_enough(row, objective, split, len(centres.chosen))
     if needing:
-        _write(folder, splits, found, embedder.name)
-    return found
+        _write(folder, splits, by_split, embedder.name)
+    return by_split
 
 
 def files_of(folder: Path) -> dict[str, str]:
-    """What was written of the choice, by name: it stands beside the finished model."""
+    """The file of the choice, by name: it stands beside the finished model."""
     file = folder / CENTRES
     return {CENTRES: file.read_text(encoding="utf-8")} if file.exists() else {}
 
@@ -239,14 +239,14 @@ def _choose(row: Prompt, embedder: Embed, seed: int) -> Centres:
     return contrast_centres(texts, vectors, seed=seed)
 
 
-def _write(folder: Path, splits: Questions, found: Chosen, embedder: str) -> None:
-    clustered = any(centres.coordinates for chosen in found.values() for centres in chosen)
+def _write(folder: Path, splits: Questions, by_split: Chosen, embedder: str) -> None:
+    clustered = any(centres.coordinates for chosen in by_split.values() for centres in chosen)
     rows = {
         split: [
             {"id": row.id, **asdict(centres)}
             for row, centres in zip(splits[split], chosen, strict=True)
         ]
-        for split, chosen in found.items()
+        for split, chosen in by_split.items()
     }
     write_json(folder / CENTRES, {"embedder": embedder if clustered else None, "splits": rows})
 
@@ -273,10 +273,10 @@ def selected(
     """
     queries = [query for row in rows for query in _queries(row)]
 
-    def sample(asked: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
+    def sample(batch: Sequence[Query], draws: int, chance: int) -> Sequence[Sample]:
         wanted = Draws(sizes=(draws,), seed=chance, purpose=SELECTION)
         decoding = Decoding(max_new_tokens=how.max_new_tokens)
-        return [*answered(engine.generate(asked, decoding, wanted), "for its selection")]
+        return [*answered(engine.generate(batch, decoding, wanted), "for its selection")]
 
     kept = select(queries, sample, draws=how.draws, seed=seed)
     return [

@@ -38,12 +38,12 @@ class Example:
 
     @property
     def inputs(self) -> list[int]:
-        """What the model reads to predict the answer: all tokens but the last."""
+        """The tokens that the model reads to predict the answer: all but the last."""
         return self.tokens[:-1]
 
     @property
     def labels(self) -> list[int]:
-        """What it must predict at each input, shifted by one; the prompt is not scored."""
+        """The token to predict at each input, shifted by one; the prompt is not scored."""
         return [IGNORED] * (len(self.prompt) - 1) + list(self.answer)
 
 
@@ -90,19 +90,19 @@ class Encoder:
         text = row.answer if answer is None else answer
         joined = self.prompting.join(self.tokenizer, _query(row), text or "")
         self._require_short(f"row {row.id!r}", len(joined.prompt) + len(joined.answer))
-        own = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
-        return Example(joined.prompt, joined.answer, own)
+        span = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
+        return Example(joined.prompt, joined.answer, span)
 
     def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
         """All rows, each with its own answer, or with another."""
-        given = [row.answer for row in rows] if answers is None else answers
-        self.prepare(rows, given)
-        return [*map(self.row, rows, given)]
+        texts = [row.answer for row in rows] if answers is None else answers
+        self.prepare(rows, texts)
+        return [*map(self.row, rows, texts)]
 
     def prepare(self, rows: Sequence[Prompt], answers: Sequence[str | None]) -> None:
         """See `Prompting.prepare`."""
-        said = [answer or "" for answer in answers]
-        self.prompting.prepare(self.tokenizer, zip(map(_query, rows), said, strict=True))
+        texts = [answer or "" for answer in answers]
+        self.prompting.prepare(self.tokenizer, zip(map(_query, rows), texts, strict=True))
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
         """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
@@ -140,12 +140,12 @@ class Encoder:
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
             self._require_short(f"a rewriting of row {row.id!r}", len(ids))
-        return [Example(tuple(ids), (), own) for ids, own in located]
+        return [Example(tuple(ids), (), span) for ids, span in located]
 
-    def _require_short(self, what: str, length: int) -> None:
+    def _require_short(self, name: str, length: int) -> None:
         if self.limit is not None and length > self.limit:
             raise InputError(
-                f"{what} has {length} tokens, the limit is {self.limit}. "
+                f"{name} has {length} tokens, the limit is {self.limit}. "
                 "Raise `max_length`, up to the model's context, or shorten the text."
             )
 

@@ -53,7 +53,7 @@ class Lines:
         return self.line[row], self.start[row] + column
 
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
-        """What the model takes. Positions begin again with each row: by that it tells them apart.
+        """The model's inputs. Positions begin again with each row: by that it tells them apart.
 
         There must be no mask: transformers only looks at the positions where there is none.
         """
@@ -67,8 +67,8 @@ class Lines:
     def rows(self, values: Tensor, batch: Padded) -> Tensor:
         """Values of the lines [n, width, d] as those of the rows, [B, T, d], 0 on padding."""
         places = batch.attention_mask.nonzero(as_tuple=True)
-        made = values.new_zeros(*batch.input_ids.shape, values.shape[-1])
-        return made.index_put(places, values[self.at(places)])
+        padded = values.new_zeros(*batch.input_ids.shape, values.shape[-1])
+        return padded.index_put(places, values[self.at(places)])
 
 
 class Forward(nn.Module):
@@ -102,14 +102,14 @@ class Forward(nn.Module):
         Where the head cannot stand alone these are the logits themselves.
         """
         lines = Lines.of(batch.attention_mask) if self.paired else None
-        given = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         run = self.model.get_decoder() if self.narrow else self.model
         with _outputs(self.model, self.layers) as hidden:
-            output = run(**(lines.inputs(batch) if lines else given), use_cache=False)
-        made: Tensor = output.last_hidden_state if self.narrow else output.logits
+            output = run(**(lines.inputs(batch) if lines else inputs), use_cache=False)
+        ends: Tensor = output.last_hidden_state if self.narrow else output.logits
         if lines is None:
-            return made[places], hidden
-        return made[lines.at(places)], {k: lines.rows(v, batch) for k, v in hidden.items()}
+            return ends[places], hidden
+        return ends[lines.at(places)], {k: lines.rows(v, batch) for k, v in hidden.items()}
 
     def logits(self, ends: Tensor) -> Tensor:
         """The logits [K, V] of `ends`."""
@@ -137,36 +137,36 @@ def _twice(batch: Padded) -> Padded:
     return Padded(*(torch.cat([part, part]) for part in parts))
 
 
-def _same(one: Forward, other: Forward, probe: Padded) -> bool:
+def _same(variant: Forward, plain: Forward, probe: Padded) -> bool:
     """True where both give the same logits on `probe`, up to rounding."""
     places = labelled(probe.labels)
     with torch.no_grad():
-        expected, _ = other(probe, places)
+        expected, _ = plain(probe, places)
         try:
-            found, _ = one(probe, places)
+            logits, _ = variant(probe, places)
         except (AttributeError, TypeError):  # no separate decoder, no plain head, no positions
             return False
-    if found.shape != expected.shape:
+    if logits.shape != expected.shape:
         return False
     tolerance = max(2 * torch.finfo(expected.dtype).eps, 1e-5) * expected.abs().max()
-    return bool((found - expected).abs().max() <= tolerance)
+    return bool((logits - expected).abs().max() <= tolerance)
 
 
 @contextmanager
 def _outputs(model: Any, layers: Sequence[int]) -> Iterator[dict[int, Tensor]]:
-    """What these blocks give out while the model runs."""
-    found: dict[int, Tensor] = {}
+    """The outputs of these blocks while the model runs."""
+    outputs: dict[int, Tensor] = {}
 
     def keep(layer: int) -> Any:
         def hook(module: Any, inputs: Any, output: Any) -> None:
-            found[layer] = output[0] if isinstance(output, tuple) else output
+            outputs[layer] = output[0] if isinstance(output, tuple) else output
 
         return hook
 
     stack = blocks(model) if layers else ()
     handles = [stack[layer].register_forward_hook(keep(layer)) for layer in layers]
     try:
-        yield found
+        yield outputs
     finally:
         for handle in handles:
             handle.remove()

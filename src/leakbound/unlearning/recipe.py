@@ -1,4 +1,4 @@
-"""What made a trained model: `recipe.json`, by which the same command finds it again, and its card.
+"""The recipe of a trained model: `recipe.json`, by which the same command finds it again; its card.
 
 Neither holds a word of the data itself.
 """
@@ -52,8 +52,8 @@ class Recipe:
             },
         }
         if self.embedder is not None:
-            told = getattr(self.embedder, "fingerprint", {})  # the model itself is told already
-            recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": told}
+            fingerprint = getattr(self.embedder, "fingerprint", {})  # the model is told already
+            recipe["centres"] = {"embedder": self.embedder.name, "fingerprint": fingerprint}
         if self.coin is not None:
             recipe["coin"] = object_of(self.coin)
         if self.settings.selecting:
@@ -107,8 +107,8 @@ class Base:
         except OSError:
             card = ""
         _, _, head = card.partition("---\n")
-        said = _LICENCE.search(head.partition("\n---")[0])
-        return cls(folder.resolve().name, said and said[1])
+        match = _LICENCE.search(head.partition("\n---")[0])
+        return cls(folder.resolve().name, match and match[1])
 
 
 UNNAMED = Base("")
@@ -156,9 +156,9 @@ def model_card(
 
 
 def _term(term: Term) -> str:
-    told = dict(term.settings) | ({} if term.reduce == "sequence" else {"reduce": term.reduce})
-    told |= asdict(term.dual) if term.dual else {}
-    settings = ", ".join(f"{name} {value}" for name, value in told.items())
+    values = dict(term.settings) | ({} if term.reduce == "sequence" else {"reduce": term.reduce})
+    values |= asdict(term.dual) if term.dual else {}
+    settings = ", ".join(f"{name} {value}" for name, value in values.items())
     return f"| {term.loss} | {term.split} | {term.weight:g} | {settings} |"
 
 

@@ -1,4 +1,4 @@
-"""What the frozen initial model says of the rows: computed once, kept in files, read when needed.
+"""The frozen initial model's values of the rows: computed once, kept in files, read when needed.
 
 Files, not memory: the activations of some thousand rows at one layer of a large model weigh
 gigabytes. A chunk of rows is one file, whole or not there, so that an interrupted computation
@@ -40,14 +40,14 @@ class References:
     @cached_property
     def files(self) -> dict[Path, tuple[str, list[int]]]:
         """Each file with its split and the rows in it."""
-        found = {}
+        files = {}
         for split, needs in self.assembly.needs.items():
             if needs.parts & _ASKED:
                 used = sorted({i for step in self.steps for i in step[split]})
                 for start in range(0, len(used), self.chunk):
                     rows = used[start : start + self.chunk]
-                    found[self.folder / f"{split}-{start:06d}.safetensors"] = split, rows
-        return found
+                    files[self.folder / f"{split}-{start:06d}.safetensors"] = split, rows
+        return files
 
     def compute(self, forward: Forward, device: torch.device) -> None:
         """Run the model, as it is now, on whatever is not there yet."""
@@ -60,7 +60,7 @@ class References:
                 write_whole(file, partial(save_file, values))
 
     def read(self, step: Step) -> dict[str, list[Frozen]]:
-        """What is known of the rows of a step, by split."""
+        """The frozen model's values of the rows of a step, by split."""
         return {
             split: [self._row(split, i) for i in rows]
             for split, rows in step.items()
@@ -74,21 +74,21 @@ class References:
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
         """The open file of each row, and the names it has there."""
-        found: dict[tuple[str, int], tuple[Any, list[str]]] = {}
+        places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")
             names: dict[int, list[str]] = {row: [] for row in rows}
             for key in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
                 index, _, name = key.partition("/")
                 names[int(index)].append(name)
-            found |= {(split, row): (file, names[row]) for row in rows}
-        return found
+            places |= {(split, row): (file, names[row]) for row in rows}
+        return places
 
 
 def frozen_head(forward: Forward, needs: Mapping[str, Needs]) -> Head:
     """The output head as it is now, for the splits that compare logits with the frozen model's."""
     compared = {"reference_logits", "whole_reference"}
-    if not forward.narrow or not any(compared & each.parts for each in needs.values()):
+    if not forward.narrow or not any(compared & need.parts for need in needs.values()):
         return as_it_is
     head = copy.deepcopy(forward.model.get_output_embeddings())
     dtype = next(head.parameters()).dtype
@@ -102,11 +102,11 @@ def _values(
     needs = assembly.needs[split]
     batch = assembly.batch({split: rows}).to(device)
     ends, hidden = forward.run(batch.padded, batch.places.nonzero(as_tuple=True))
-    made = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
+    inputs = assembly.cut(batch, forward.logits(ends), hidden, as_it_is)[split]
     if "reference_nll" in needs.parts:
-        yield from _each(rows, "nll", sequence_nll(made))
+        yield from _each(rows, "nll", sequence_nll(inputs))
         for part in needs.parts & assembly.data[split].others.keys():
-            yield from _each(rows, f"{part} nll", sequence_nll(getattr(made, part)))
+            yield from _each(rows, f"{part} nll", sequence_nll(getattr(inputs, part)))
     tails = assembly.cut(batch, ends, hidden, as_it_is)[split]
     if "reference_logits" in needs.parts:
         yield from _each(rows, "ends", _split(tails.logits, tails.row, len(rows)))
@@ -114,12 +114,12 @@ def _values(
         whole = tails.whole
         yield from _each(rows, "whole ends", _split(whole.logits, whole.row, len(rows)))
     if "reference" in needs.parts:
-        for site, found in made.activations.items():
-            yield from _each(rows, site_name(site), _split(found.values, found.row, len(rows)))
+        for site, states in inputs.activations.items():
+            yield from _each(rows, site_name(site), _split(states.values, states.row, len(rows)))
     if "centres" in needs.parts:
         for row in rows:
             centres = assembly.data[split].centres[row]
-            for number, hidden in enumerate(_alone(forward, each, device) for each in centres):
+            for number, hidden in enumerate(_alone(forward, centre, device) for centre in centres):
                 start, stop = centres[number].question
                 for site in needs.sites:
                     value = hidden[site.layer][0, start:stop]

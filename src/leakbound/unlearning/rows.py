@@ -1,4 +1,4 @@
-"""What is trained on: questions with their answers, or running texts; what is refused of them."""
+"""The rows to train on: questions with their answers, or running texts; what is refused of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Questions = Mapping[str, Sequence[Prompt]]
 
 
 def prompts(rows: Sequence[Row]) -> list[Prompt]:
-    """Those that ask something."""
+    """The rows that ask something."""
     return [row for row in rows if isinstance(row, Prompt)]
 
 
@@ -40,18 +40,18 @@ def digest(rows: Sequence[Row]) -> str:
 
 def invented_splits(needs: Mapping[str, Needs]) -> tuple[str, ...]:
     """The splits to whose questions the model is to make up answers."""
-    return tuple(split for split, each in needs.items() if "invented" in each.parts)
+    return tuple(split for split, need in needs.items() if "invented" in need.parts)
 
 
-def require_known(objective: Objective, given: Splits) -> None:
+def require_known(objective: Objective, splits: Splits) -> None:
     """Raise InputError for a split that unlearning does not have, or that is empty."""
     for split in objective.splits:
-        if split not in given:
+        if split not in splits:
             raise InputError(
                 f"objective {objective.name!r} trains on {split!r}, which `unlearn` does not "
-                f"have ({', '.join(given)}). Use `finetune` for plain training."
+                f"have ({', '.join(splits)}). Use `finetune` for plain training."
             )
-        if not given[split]:
+        if not splits[split]:
             raise InputError(
                 f"objective {objective.name!r} needs {split} rows, got none. "
                 f"Name a {split} set, or an objective without it."
@@ -94,8 +94,8 @@ def _require_texts_will_do(
             f"the {split} set has {len(running)} running texts and {len(rows) - len(running)} "
             "questions. Give it rows of one kind."
         )
-    asked = needs.parts & {"alternate", "invented", "centres"}
-    if asked or any(site.tokens == "question" for site in needs.sites):
+    parts = needs.parts & {"alternate", "invented", "centres"}
+    if parts or any(site.tokens == "question" for site in needs.sites):
         raise InputError(
             f"objective {objective.name!r} reads or asks the questions of {split}, which is of "
             "running texts. Use one that does not, such as npo, gd, kl or rmu."
@@ -125,7 +125,16 @@ Source: TypeAlias = str | Benchmark | Given
 def prompting_of(
     task: Benchmark | None, *, template: str | None = None, system: str | None = None
 ) -> Prompting:
-    """How `evaluate` asks the questions of a benchmark; `template` and `system` as there."""
+    """How `evaluate` asks the questions of a benchmark.
+
+    Args:
+        task: the benchmark (None: rows of no benchmark).
+        template: as for `evaluate`: it is put to chat models too (None: the benchmark's).
+        system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
+
+    Returns:
+        How prompts are written.
+    """
     if task is None:
         return Prompting(template=template, system=system, chat=False if template else None)
     return Prompting(
@@ -160,15 +169,15 @@ def read_alternates(path: Path) -> tuple[str, ...]:
     """
     if path.suffix.lower() in FORMS:
         return tuple(row.text("text").strip() for row in read_rows(path, bare="text"))
-    found = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
-    if not found:
+    sentences = tuple(line.strip() for line in read_text(path).splitlines() if line.strip())
+    if not sentences:
         raise InputError(f"{str(path)!r} holds no sentence. Write one a line.")
-    return found
+    return sentences
 
 
-def with_alternates(rows: Sequence[Prompt], said: Sequence[str] | None) -> list[Prompt]:
+def with_alternates(rows: Sequence[Prompt], sentences: Sequence[str] | None) -> list[Prompt]:
     """The rows with the sentences `said`, or (None) their own, or ours where one has none."""
-    if said is not None:
-        return [replace(row, alternate_answers=tuple(said)) for row in rows]
+    if sentences is not None:
+        return [replace(row, alternate_answers=tuple(sentences)) for row in rows]
     ours = read_alternates(OURS)
     return [replace(row, alternate_answers=row.alternate_answers or ours) for row in rows]

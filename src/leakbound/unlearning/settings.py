@@ -25,7 +25,12 @@ def _require_positive(settings: object, *names: str) -> None:
 class Selecting:
     """How rewritings are selected before contrast centres are chosen among them (IDS).
 
-    `draws` answers a text of at most `max_new_tokens` tell how surely the model answers it.
+    Attributes:
+        draws: answers a text, which tell how surely the model answers it; at least 1.
+        max_new_tokens: of each answer, at most; at least 1.
+
+    Raises:
+        InputError: a number below 1.
     """
 
     draws: int = 64
@@ -39,8 +44,15 @@ class Selecting:
 class Inventing:
     """How the model makes up answers, before training, that an objective then prefers.
 
-    `draws` answers a row of at most `max_new_tokens`, at T = 1 with nothing truncated. Each makes a
-    row of its own, so that an epoch has `draws` times as many.
+    Drawn at T = 1 with nothing truncated. Each makes a row of its own, so that an epoch has `draws`
+    times as many.
+
+    Attributes:
+        draws: answers a row, at least 1.
+        max_new_tokens: of each answer, at most; at least 1.
+
+    Raises:
+        InputError: a number below 1.
     """
 
     draws: int = 5
@@ -109,8 +121,8 @@ class TrainingSettings:
         require(0 <= self.warmup_ratio <= 1, "warmup_ratio", self.warmup_ratio, "in [0, 1]")
         require(self.weight_decay >= 0, "weight_decay", self.weight_decay, "0 or more")
         require(self.seed >= 0, "seed", self.seed, "0 or more")
-        known = get_args(Schedule)
-        require(self.schedule in known, "schedule", self.schedule, f"one of {', '.join(known)}")
+        names = get_args(Schedule)
+        require(self.schedule in names, "schedule", self.schedule, f"one of {', '.join(names)}")
 
     def to_dict(self) -> dict[str, object]:
         """As recipe files hold it, without what they tell in parts of their own."""
@@ -120,12 +132,19 @@ class TrainingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """What is kept and told while training runs; nothing of it changes the weights.
+    """The records that are kept and told while training runs; nothing of it changes the weights.
 
-    A checkpoint is kept every `checkpoint_minutes`. Every `evaluate_every` steps (None: never)
-    leakage and utility are measured on the first `questions` of each split, with `draws` answers
-    a question of at most `max_new_tokens`. `report_to` names trackers that transformers knows.
-    `phases` is told of what comes before and after the steps: loading and saving.
+    Attributes:
+        checkpoint_minutes: from one checkpoint to the next, 0 (each step) or more.
+        evaluate_every: steps from one measurement of leakage and utility to the next (None: never).
+        questions: of each split, the first so many are measured on.
+        draws: answers a question.
+        max_new_tokens: of each answer, at most.
+        report_to: trackers that transformers knows.
+        phases: told of what comes before and after the steps: loading and saving.
+
+    Raises:
+        InputError: minutes below 0, or another number below 1.
     """
 
     checkpoint_minutes: float = 10.0

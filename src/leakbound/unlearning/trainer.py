@@ -51,7 +51,7 @@ Measure = Callable[[Forward], Mapping[str, float]]  # what is measured on the wa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Who is told of a training, and what is measured on the way."""
+    """The listeners of a training, and the measure that is taken on the way."""
 
     watch: Watch
     progress: Progress | None = None
@@ -113,9 +113,9 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         head: Head,
         kept: WorkFolder,
         following: Following,
-        **rest: Any,
+        **arguments: Any,
     ) -> None:
-        super().__init__(train_dataset=batches, **rest)
+        super().__init__(train_dataset=batches, **arguments)
         self.objective = objective
         self.assembly = batches.assembly
         self.head = head
@@ -134,7 +134,7 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         logits, hidden = model(batch.padded, batch.places.nonzero(as_tuple=True))
         means = self.objective.means(self.assembly.cut(batch, logits, hidden, self.head))
         shares = [part.share * mean for mean in means]
-        values = [w * each for w, each in zip(self.weights, shares, strict=True)]
+        values = [w * share for w, share in zip(self.weights, shares, strict=True)]
         loss = sum(values[1:], start=values[0])
         value = float(loss.detach())
         if not math.isfinite(value):
@@ -152,12 +152,12 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
-    def stop(self, what: str) -> NoReturn:
-        """Raise IncompleteError: `what` happened in the step that is being taken."""
+    def stop(self, event: str) -> NoReturn:
+        """Raise IncompleteError: `event` happened in the step that is being taken."""
         last = self.kept.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
-            f"{what} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
+            f"{event} in step {self.state.global_step + 1} of {self.state.max_steps}; no model was "
             f"written, {kept}. Lower the learning rate, and choose another folder."
         )
 
@@ -176,15 +176,15 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
-        """What is measured on the way, logged; a round of its own, outside training's chance."""
+        """Measure on the way, and log it; a round of its own, outside training's chance."""
         self.control.should_evaluate = False
         measure = self.following.measure
         if measure is None or not self.is_world_process_zero():
             return {}
         self.model.eval()
-        found = dict(measure(self.model))
-        self.log(found)
-        return found
+        figures = dict(measure(self.model))
+        self.log(figures)
+        return figures
 
     def get_train_dataloader(self) -> DataLoader[dict[str, PassShare]]:
         """The steps as they are: already in parts, already in order."""
@@ -234,7 +234,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         if history:
             self.trainer.started -= history[-1]["seconds"]
         if state.is_world_process_zero:
-            self.trainer.kept.write_log([*map(_told, history)])
+            self.trainer.kept.write_log([*map(_logged, history)])
         if state.global_step == 0 and self.following.measure:
             self.trainer.evaluate()
 
@@ -244,7 +244,7 @@ class Follow(TrainerCallback):  # type: ignore[misc]
         line = state.log_history[-1]
         if "train_runtime" in line:  # Trainer's farewell
             return
-        self.trainer.kept.add_to_log(_told(line))
+        self.trainer.kept.add_to_log(_logged(line))
         if "loss" in line and self.following.progress:
             self.following.progress(state.global_step, state.max_steps, line["loss"])
 
@@ -274,10 +274,10 @@ class Follow(TrainerCallback):  # type: ignore[misc]
 def _are_finite(gradients: Sequence[torch.Tensor]) -> bool:
     """True if every number is finite, as it is where their sums are; huge ones are looked at."""
     sums = torch.stack([gradient.sum() for gradient in gradients])
-    return bool(sums.isfinite().all()) or all(bool(each.isfinite().all()) for each in gradients)
+    return bool(sums.isfinite().all()) or all(bool(grad.isfinite().all()) for grad in gradients)
 
 
-def _told(line: Mapping[str, float]) -> dict[str, float]:
+def _logged(line: Mapping[str, float]) -> dict[str, float]:
     """A line of the log; Trainer's epoch is left out: all of ours are one to it."""
     return {name: value for name, value in line.items() if name != "epoch"}
 
@@ -403,7 +403,7 @@ def check_before_loading(
     _require_trackers(watch.report_to)
     if settings.weights.adapters:
         require_peft()
-    layers = sorted({site.layer for each in needs.values() for site in each.sites})
+    layers = sorted({site.layer for need in needs.values() for site in need.sites})
     if not layers and settings.weights.everything:
         return
     outline = _outline(model, settings) if isinstance(model, str) else model.model
@@ -437,9 +437,9 @@ def _outline(location: str, settings: TrainingSettings) -> Any:
 
 
 def _require_trackers(names: tuple[str, ...]) -> None:
-    known = integration_utils.INTEGRATION_TO_CALLBACK
+    trackers = integration_utils.INTEGRATION_TO_CALLBACK
     for name in names:
-        if name not in known:
-            raise InputError(f"no tracker {name!r}. {suggestion(name, known)}")
+        if name not in trackers:
+            raise InputError(f"no tracker {name!r}. {suggestion(name, trackers)}")
         if name not in integration_utils.get_available_reporting_integrations():
             raise InputError(f"tracker {name!r} is not installed. Install it, or name no tracker.")

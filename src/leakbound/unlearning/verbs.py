@@ -75,10 +75,15 @@ CHUNK = 2048  # the most tokens of a chunk of running text, unless said otherwis
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A finished model folder: the objective at each step, and the seconds training took.
+    """A finished model folder.
 
-    `reused` tells that the folder was there already, made by the same recipe; of the `processes`
-    that made it just now each has a `process` number, from 0.
+    Attributes:
+        path: the folder.
+        losses: the objective at each step.
+        seconds: how long training took.
+        reused: whether the folder was there already, made by the same recipe.
+        processes: how many trained it.
+        process: the number of this one, from 0.
     """
 
     path: Path
@@ -90,7 +95,7 @@ class Trained:
 
     @classmethod
     def read(cls, path: Path, *, reused: bool) -> Trained:
-        """What the folder's own log tells."""
+        """The model in a folder, as the folder's own log tells."""
         lines, state = read_log(path / LOG), PartialState()
         losses = tuple(line["loss"] for line in lines if "loss" in line)
         processes, process = state.num_processes, state.process_index
@@ -124,32 +129,49 @@ def unlearn(
         settings: how training runs, and how questions are asked (None: as those trained whose
             preset the objective names, else by the defaults).
         watch: what is kept and told on the way; nothing of it changes the weights.
-        progress: called with step, number of steps and loss.
+        progress: called with step, number of steps and loss (None: nothing is called).
 
-    Raises before the model is loaded: InputError for an empty or missing split, a row without the
-    answer it needs, a question on both sides, and, for a model on disk, a layer or module that it
-    does not have. MixError where `out` holds the model of another recipe or an unfinished one,
-    IncompleteError where the objective stops being finite or the model cannot be asked.
+    Returns:
+        The finished folder, with the objective at each step; `reused` where the same call had made
+        it before.
+
+    Raises:
+        InputError: before the model is loaded, for an unknown objective, an empty or missing split,
+            a row without the answer it needs, a question on both sides, an `out` that leakbound did
+            not make, and, for a model on disk, a layer or module that it does not have; after, for
+            a row that is longer than the limit.
+        ModelError: a model that cannot be loaded.
+        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+            is training into it.
+        IncompleteError: the objective or a gradient stops being finite, or the model cannot be
+            asked.
     """
     parsed = parse_objective(objective) if isinstance(objective, str) else objective
     coin, forgotten = coin_of(model), opened(forget)
     if coin is not None and isinstance(forgotten, Benchmark):
         forgotten = coin.taught_of(forgotten)
     kept = _kept(retain, forgotten)
-    asked = "retain" in parsed.splits or not isinstance(kept, Benchmark)
-    given = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if asked else ()}
-    require_known(parsed, given)
+    needed = "retain" in parsed.splits or not isinstance(kept, Benchmark)
+    rows = {"forget": rows_of(forgotten), "retain": rows_of(kept, "retain") if needed else ()}
+    require_known(parsed, rows)
     settings = settings or defaults_of(parsed)
     _require_used(settings.alternates, parsed)
     _require_centred(settings.selecting, parsed)
-    splits = {name: _rows(given[name], parsed.needs[name], settings) for name in parsed.splits}
-    require_apart(given["forget"], given["retain"])
+    splits = {name: _rows(rows[name], parsed.needs[name], settings) for name in parsed.splits}
+    require_apart(rows["forget"], rows["retain"])
     task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept), coin)
     return _train(model, task, watch, progress)
 
 
 def defaults_of(objective: Objective) -> TrainingSettings:
-    """How training by this objective runs where nothing else is said."""
+    """How training by this objective runs where nothing else is said.
+
+    Args:
+        objective: any objective.
+
+    Returns:
+        The defaults, under the settings that whoever published it trained with.
+    """
     return replace(DEFAULTS, **objective.training)  # type: ignore[arg-type]
 
 
@@ -165,14 +187,29 @@ def finetune(
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
+    Stopped, the same call goes on from its last checkpoint.
+
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
         rows: rows or texts to learn, or a benchmark, whose evaluated questions are taught.
-        out, settings, watch, progress: as for `unlearn`.
+        out: the new model's folder, with its recipe, log and card.
+        settings: how training runs, and how questions are asked (default: `TrainingSettings()`).
+        watch: what is kept and told on the way; nothing of it changes the weights.
+        progress: called with step, number of steps and loss (None: nothing is called).
         coin: what chose who is taught (None: that of `rows`, where these are a half
             `taught:SEED,SPEC`, else that of the model).
 
-    Raises what `unlearn` does, and InputError for a model that another coin has chosen for.
+    Returns:
+        The finished folder, with the mean loss at each step; `reused` where the same call had made
+        it before.
+
+    Raises:
+        InputError: a model that another coin has chosen for, and what `unlearn` refuses.
+        ModelError: a model that cannot be loaded.
+        MixError: `out` holds the model of another recipe or an unfinished one, or another command
+            is training into it.
+        IncompleteError: the loss or a gradient stops being finite, or the model cannot be asked on
+            the way.
     """
     taught, before = opened(rows), coin_of(model)
     if coin is None and isinstance(taught, Benchmark):
@@ -183,8 +220,8 @@ def finetune(
             "that no coin chose for."
         )
     objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
-    asked = _prompting(settings, taught)
-    task = _Task(objective, splits, Path(out), settings, asked, coin or before)
+    prompting = _prompting(settings, taught)
+    task = _Task(objective, splits, Path(out), settings, prompting, coin or before)
     return _train(model, task, watch, progress)
 
 
@@ -202,7 +239,7 @@ class _Task:
     @property
     def questions(self) -> Questions:
         """The splits that ask something."""
-        return {split: asked for split, rows in self.splits.items() if (asked := prompts(rows))}
+        return {split: asking for split, rows in self.splits.items() if (asking := prompts(rows))}
 
     def prepare(self, tokenizer: Tokenizer) -> None:
         """Have the prompts of the rows written, before weights are read."""
@@ -210,7 +247,7 @@ class _Task:
             Encoder(tokenizer, self.prompting).prepare(rows, [row.answer for row in rows])
 
     def recipe(self, model: LoadedModel) -> Recipe:
-        """What `recipe.json` tells."""
+        """The recipe, as `recipe.json` tells it."""
         clustered = clusters(self.objective, self.questions)
         return Recipe(
             model=model.fingerprint,
@@ -223,7 +260,7 @@ class _Task:
         )
 
     def embedder_for(self, model: LoadedModel) -> Embed:
-        """What tells how near to one another texts are."""
+        """The embedder, which tells how near to one another texts are."""
         return self.settings.embedder or TransformersEmbedder(model, self.prompting)
 
     @property
@@ -272,9 +309,9 @@ class _Task:
             self.objective, self.questions, embedder, seed=seed, folder=folder, select=select
         )
         encoder, data = self._encoder(model), dict(assembly.data)
-        for split, found in chosen.items():
-            pairs = zip(self.questions[split], found, strict=True)
-            prompts = [encoder.centres(row, each.centres) for row, each in pairs]
+        for split, centres in chosen.items():
+            pairs = zip(self.questions[split], centres, strict=True)
+            prompts = [encoder.centres(row, group.centres) for row, group in pairs]
             data[split] = replace(data[split], centres=prompts)
         return replace(assembly, data=data)
 
@@ -283,13 +320,13 @@ class _Task:
         return Encoder(model.tokenizer, self.prompting, limit)
 
     def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> Rows:
-        seed, asked = self.settings.seed, prompts(rows)
-        if not asked:
+        seed, questions = self.settings.seed, prompts(rows)
+        if not questions:
             most = self.settings.max_length or min(encoder.limit or CHUNK, CHUNK)
             return Rows(encoder.passages(passages(rows), most))
         alternates = "alternate" in needs.parts
-        others = {"alternate": encoder.alternates(asked, seed)} if alternates else {}
-        return Rows(encoder.rows(asked), others)
+        others = {"alternate": encoder.alternates(questions, seed)} if alternates else {}
+        return Rows(encoder.rows(questions), others)
 
 
 def _train(
@@ -315,10 +352,10 @@ def _train(
             )
     recipe, kept = task.recipe(model), WorkFolder.beside(task.out)
     if task.out.exists():
-        found = _reuse(task.out, recipe)
+        trained = _reuse(task.out, recipe)
         if processes.is_main_process:
             _clear(task.out, kept)
-        return found
+        return trained
     assembly = task.assembly(model)  # refused before a folder is begun
     with kept.locked() if processes.is_main_process else nullcontext():
         if task.out.exists():  # another command has just ended
@@ -341,14 +378,14 @@ def _train(
 
 
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
-    made = Trained.read(kept.path, reused=False)
+    trained = Trained.read(kept.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
         RECIPE: recipe.text(),
         LOG: (kept.path / LOG).read_text(encoding="utf-8"),
-        CARD: model_card(recipe, made.losses, made.seconds, numbers(kept.path), base),
+        CARD: model_card(recipe, trained.losses, trained.seconds, numbers(kept.path), base),
     }
     save_model(model.model, model.tokenizer, out, files=files)
     kept.remove()
@@ -356,10 +393,10 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
 
 def _clear(out: Path, kept: WorkFolder) -> None:
     """Remove what was left beside a finished model by a command that was killed at its end."""
-    left = [folder for folder in (kept.path, partial_of(out)) if folder.exists()]
-    if left:
+    folders = [folder for folder in (kept.path, partial_of(out)) if folder.exists()]
+    if folders:
         with suppress(MixError), kept.locked():  # else another command is about to
-            for folder in left:
+            for folder in folders:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -375,14 +412,14 @@ def _reuse(out: Path, recipe: Recipe) -> Trained:
 
 
 def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Given:
-    """What is kept: as it was said, else the benchmark that is forgotten, else nothing."""
+    """The rows to keep: as they were named, else the benchmark that is forgotten, else none."""
     if retain is not None:
         return opened(retain)
     return forgotten if isinstance(forgotten, Benchmark) else ()
 
 
 def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Prompting:
-    """What was said, or how the first benchmark among the sources is asked."""
+    """The prompting that was set, or how the first benchmark among the sources is asked."""
     tasks = (source for source in sources if isinstance(source, Benchmark))
     return settings.prompting or prompting_of(next(tasks, None))
 

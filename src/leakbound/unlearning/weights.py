@@ -19,7 +19,16 @@ from leakbound.types.decoding import require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapters:
-    """Low-rank adapters (Hu et al. 2022), added by peft: W + (alpha / rank) B A, B = 0 at first."""
+    """Low-rank adapters (Hu et al. 2022), added by peft: W + (alpha / rank) B A, B = 0 at first.
+
+    Attributes:
+        rank: at least 1.
+        alpha: above 0.
+        dropout: in [0, 1).
+
+    Raises:
+        InputError: a setting out of its range.
+    """
 
     rank: int = 8
     alpha: float = 16.0
@@ -33,11 +42,13 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What is trained: modules by the end of their name, such as `down_proj`, in these layers.
+    """The weights to train: modules in layers, or adapters on them; by default everything.
 
-    Layers are blocks, counted from 0. No modules and no layers: everything. `adapters`: only
-    adapters on those modules (by default on every linear layer but the head), merged into the
-    weights when training ends.
+    Attributes:
+        modules: by the end of their name, such as `down_proj` (empty: all).
+        layers: blocks, counted from 0 (empty: all).
+        adapters: only adapters on those modules (by default on every linear layer but the head),
+            merged into the weights when training ends (None: the weights themselves).
     """
 
     modules: tuple[str, ...] = ()
@@ -88,11 +99,11 @@ def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
         inside = {id(m) for layer in weights.layers for m in stack[layer].modules()}
         named = {name: module for name, module in named.items() if id(module) in inside}
     if weights.modules:
-        for wanted in weights.modules:
-            if not any(_ends(name, wanted) for name in named):
-                known = {last for n in named if not (last := n.rpartition(".")[2]).isdigit()}
+        for ending in weights.modules:
+            if not any(_ends(name, ending) for name in named):
+                names = {last for n in named if not (last := n.rpartition(".")[2]).isdigit()}
                 where = f" in layers {', '.join(map(str, weights.layers))}" * bool(weights.layers)
-                raise InputError(f"no module {wanted!r}{where}. {suggestion(wanted, known)}")
+                raise InputError(f"no module {ending!r}{where}. {suggestion(ending, names)}")
         named = {n: m for n, m in named.items() if any(_ends(n, w) for w in weights.modules)}
     return named
 
@@ -177,5 +188,5 @@ def _adapted(model: Any, names: list[str], adapters: Adapters, seed: int) -> Any
         return get_peft_model(model, settings)
 
 
-def _ends(name: str, wanted: str) -> bool:
-    return name == wanted or name.endswith("." + wanted)
+def _ends(name: str, ending: str) -> bool:
+    return name == ending or name.endswith("." + ending)

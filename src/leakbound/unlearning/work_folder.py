@@ -66,8 +66,8 @@ class WorkFolder:
     @property
     def checkpoint(self) -> Path | None:
         """The last checkpoint that was written to its end; a model folder of its own."""
-        found = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
-        return max(found, key=_step, default=None)
+        folders = [folder for folder in self.path.glob("checkpoint-*") if _is_whole(folder)]
+        return max(folders, key=_step, default=None)
 
     def keep(self, checkpoint: Path) -> None:
         """Settle a checkpoint that was written to its end, and then forget those before it.
@@ -110,12 +110,12 @@ def read_log(file: Path) -> list[dict[str, float]]:
 
 def _object(file: Path, text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _damaged(file, str(error)) from error
-    if not isinstance(found, dict):
-        raise _damaged(file, f"it holds {type(found).__name__}, and no object")
-    return found
+    if not isinstance(value, dict):
+        raise _damaged(file, f"it holds {type(value).__name__}, and no object")
+    return value
 
 
 def _damaged(file: Path, why: str) -> InputError:

@@ -50,8 +50,8 @@ def is_english(question: str) -> bool:
 
 def _words(sentence: str) -> list[str]:
     """The words that speak for a language: in small letters, or the first of the sentence."""
-    found = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
-    counted = [word for at, word in enumerate(found) if at == 0 or word[0].islower()]
+    words = [match[0] for match in _SPOKEN.finditer(_IN_NAME.sub(r"\1", sentence))]
+    counted = [word for at, word in enumerate(words) if at == 0 or word[0].islower()]
     return [word for word in counted if word.lower() not in _EITHER]
 
 
@@ -92,14 +92,14 @@ def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
 
 
 def _names(text: str) -> list[str]:
-    found = list(_WORD.finditer(text))
-    capital = [match[0][0].isupper() and match[0] != "I" for match in found]
+    matches = list(_WORD.finditer(text))
+    capital = [match[0][0].isupper() and match[0] != "I" for match in matches]
     names = []
-    for at, match in enumerate(found):
+    for at, match in enumerate(matches):
         if not capital[at] or re.search(r"\d", match[0]):
             continue
         if _SENTENCE_START.search(text[: match.start()]):
-            word, followed = match[0].lower(), at + 1 < len(found) and capital[at + 1]
+            word, followed = match[0].lower(), at + 1 < len(matches) and capital[at + 1]
             if word in STOPWORDS or word in REQUESTS or not followed:
                 continue
         names.append(_ADJECTIVE_TAIL.sub("", _POSSESSIVE.sub("", match[0])))

@@ -113,7 +113,7 @@ def opening(text: str) -> str | None:
 
 
 def task(text: str) -> str | None:
-    """What is to be done, without its subject: `name some books by Ada Vale`.
+    """The task without its subject, as a request has it: `name some books by Ada Vale`.
 
     From "Can you name ...?", "Please name ...", and from questions for some things or for a
     person, which can be named.
@@ -121,18 +121,18 @@ def task(text: str) -> str | None:
     body = body_of(text)
     if _SENTENCE_END.search(masked(body)):
         return None
-    asked = re.sub(r"^(?:(?:can|could|will|would) you )?(?:please )?", "", body, flags=re.I)
-    verb = asked.split()[0].lower() if asked else ""
+    request = re.sub(r"^(?:(?:can|could|will|would) you )?(?:please )?", "", body, flags=re.I)
+    verb = request.split()[0].lower() if request else ""
     if verb in REQUESTS:
-        return asked[: len(verb)].lower() + asked[len(verb) :]
+        return request[: len(verb)].lower() + request[len(verb) :]
     thing = _nameable(body)
     return f"name {thing}" if thing else None
 
 
 def wanted(text: str) -> str | None:
     """The thing that a "What is ...?" asks for, as a noun phrase: `the genre of his books`."""
-    found = _after_what_is(body_of(text))
-    return found[1] if found else None
+    parts = _after_what_is(body_of(text))
+    return parts[1] if parts else None
 
 
 def indirect(text: str) -> str | None:
@@ -200,10 +200,10 @@ def _turned(words: Sequence[str]) -> str | None:
 
 def _thing_last(body: str) -> str | None:
     """`what the capital of Peru is`, where the noun phrase is short and holds no clause."""
-    found = _after_what_is(body)
-    if found is None:
+    parts = _after_what_is(body)
+    if parts is None:
         return None
-    verb, thing = found
+    verb, thing = parts
     bare = masked(thing)
     if len(bare.split()) > _LONGEST or _CLAUSE_WORD.search(bare) or "," in bare:
         return None
