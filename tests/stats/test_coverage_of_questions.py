@@ -177,6 +177,15 @@ STEPS, FAR = np.repeat([0.0, 0.01, 0.1, 0.6], 5), np.array([1, 2, 10**3, 10**9])
 WEIGHTS = np.array([4.0, 0.5, 1.0, 0.0])
 FEW = np.linspace(0, 0.3, 8)
 
+
+def tallied(n: int) -> dict[str, Case]:
+    bound = partial(proportion_over_questions, n=n)
+    return {
+        f"tallies of {n}, {law}": Case(draw=tallies(p, n), bound=bound, truth=p.mean(), trials=160)
+        for law, p in TALLIED.items()
+    }
+
+
 QUICK: dict[str, Case] = {
     **{k: v for law in SPREADS for uneven in (False, True) for k, v in spread(law, uneven).items()},
     "unequal numbers, binary": unequal(True),
@@ -197,15 +206,7 @@ QUICK: dict[str, Case] = {
         truth=(1 - (1 - FEW[:, None]) ** np.array([1, 4, 10])).mean(axis=0),
     ),
     "masses, binary": of_masses(True),
-    **{
-        f"tallies of 8, {law}": Case(
-            draw=tallies(p, 8),
-            bound=lambda hits, **how: proportion_over_questions(hits, 8, **how),
-            truth=p.mean(),
-            trials=160,
-        )
-        for law, p in TALLIED.items()
-    },
+    **tallied(8),
 }
 THOROUGH: dict[str, Case] = {
     "masses": of_masses(False),
@@ -220,15 +221,7 @@ THOROUGH: dict[str, Case] = {
         for of, bound in (("", excess_bound), (", mean", excess_over_questions))
         for numbers in ((40, 40), (24, 61))
     },
-    **{
-        f"tallies of 40, {law}": Case(
-            draw=tallies(p, 40),
-            bound=lambda hits, **how: proportion_over_questions(hits, 40, **how),
-            truth=p.mean(),
-            trials=160,
-        )
-        for law, p in TALLIED.items()
-    },
+    **tallied(40),
     **{
         f"mean of {law}": Case(draw=draw, bound=mean_over_questions, truth=np.mean(mean), trials=70)
         for law, draw, mean in (

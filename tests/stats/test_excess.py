@@ -153,6 +153,8 @@ def test_an_excess_of_bounds_gives_each_half_of_alpha(side: str) -> None:
     assert excess_of(MORE, FEWER, beyond="own words").estimand == "gap in leak probability"
     with pytest.raises(InputError, match="one quantity"):
         excess_of(MORE, partial(mean_bound, [[0.1] * 9] * 3))
+    with pytest.raises(InputError, match="`confidence` must lie"):
+        excess_of(MORE, FEWER, confidence=-0.5, side=side)
 
 
 def test_excess_takes_opposite_ends_and_adds_errors() -> None:

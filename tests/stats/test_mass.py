@@ -461,6 +461,8 @@ def test_the_mean_of_masses_adds_what_is_known_and_what_was_drawn() -> None:
         mass_mean_over_questions(known[:1], [[0.0]], [[0]])
     with pytest.raises(InputError, match="one row for each of 2 masses"):
         mass_mean_over_questions(known, [[0.0]])
+    with pytest.raises(InputError, match=r"must be 0 or 1, got 0\.5"):
+        mass_mean_over_questions(known, [[0.0, 0.5], [0.0, 1.0]], counts, binary=True)
 
 
 XS = (0.0, 1.0, 0.1, 0.3, 0.5, 1 / 3)

@@ -19,13 +19,22 @@ from leakbound.types import Compat, Decoding, Prompt, Role
 class Profile:
     """Settings under one name.
 
-    `n` draws of every question under `sampling`, whose length is left to `max_new_tokens`.
-    `template`: the plain prompt, to chat models too. `opening`: what every reference answer is
-    given as its beginning, because the prompt leaves it to the model. `rows`: only the first of
-    every split. `paraphrased`: what is to be forgotten is asked by its gold paraphrase.
-    `scorers`: by the role of what is evaluated. `stemmed`: ROUGE stems words, whatever the
-    benchmark's own code does.
-    `compat`: which faults are repeated. None and empty leave the benchmark's own.
+    None and empty leave the benchmark's own.
+
+    Attributes:
+        name: by which it is asked for.
+        n: draws of every question.
+        sampling: the decoding that they are drawn under, but for its length.
+        template: the plain prompt, to chat models too.
+        opening: the beginning that every reference answer is given, as the prompt leaves it to
+            the model.
+        rows: how many of every split are asked, the first ones.
+        paraphrased: whether what is to be forgotten is asked by its gold paraphrase.
+        scorers: names of scorers by the role of what is evaluated.
+        stemmed: whether ROUGE stems words, whatever the benchmark's own code does.
+        max_new_tokens: the length of an answer, in tokens.
+        compat: which faults are repeated.
+        notes: how it departs from what it is named after, told with the results.
     """
 
     name: str

@@ -153,7 +153,13 @@ Status = Literal["ok", "differs", "note", "unchecked"]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A thing of which a certificate says one thing, and the run another."""
+    """A thing of which a certificate says one thing, and the run another.
+
+    Attributes:
+        where: of the certificate it stands, as `bounds[3].upper`.
+        certificate: its value there.
+        found: its value by the run.
+    """
 
     where: str
     certificate: Any
@@ -162,9 +168,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. A `note` is worth knowing and refutes nothing.
+    """One thing that was looked at.
 
-    `unchecked`: it was asked for and nothing of it could be compared, which verifies nothing.
+    Attributes:
+        name: of the thing.
+        status: "ok", "differs", "note" (worth knowing, refutes nothing) or "unchecked" (asked for,
+            but nothing of it could be compared, which verifies nothing).
+        says: a sentence for people.
+        differences: that were seen.
     """
 
     name: str

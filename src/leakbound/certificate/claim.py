@@ -110,7 +110,15 @@ FORMAT = "leakbound certificate 5"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The error rate of a verdict: any of `bounds` may fail, at `each`; in all `alpha`."""
+    """The error rate of a verdict, shared among the bounds that it rests on.
+
+    Attributes:
+        decides: the verdict.
+        statement: that it is made of.
+        bounds: how many bounds there are, any of which may fail.
+        each: the error rate of each.
+        alpha: that of all together.
+    """
 
     decides: Verdict
     statement: str
@@ -171,7 +179,12 @@ MOST_DRAWS = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """`draws` of every question that a new run would need; None where none would do."""
+    """How many draws a new run would need, from the rates that were seen: no guarantee.
+
+    Attributes:
+        draws: of every question; None where none would do.
+        text: a sentence for people.
+    """
 
     draws: int | None
     text: str

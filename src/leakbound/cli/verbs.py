@@ -346,10 +346,7 @@ def print_verdicts(run: Any, texts: bool | None = None) -> None:
     """
     from leakbound.evaluation import run_verdicts
 
-    if not run.estimates:
-        return
-    quoting = on_terminal() if texts is None else texts
-    for verdict in run_verdicts(run, texts=quoting):
+    for verdict in run_verdicts(run, texts=on_terminal() if texts is None else texts):
         write(bold(prose(f"{verdict.model}: {verdict.headline}")))
         for line in (*verdict.lines[1:], *verdict.quoted):
             say(prose(line))
@@ -360,7 +357,7 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
     """The verdicts on the run's model as JSON holds them."""
     from leakbound.evaluation import run_verdicts
 
-    return [v.to_dict() for v in run_verdicts(run, texts=texts)] if run.estimates else []
+    return [v.to_dict() for v in run_verdicts(run, texts=texts)]
 
 
 def _plain(run: Any) -> list[dict[str, Any]]:

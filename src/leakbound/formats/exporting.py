@@ -25,6 +25,7 @@ from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, write_json, write_text
 from leakbound.types import JsonObject
+from leakbound.types.decoding import require
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
 
@@ -78,6 +79,7 @@ def export(
     opened = [runs] if isinstance(runs, Run) else list(runs)
     if form == "openunlearning":
         return _write_log(opened, Path(out), arm, None if retrained is None else Path(retrained))
+    require(form == "jsonl", "form", form, "'openunlearning' or 'jsonl'")
     if retrained:
         raise InputError("`--retrained` is for --openunlearning. Leave it out.")
     if len(opened) > 1:

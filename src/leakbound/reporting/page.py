@@ -77,8 +77,8 @@ def report(
     named = {run.path.name: run for run in opened}
     if len(named) < len(opened):
         raise InputError("two runs have the same folder name. Rename one.")
-    if out is None and len(opened) > 1:
-        raise InputError("`--out` is needed for a report about several runs.")
+    if out is None and len(opened) != 1:
+        raise InputError(f"`--out` is needed for a report about {len(opened)} runs.")
     for run in opened:
         _ = run.estimates  # whatever cannot be shown changes nothing
     notes = {} if redact is None else {run.path: _keep_redaction(run, redact) for run in opened}

@@ -114,15 +114,10 @@ def error_rate(confidence: float) -> float:
     return 1 - confidence
 
 
-def check_side(side: str) -> None:
-    """Refuse a side that is none of upper, lower, both."""
+def share_of(confidence: float, side: Side) -> float:
+    """The error rate that each end may have: alpha, halved between two; another side is refused."""
     if side not in ("upper", "lower", "both"):
         raise InputError(f"`side` must be 'upper', 'lower' or 'both', got {side!r}.")
-
-
-def share_of(confidence: float, side: Side) -> float:
-    """The error rate that each end may have: alpha, halved between two."""
-    check_side(side)
     return error_rate(confidence) / (2 if side == "both" else 1)
 
 

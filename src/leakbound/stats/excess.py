@@ -31,7 +31,7 @@ from leakbound.stats import betting, rounds
 from leakbound.stats.about import About, Beyond
 from leakbound.stats.betting import Style
 from leakbound.stats.estimand import bounded
-from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain
+from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain, share_of
 from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed, one_seed
@@ -110,8 +110,10 @@ def excess_of(
         The excess, with entries as the two bounds have.
 
     Raises:
-        InputError: bounds of two quantities, or what a bound refuses.
+        InputError: bounds of two quantities, a confidence or side that is none, or what a bound
+            refuses.
     """
+    share_of(confidence, side)  # refuses what is none
     half = (1 + confidence) / 2
     other = base(confidence=half, side=OPPOSITE[side])
     return excess(more(confidence=half, side=side), other, beyond=beyond)

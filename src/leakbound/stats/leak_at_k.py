@@ -154,9 +154,12 @@ def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike
         The estimates, in [0, 1]: of each question, and of each k where there are several.
 
     Raises:
-        InputError: numbers that are not whole or below 0, or a k that is none.
+        InputError: numbers that are not whole or below 0, more hits than draws, or a k that is
+            none.
     """
     hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
+    if (hits > n).any():
+        raise InputError(f"`hits` must not exceed `n`, got {hits[hits > n][0]} hits.")
     axes = (..., *[np.newaxis] * np.ndim(k))
     return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
 

@@ -206,6 +206,15 @@ def sample_mean(rows: Leakage) -> Array:
     return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
 
 
+def require_binary(name: str, values: Array) -> None:
+    """Refuse scores of a binary scorer that are not 0 or 1."""
+    if (other := values[~np.isin(values, (0, 1))]).size:
+        raise InputError(
+            f"{name} of a leak probability must be 0 or 1, got {other[0]:g}. Make the scorer "
+            "binary (`NAME>=t`), or bound the mean leakage."
+        )
+
+
 def _checked(values: Array, single: bool) -> Array:
     bad = np.argwhere(~((values >= -SLACK) & (values <= 1 + SLACK)))
     if len(bad):

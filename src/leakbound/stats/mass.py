@@ -47,9 +47,9 @@ from scipy.optimize import brentq
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
-from leakbound.stats.estimate import Array, Estimate, Side, check_side, plain
+from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
 from leakbound.stats.leak_at_k import among, carried, leak_at, whole_sizes
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
@@ -330,12 +330,7 @@ def mass_leak_at_k_proportion_bound(
             or a confidence or side that is none.
     """
     sizes = whole_sizes(k)
-    ranges = np.concatenate([mass.low, mass.high])
-    if not np.isin(ranges, (0, 1)).all():
-        raise InputError(
-            "`mass` must have ranges that end at 0 and 1, as a binary scorer's do, got "
-            f"{ranges[~np.isin(ranges, (0, 1))][0]:g}. Use mass_leak_at_k_bound."
-        )
+    require_binary("the ranges of `mass`", np.concatenate([mass.low, mass.high]))
     leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
     return carried(leak, sizes)
 
@@ -359,7 +354,7 @@ def mass_mean_over_questions(
         masses: of each question, in the order of the rows; one without draws has no remainder.
         scores: scores in [0, 1] of each question's draws, [Q, m].
         counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        binary: the scorer's declared range; True: scores and ranges are 0 or 1.
+        binary: the scorer's declared range; True: the scores must be 0 or 1.
         confidence: with which probability the bound holds, in (0, 1).
         side: "upper", "lower", or "both", each of which then spends half of alpha.
         missing: draws without a score, [Q] or one number: 1 above and 0 below.
@@ -370,15 +365,18 @@ def mass_mean_over_questions(
 
     Raises:
         InputError: scores or counts that cannot be, not one row for each of the masses, a remainder
-            of a question without draws, a side that is none, or with draws a confidence that is.
+            of a question without draws, scores of a binary scorer that are not 0 or 1, or a
+            confidence or side that is none.
     """
-    check_side(side)
+    share_of(confidence, side)  # refuses what is none
     draws = Leakage.read(scores, counts, missing, empty=True)
     if draws.single or len(draws.n) != len(masses):
         raise InputError(
             f"`scores` must be 2-D with one row for each of {len(masses)} masses, got shape "
             f"{np.shape(scores)}."
         )
+    if binary:
+        require_binary("`scores`", draws.values)
     weights = np.array([mass.remainder for mass in masses])
     rows = (weights > 0) & (draws.n > 0)
     if (weights[~rows] > 0).any():

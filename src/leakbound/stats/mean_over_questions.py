@@ -31,7 +31,7 @@ from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
 from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
 from leakbound.stats.proportion import LEAK, clopper_pearson_upper, tally
@@ -183,8 +183,8 @@ def mean_leak_at_k_over_questions(
             f"{leakage.n.min()}. Draw more, or bound each question by leak_at_k_bound, which "
             "allows any k."
         )
-    if binary and not np.isin(leakage.values, (0, 1)).all():
-        raise InputError("`scores` of a binary scorer must be 0 or 1. Leave `binary` out.")
+    if binary:
+        require_binary("`scores`", leakage.values)
     rows = replace(leakage, keys=Keys.read(seed, len(leakage.n)))
     share = 1 - error_rate(confidence) / sizes.size
     bounds = [

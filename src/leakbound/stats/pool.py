@@ -41,7 +41,7 @@ from leakbound.stats.leak_at_k import (
     leak_of,
     whole_sizes,
 )
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import over_questions
 from leakbound.stats.order import Seed
@@ -153,11 +153,7 @@ class Pool:
         Raises:
             InputError: scores that are not 0 or 1.
         """
-        if not np.isin(self.row.values, (0, 1)).all():
-            raise InputError(
-                "`scores` of a leak probability must be 0 or 1. Make the scorer binary "
-                "(`NAME>=t`), or bound the mean leakage."
-            )
+        require_binary("`scores`", self.row.values)
         return self.rows.hits
 
     def unavailable(self, quantity: str) -> InputError:

@@ -313,8 +313,17 @@ class Study:
 def study_of(study: Study | Benchmark | str, values: StudyFields) -> Study:
     """The study, or that of the benchmark, with these fields in place of its own.
 
-    Servers that the fields name are among those that may be asked. Raises InputError for `n` and
-    `sampling` at once.
+    Servers that the fields name are among those that may be asked.
+
+    Args:
+        study: a study, a benchmark, or a benchmark's spec.
+        values: fields of `Study` by name; `n` is short for `sampling=FixedN(n)`.
+
+    Returns:
+        The study with these fields.
+
+    Raises:
+        InputError: `n` and `sampling` at once, or a field that cannot be.
     """
     base = study if isinstance(study, Study) else Study(study)
     changes = {name: value for name, value in values.items() if name != "n"}

@@ -166,6 +166,8 @@ def test_greedy_answers_alone_have_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"greedy answers alone.*above 0"):
         leakbound.show(run)
     assert "no verdict: " in repr(run)
+    with pytest.raises(InputError, match="about 0 runs"):
+        leakbound.report([])
 
 
 def test_departures_stand_in_one_line(tmp_path: Path) -> None:

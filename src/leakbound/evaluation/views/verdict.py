@@ -145,21 +145,21 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
         answer beside the greedy one.
 
     Raises:
-        InputError: the run has no estimates of its completions as they are now, or holds greedy
-            answers alone.
+        InputError: the run has no estimates of its completions as they are now, or holds no
+            answers but greedy ones.
         IncompleteError: the run is not finished.
     """
     shown = run_verdicts(run, texts=texts)
     if not shown:
         raise InputError(
-            f"`{run.path}` holds greedy answers alone, of which there is no verdict. Evaluate at a "
-            "temperature above 0."
+            f"`{run.path}` holds greedy answers alone, or none at all, of which there is no "
+            "verdict. Evaluate at a temperature above 0."
         )
     return shown[0]
 
 
 def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
-    """As `show`; empty where a run holds greedy answers alone."""
+    """As `show`; empty where a run holds greedy answers alone, or no answer."""
     view = replace(read_view(run), redacted=run.redacted)
 
     def read(model: Model, question: str) -> Texts | None:
@@ -170,8 +170,7 @@ def run_verdicts(run: Run, *, texts: bool = False) -> tuple[Verdict, ...]:
         chosen = shown_texts(arm, greedy, scorers, 8, run.redacted)
         return next((shown for query_id, shown in chosen if query_id == question), None)
 
-    line = certificate(run)
-    return tuple(replace(verdict, certificate=line) for verdict in verdicts(view, read))
+    return tuple(replace(made, certificate=certificate(run)) for made in verdicts(view, read))
 
 
 def verdicts(
@@ -179,7 +178,7 @@ def verdicts(
 ) -> tuple[Verdict, ...]:
     """One of every run of a view: of its target, by the first scorer and decoding."""
     targets: dict[str, Model] = {}
-    for model in view.targets:
+    for model in view.targets if view.scorers else ():
         targets.setdefault(model.run, model)
     return tuple(_verdict(view, model, texts) for model in targets.values())
 
