@@ -206,7 +206,7 @@ def sample_mean(rows: Leakage) -> Array:
     return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
 
 
-def require_binary(name: str, values: Array) -> None:
+def require_binary(values: Array, name: str = "`scores`") -> None:
     """Refuse scores of a binary scorer that are not 0 or 1."""
     if (other := values[~np.isin(values, (0, 1))]).size:
         raise InputError(

@@ -330,7 +330,7 @@ def mass_leak_at_k_proportion_bound(
             or a confidence or side that is none.
     """
     sizes = whole_sizes(k)
-    require_binary("the ranges of `mass`", np.concatenate([mass.low, mass.high]))
+    require_binary(np.concatenate([mass.low, mass.high]), "the ranges of `mass`")
     leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
     return carried(leak, sizes)
 
@@ -376,7 +376,7 @@ def mass_mean_over_questions(
             f"{np.shape(scores)}."
         )
     if binary:
-        require_binary("`scores`", draws.values)
+        require_binary(draws.values)
     weights = np.array([mass.remainder for mass in masses])
     rows = (weights > 0) & (draws.n > 0)
     if (weights[~rows] > 0).any():

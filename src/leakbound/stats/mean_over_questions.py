@@ -184,7 +184,7 @@ def mean_leak_at_k_over_questions(
             "allows any k."
         )
     if binary:
-        require_binary("`scores`", leakage.values)
+        require_binary(leakage.values)
     rows = replace(leakage, keys=Keys.read(seed, len(leakage.n)))
     share = 1 - error_rate(confidence) / sizes.size
     bounds = [

@@ -153,7 +153,7 @@ class Pool:
         Raises:
             InputError: scores that are not 0 or 1.
         """
-        require_binary("`scores`", self.row.values)
+        require_binary(self.row.values)
         return self.rows.hits
 
     def unavailable(self, quantity: str) -> InputError:
