@@ -1,12 +1,14 @@
 """The whole story on a built-in model and data set: train, unlearn, and look at all of it.
 
 A small Llama learns the built-in data (`full`); another never sees the forget set (`control`);
-the first is made to forget it by NPO (`NPO`), and this one is trained on with entropy optimisation
-and the retain loss (`NPO + entropy`). All four are then evaluated on every forget question.
+the first is made to forget it by NPO (`NPO`), and this one is trained on by NPO with entropy
+optimisation beside it (`NPO + entropy`). All four are then evaluated on every forget question.
 Stopped, the same call goes on.
 
-Entropy comes after NPO: while the true answer is still the likeliest, a lower entropy makes it
-likelier yet, and with both losses from the start one question or another often stayed there.
+Entropy comes after NPO, which goes on beside it: where a true answer is still among the likeliest,
+a lower entropy makes it likelier yet. With both from the start one question or another often stayed
+there, and without NPO beside it an answer came back with probability .99 on some processors, whose
+roundings train other models.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ BENCHMARK = "fictitious"
 FOLDERS = {"full": "full", "NPO": "npo", "NPO + entropy": "npo-entropy", "control": "control"}
 LABELS = tuple(FOLDERS)
 NPO = "npo:beta=1.5,retain=5"
-ENTROPY = "gd:forget=0,retain=5+entropy:forget=1,retain=-0.1"
+ENTROPY = "npo:beta=1.5,retain=5+entropy:forget=1,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
 RECALL = "rouge-l-recall"
 FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
