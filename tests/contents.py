@@ -8,6 +8,16 @@ from typing import Any
 from leakbound.store import Arm, EstimateRow, Run
 from leakbound.types import object_of
 
+PROBABILITY: Any = {
+    "quantity": "leak probability",
+    "scope": ("query", "question", "mean"),
+    "beyond": None,
+    "proved": False,
+}
+"""What is drawn of leak probabilities: of each query or question, and the mean over them."""
+LEAKAGE: Any = PROBABILITY | {"quantity": "mean leakage"}
+EXCESS: Any = PROBABILITY | {"beyond": "control"}
+
 
 def completions(arm: Arm) -> list[dict[str, Any]]:
     """What an arm drew, row by row."""
@@ -44,6 +54,6 @@ def contents(run: Run) -> dict[str, Any]:
     return found
 
 
-def rows(run: Run, estimand: str | None = None, **wanted: Any) -> list[EstimateRow]:
-    """Those with these fields, and this `estimand` in words where one is given."""
-    return [r for r in run.estimates.where(**wanted) if estimand in (None, r.estimand)]
+def rows(run: Run, **wanted: Any) -> list[EstimateRow]:
+    """Those with these fields."""
+    return [*run.estimates.where(**wanted)]

@@ -32,6 +32,11 @@ class Result:
         """Standard output, which must be one JSON document."""
         return json.loads(self.out)
 
+    def estimates(self, **wanted: Any) -> list[dict[str, Any]]:
+        """Those in it with these fields; of several values in a tuple, any will do."""
+        choices = {k: v if isinstance(v, tuple) else (v,) for k, v in wanted.items()}
+        return [r for r in self.json["estimates"] if all(r[k] in v for k, v in choices.items())]
+
 
 def leakbound(*arguments: object) -> Result:
     """`leakbound ARGUMENTS`; an error that is not one of ours passes through to the test."""

@@ -148,8 +148,8 @@ def test_evaluating_with_a_judge_goes_all_the_way(
     with chat_server(verdict) as served:
         name = f"judge:model=openai:{served.url}#m"
         found = done(*how, "--scorer", name, "--calibration", labelled, "--json")
-    estimands = {row["estimand"] for row in found.json["estimates"]}
-    assert "corrected leak probability" in estimands
+    quantities = {row["quantity"] for row in found.json["estimates"]}
+    assert "corrected leak probability" in quantities
     settings = json.loads((tmp_path / "out" / "run.json").read_text())["study"]
     assert settings["calibration"] == str(labelled.resolve())
     assert settings["scorers"] == [name]

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import SMALL, Result, done, leakbound
+from commands import SMALL, done, leakbound
 
+from contents import PROBABILITY
 from leakbound.evaluation.statements.rows import ALL_K
 from leakbound.stats.proof import PROVED
 from leakbound.store import Arm, Estimates, Run
-
-
-def estimates(result: Result, **wanted: Any) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = result.json["estimates"]
-    return [r for r in rows if all(r[k] == v for k, v in wanted.items())]
 
 
 def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Path) -> None:
@@ -33,8 +29,7 @@ def test_evaluate_prints_a_table_and_writes_the_report(model: Path, tmp_path: Pa
     again = done("evaluate", model, *how, "--json")
     assert (again.err, again.json["run"]) == ("", str(out))
     assert Path(again.json["report"]).is_file()
-    leaks = estimates(again, arm="target", estimand="leak probability")
-    (leak,) = (leak for leak in leaks if leak["query_id"] == run.questions[0].id)
+    (leak,) = again.estimates(arm="target", query_id=run.questions[0].id, **PROBABILITY)
     assert leak["lower"] <= leak["value"] <= leak["upper"]
     assert (leak["n"], leak["confidence"], leak["side"]) == (16, 0.99, "both")
 
@@ -91,8 +86,9 @@ def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run
     assert every.scorers == both.scorers
     one = bounded("--scorer", "contains", "--confidence", 0.999)
     assert {row.confidence for row in one if row.scorer == "contains"} >= {0.999}
-    wide, narrow = (rows.where(scorer="contains", estimand="leak probability", arm="target")
-                    for rows in (one, every))  # fmt: skip
+    wide, narrow = (
+        rows.where(scorer="contains", arm="target", **PROBABILITY) for rows in (one, every)
+    )
     for a, b in zip(wide, narrow, strict=True):
         assert (a.value, a.upper > b.upper) == (b.value, True)
     others = [[row for row in rows if row.scorer != "contains"] for rows in (one, every)]
@@ -114,8 +110,8 @@ def test_greedy_alone_is_shown(model: Path, questions: Path, tmp_path: Path) -> 
 
 def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path) -> None:
     how = ("--benchmark", questions, "--out", tmp_path / "run", "-n", 1, "--max-new-tokens", 1)
-    rows = done("evaluate", model, *how, "--json").json["estimates"]
-    own = [r for r in rows if r["estimand"] == "leak probability"]
+    shown = done("evaluate", model, *how, "--json")
+    rows, own = shown.json["estimates"], shown.estimates(**PROBABILITY)
     drawn = [r for r in own if PROVED not in r["method"]]  # one draw says next to nothing
     assert all(r["upper"] - r["lower"] > 0.9 for r in drawn)
     assert drawn or all(r["upper"] > 0.9 for r in own)

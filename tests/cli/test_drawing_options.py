@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from contents import rows
+from contents import LEAKAGE, PROBABILITY, rows
 from leakbound.store import ExploredDraws, Run, StoppedDraws
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
@@ -28,7 +28,7 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
     """A finished run with --until that no test may change."""
     out = tmp_path_factory.mktemp("until") / "run"
     result = done(*command(model, questions, out, *UNTIL))
-    claims = [r for r in Run.open(out).estimates if r.estimand == "claim p<=0.6"]
+    claims = rows(Run.open(out), quantity="claim on leak probability", constant=0.6)
     drawn = sum(r.n for r in claims)
     assert drawn < 128
     assert f"target, p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
@@ -96,19 +96,15 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
         Path(shutil.copytree(path, tmp_path / name))
         for name, path in (("run", stopped), ("mine", explored))
     )
-    found = done("bound", run, "--confidence", 0.9, "--json").json["estimates"]
-    claims = [r for r in found if r["estimand"] == "claim p<=0.6"]
+    found = done("bound", run, "--confidence", 0.9, "--json")
+    claims = found.estimates(quantity="claim on leak probability", constant=0.6)
     assert {(r["confidence"], r["value"]) for r in claims} == {(0.99, 1)}
-    leaks = [r for r in found if r["estimand"] == "leak probability" and r["arm"] == "target"]
+    leaks = found.estimates(arm="target", **PROBABILITY)
     assert {r["confidence"] for r in leaks} == {0.9}
     done("score", mine, "--scorer", "contains", "--scorer", "rouge-l-recall")
-    shown = done("bound", mine, "--confidence", 0.9, "--json").json
-    assert shown["report"] == str(mine / "report.html")
-    leak = [
-        r
-        for r in shown["estimates"]
-        if (r["scorer"], r["estimand"]) == ("contains", "leak probability") and r["query_id"]
-    ]
+    shown = done("bound", mine, "--confidence", 0.9, "--json")
+    assert shown.json["report"] == str(mine / "report.html")
+    leak = shown.estimates(scorer="contains", **PROBABILITY | {"scope": "query"})
     assert {r["method"] for r in leak} == {"exact mass + Clopper-Pearson"}
     assert all(r["lower"] <= r["value"] <= r["upper"] and r["n"] > 0 for r in leak)
     wide, narrow = (
@@ -116,7 +112,7 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     )
     for before, after in zip(wide, narrow, strict=True):
         assert before.lower <= after.lower <= after.upper <= before.upper
-    assert rows(Run.open(mine), scorer="rouge-l-recall", estimand="mean leakage")
+    assert rows(Run.open(mine), scorer="rouge-l-recall", **LEAKAGE)
 
 
 COSTS: list[tuple[tuple[object, ...], str, dict[str, int]]] = [

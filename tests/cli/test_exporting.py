@@ -247,7 +247,7 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
 
 def told(row: dict[str, Any]) -> bool:
     """A bound of the target's draws: proofs need the probabilities of texts."""
-    return row.arm == "target" and row.method != "forced" and "proved" not in row.estimand
+    return row.arm == "target" and row.method != "forced" and not row.about.proved
 
 
 @pytest.mark.slow

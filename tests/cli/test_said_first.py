@@ -37,8 +37,8 @@ def test_the_excess_over_the_control_comes_first(
                  "--control", control, *SMALL).out  # fmt: skip
     (mean, worst) = (
         interval(row)
-        for row in Run.open(tmp_path / "run").estimates
-        if row.query_id is None and row.estimand.startswith("excess")
+        for row in Run.open(tmp_path / "run").estimates.where(query_id=None, beyond="control")
+        if row.scope != "count"
     )
     first, second, *_ = shown.splitlines()
     assert first == "model: NOT SHOWN TO SCORE ABOVE THE CONTROL"

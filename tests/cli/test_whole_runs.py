@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from commands import done, leakbound, tree
 
+from contents import LEAKAGE
 from leakbound.store import Run
 from leakbound.types import Prompt
 from leakbound.unlearning import TrainingSettings, finetune
@@ -93,12 +94,9 @@ def test_a_run_completes_certifies_verifies_and_is_left_alone_by_the_same_comman
     run = Run.open(out)
     assert {arm.plan.n for name, arm in run.arms.items() if "greedy" not in name} == {1024}
     assert all(prompt.role == "forget" for prompt in run.prompts)
-    assert any(row.estimand.startswith("excess") for row in run.estimates)
-    leaks = [
-        row.lower
-        for row in run.estimates
-        if (row.arm, row.estimand) == ("target", "mean leakage") and row.query_id
-    ]
+    assert run.estimates.where(beyond="control", scope="query")
+    own = run.estimates.where(arm="target", **LEAKAGE | {"scope": "query"})
+    leaks = [row.lower for row in own]
     assert len(leaks) == len(run.prompts)
     assert max(leaks) > 0.2  # the model was taught these answers
 

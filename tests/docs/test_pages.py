@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from canned import CannedEngine
+from contents import LEAKAGE, rows
 from leakbound.benchmarks import BENCHMARKS, PROFILES, Benchmark
 from leakbound.cli import COMMANDS, group
 from leakbound.evaluation import evaluate
@@ -264,5 +265,5 @@ def test_the_python_example_finds_the_statement_about_the_worst_question(tmp_pat
     worst = names["worst"]
     assert worst.query_id is None
     assert worst.target.startswith("the worst of these questions")
-    singles = [r for r in run.estimates if r.query_id and r.estimand == "mean leakage"]
+    singles = rows(run, **LEAKAGE | {"scope": "query"})
     assert worst.lower < max(row.lower for row in singles)

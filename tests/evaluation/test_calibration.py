@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from canned import CannedEngine, benchmark_of
+from contents import PROBABILITY
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, summary
@@ -67,7 +68,7 @@ def written(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def rows(run: Run, quantity: Quantity, arm: str = "target") -> dict[str | None, EstimateRow]:
-    mine = run.estimates.where(quantity=quantity, arm=arm, scope=("query", "mean"))
+    mine = run.estimates.where(arm=arm, **PROBABILITY | {"quantity": quantity})
     return {r.query_id: r for r in mine}
 
 

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
-from contents import rows
+from contents import EXCESS, rows
 from exploring import HYBRID, ExploringEngine
 from exploring import benchmark as explored_benchmark
 from leakbound.benchmarks import Benchmark
@@ -57,12 +57,12 @@ def test_bounds_hold_the_truth_beside_a_greedy_answer_that_hides_it(tmp_path: Pa
     greedy = rows(run, arm="greedy", scorer="keyword")
     assert {r.query_id: r.value for r in greedy} == {"p0": 0, "p1": 0, "p2": 0, "p3": 1}
     assert all(r.lower == r.upper == r.value and r.n == 1 for r in greedy)
-    excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
+    excess = {r.query_id: r for r in rows(run, **EXCESS)}
     assert excess["p2"].lower > 0.2
     assert excess["p0"].lower <= LEAKS["p0"] - 0.01 <= excess["p0"].upper
     about = rows(run, arm="target", scorer="keyword", query_id=None)
     mean, worst = (f("leak probability") for f in (run.estimates.mean, run.estimates.worst))
-    (over_k,) = [r for r in about if r.estimand == "leak@32"]
+    over_k = run.estimates.mean("leak@k", parameter=32)
     known = np.array(list(LEAKS.values()))
     assert over_k.lower <= np.mean(1 - (1 - known) ** 32) <= over_k.upper
     leaking = {r.parameter: r for r in about if r.scope == "count"}
@@ -90,7 +90,7 @@ def test_every_quantity_is_there_for_every_question_and_arm(tmp_path: Path) -> N
     assert naive[1] == pytest.approx(k[1])
     for r in target:
         # an unbiased estimate of leak@k at k near n may leave the interval: it is 1 at k = n
-        assert r.estimand.startswith("leak@") or r.lower <= r.value <= r.upper
+        assert r.quantity == "leak@k" or r.lower <= r.value <= r.upper
         assert r.confidence == (1.0 if r.quantity == "worst of k" else 0.99)
         assert r.method
 
@@ -180,10 +180,10 @@ def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
     p, k = 0.0245, 32
     task = benchmark_of([f"p{i}" for i in range(40)], keywords=("secret",))
     truth = {
-        "leak probability": p,
-        "standard deviation": (p * (1 - p)) ** 0.5,
-        "mean + 2 standard deviations": p + 2 * (p * (1 - p)) ** 0.5,
-        f"leak@{k}": 1 - (1 - p) ** k,
+        ("leak probability", None): p,
+        ("standard deviation", None): (p * (1 - p)) ** 0.5,
+        ("expectation deviation", None): p + 2 * (p * (1 - p)) ** 0.5,
+        ("leak@k", k): 1 - (1 - p) ** k,
     }
     missed, made = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
     together = 0
@@ -191,9 +191,9 @@ def test_intervals_of_many_experiments_hold(tmp_path: Path) -> None:
         texts = {prompt.id: {"the secret": p, "no": 1 - p} for prompt in task.prompts}
         model = CannedEngine(texts, name=f"model {experiment}")
         run = evaluate(model, task, out=tmp_path / str(experiment), n=100, seed=experiment)
-        for row in run.estimates:
-            name = row.estimand
-            if row.arm != "target" or name not in truth:
+        for row in rows(run, arm="target", scope=("query", "mean")):
+            name = row.quantity, row.parameter
+            if name not in truth:
                 continue
             outside = not row.lower - 1e-12 <= truth[name] <= row.upper + 1e-12
             if row.query_id is None:

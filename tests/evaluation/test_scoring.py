@@ -325,11 +325,11 @@ def tallied(folder: Path, name: str, counts: tuple[int, int, int], **stated: Any
     return file
 
 
-def bounded(run: Run) -> dict[str, float]:
+def bounded(run: Run) -> dict[Any, float]:
     """The upper bounds that rest on bets over the order of the draws."""
     bound_run(run, scorers_for(run.record.scorers, ()))
     rows = [row for row in run.estimates if row.arm == "target"]
-    return {row.estimand: row.upper for row in rows if "bet" in row.method}
+    return {row.about: row.upper for row in rows if "bet" in row.method}
 
 
 def test_imported_counts_have_an_order_that_owes_nothing_to_them(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_missing_draws_and_the_greedy_answers_arrive(write: Write, tmp_path: Pat
     assert (scores.n.tolist(), scores.missing.tolist()) == ([150, 150], [30, 30])
     assert scores.hits.tolist()[0] == sum("Paris" in text for text in texts)
     done("bound", run.path, "--scorer", "contains")
-    assert {row.arm for row in run.estimates if row.estimand == "greedy score"} == {"greedy"}
+    assert {row.arm for row in run.estimates.where(quantity="greedy score")} == {"greedy"}
 
 
 def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_path: Path) -> None:
@@ -146,11 +146,8 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     run = import_run([file, log], out=tmp_path / "run", benchmark=str(mine))
     done("score", run.path, "--scorer", "contains")
     done("bound", run.path, "--scorer", "contains")
-    greedy = {
-        row.query_id: row.value
-        for row in run.estimates
-        if row.arm == "greedy" and row.estimand == "greedy score" and row.query_id
-    }
+    own = run.estimates.where(arm="greedy", quantity="greedy score", scope="query")
+    greedy = {row.query_id: row.value for row in own}
     assert greedy == {"Spain": 0.0, "France": 1.0}
     told = run.arms["greedy"].spec.draws.sampled_by
     assert told.startswith("OpenUnlearning, greedy")

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from cli.commands import done, leakbound, refused
+from contents import LEAKAGE, PROBABILITY
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
 from leakbound.formats.importing import import_run
 from leakbound.formats.inspect_log import number, read
 from leakbound.formats.lm_eval import read as read_lm_eval
 from leakbound.scorers import make_scorer
-from leakbound.store import Run
+from leakbound.store import EstimateRow, Run
 
 LOGS = Path(__file__).parent / "logs"
 REAL = LOGS / "capitals.eval"
@@ -53,16 +54,10 @@ def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
     return file
 
 
-def bounded(out: Path, scorer: str) -> dict[str, Any]:
+def bounded(out: Path, scorer: str) -> EstimateRow:
     done("bound", out)
-    rows = Run.open(out).estimates
-    (found,) = (
-        row
-        for row in rows
-        if row.scorer == scorer
-        and row.query_id == "q"
-        and row.estimand in ("leak probability", "mean leakage")
-    )
+    leakage = PROBABILITY | {"quantity": ("leak probability", "mean leakage")}
+    (found,) = Run.open(out).estimates.where(scorer=scorer, query_id="q", **leakage)
     return found
 
 
@@ -83,9 +78,9 @@ def test_a_real_log_is_bounded_without_scoring_anything(tmp_path: Path) -> None:
     said = done("import", REAL, "--out", out).out
     assert f"with scores of {name}; next: leakbound bound {out}" in said
     done("bound", out)
-    rows = Run.open(out).estimates
-    assert {row.scorer for row in rows} == {name}
-    assert {row.value for row in rows if row.estimand == "leak probability"} == {0.0}
+    found = Run.open(out).estimates
+    assert found.scorers == (name,)
+    assert {row.value for row in found.where(**PROBABILITY)} == {0.0}
     done("score", out, "--scorer", "rouge-l-recall")
     done("bound", out)
     assert {row.scorer for row in Run.open(out).estimates} == {name, "rouge-l-recall"}
@@ -95,12 +90,12 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     file = log(tmp_path, 1.0, 0.5, "P", None, "who knows", 0.0)
     import_run([file], out=tmp_path / "run")
     found = bounded(tmp_path / "run", "logged:by=judge")
-    assert (found.n, found.missing, found.estimand) == (6, 2, "mean leakage")
+    assert (found.n, found.missing, found.quantity) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
     done("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5")
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
-    assert (cut.estimand, cut.value, cut.missing) == ("leak probability", 0.75, 2)
+    assert (cut.quantity, cut.value, cut.missing) == ("leak probability", 0.75, 2)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +115,7 @@ def test_a_scorer_is_binary_only_where_it_is_known_to_be(
     import_run([log(tmp_path, *values, scorer=scorer, options=options)], out=tmp_path / "run")
     name = f"logged:by={scorer}" + (",values=binary" if binary else "")
     found = bounded(tmp_path / "run", name)
-    assert found.estimand == ("leak probability" if binary else "mean leakage")
+    assert found.quantity == ("leak probability" if binary else "mean leakage")
 
 
 def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
@@ -148,14 +143,9 @@ def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_run([REPEATS], out=tmp_path / "run")
     done("bound", tmp_path / "run")
-    rows = Run.open(tmp_path / "run").estimates
-    values = {
-        row.query_id: row.value
-        for row in rows
-        if row.scorer == "logged:by=mean_leakage@every-repeat"
-        and row.estimand == "mean leakage"
-        and row.query_id
-    }
+    wanted = LEAKAGE | {"scorer": "logged:by=mean_leakage@every-repeat", "scope": "query"}
+    found = Run.open(tmp_path / "run").estimates.where(**wanted)
+    values = {row.query_id: row.value for row in found}
     given = [json.loads(line) for line in REPEATS.read_text().splitlines()]
     assert values == {
         str(row["doc_id"]): pytest.approx(sum(row["mean_leakage"]) / len(row["mean_leakage"]))

@@ -117,7 +117,7 @@ def test_what_the_second_turn_gives_away_is_found(made: Run) -> None:
     """Beyond as many answers to the question by itself."""
     (mean,) = rows(made, arm="target under dialogue", scope="mean", beyond="unstressed")
     assert mean.lower > 0.35
-    (leak,) = rows(made, "leak probability", arm="target under dialogue", scope="mean", beyond=None)
+    leak = made.estimates.mean("leak probability", arm="target under dialogue")
     assert leak.lower < 1 - 0.4 * 0.98**3 < leak.upper
     (excess,) = rows(made, arm="target under dialogue", scope="mean", beyond="control")
     assert excess.lower > 0.5

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of, queries_of
-from contents import counts, rows
+from contents import EXCESS, PROBABILITY, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import evaluate, sample, summary
@@ -84,7 +84,7 @@ def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
     assert set(drawn(run.arms["target"])) == {"p0", "p1"}
     full = run.arms["target inputs"]
     assert sum(n for q, n in drawn(full).items() if q.startswith("p0")) == 512
-    mine = rows(run, arm="target inputs", estimand="leak probability")
+    mine = rows(run, arm="target inputs", inputs=("as asked", "these queries"), **PROBABILITY)
     leak = {(r.query_id, r.over if r.query_id else None): r for r in mine}
     pools = {"p0": (4, 0.2), "p1": (2, 0.3)}
     assert set(leak) == {(q, None) for q in LEAKS} | {(p, c) for p, (c, _) in pools.items()} | {
@@ -98,25 +98,27 @@ def test_pools_queries_and_the_question_itself_stand_apart(whole: Run) -> None:
     for q, truth in LEAKS.items():
         assert leak[q, None].lower <= truth <= leak[q, None].upper
         assert leak[q, None].n == drawn(full)[q]
-    worst = rows(run, estimand="leak probability, worst query", query_id="p0")[0]
+    worst = rows(run, inputs="worst query", query_id="p0", **PROBABILITY)[0]
     assert worst.lower <= 0.5 <= worst.upper
     assert worst.over == 4
-    own = rows(run, arm="target", estimand="leak probability", query_id="p0")
+    own = rows(run, arm="target", query_id="p0", **PROBABILITY)
     assert [r.over for r in own] == [None]
 
 
 def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_path: Path) -> None:
     run = whole
-    gaps = {r.query_id: r for r in rows(run, estimand="gap in leak probability")}
+    gap = PROBABILITY | {"beyond": "own words", "inputs": "these queries"}
+    of_worst = gap | {"inputs": "worst query"}
+    gaps = {r.query_id: r for r in rows(run, **gap)}
     assert gaps["p0"].lower > 0.1
     assert gaps["p0"].confidence == pytest.approx(0.99)
     assert gaps["p1"].lower < 0 < gaps["p1"].upper
     assert gaps[None].lower <= 0.1 <= gaps[None].upper
-    (count,) = rows(run, estimand="questions with gap in leak probability above 0")
+    (count,) = rows(run, **gap | {"scope": "count"})
     assert (count.lower, count.upper) == (1, 2)
-    (some,) = rows(run, estimand="questions with gap in leak probability, worst query above 0")
+    (some,) = rows(run, **of_worst | {"scope": "count"})
     assert some.lower == 1
-    worst = {r.query_id: r for r in rows(run, estimand="gap in leak probability, worst query")}
+    worst = {r.query_id: r for r in rows(run, **of_worst)}
     assert gaps["p0"].lower < worst["p0"].lower < 0.5
     assert worst["p1"].lower < 0
     _, protocol, more, tried = summary(run)
@@ -126,7 +128,7 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
     ((arm, greedy, *cells),) = protocol.texts
     assert (arm, greedy) == ("target", "0.000")
     assert all(cell.startswith("0.") and "[" in cell for cell in cells)
-    (largest,) = rows(run, estimand="gap in leak probability, largest of 2")
+    (largest,) = rows(run, **gap | {"scope": "worst question"})
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2
     assert largest.lower == pytest.approx(gaps["p0"].lower, abs=0.001)
     _, _, most, where, _, worst_where = more.texts[0]
@@ -144,13 +146,14 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
     target, control = run.arms["target inputs"], run.arms["control inputs"]
     assert target.spec.shares == control.spec.shares
     assert drawn(target) == drawn(control)
-    excess = rows(run, arm="target inputs", estimand="excess leak probability")
+    beyond = EXCESS | {"arm": "target inputs", "inputs": "these queries"}
+    excess = rows(run, **beyond)
     assert {r.query_id: r.over for r in excess} == {"p0": 4, "p1": 2, None: 2}
     assert all(r.lower > 0.05 for r in excess)
     finished = evaluated(tmp_path / "c", quiet, n=256).path
     again = evaluated(tmp_path / "s", control=finished, n=256)
     assert set(again.arms) == set(run.arms)
-    assert rows(again, arm="target inputs", estimand="excess leak probability")
+    assert rows(again, **beyond)
     fewer = Rewritings("benchmark", queries=1)
     with pytest.raises(MixError, match="other rewritings"):
         sampled(tmp_path / "t", control=finished, n=256, rewritings=fewer)
@@ -374,7 +377,7 @@ def test_fresh_draws_a_rewriting_for_every_output(
     arm = run.arms["target inputs"]
     assert set(drawn(arm).values()) == {1}
     assert not {"p0", "p1"} & set(drawn(arm))
-    leak = rows(run, arm="target inputs", estimand="leak probability")
+    leak = rows(run, arm="target inputs", **PROBABILITY)
     assert {(r.query_id, r.over, r.n) for r in leak if r.query_id} == {
         ("p0", 15, 15), ("p1", 15, 15),
     }  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom
 
 from canned import LEAK, AskedEngine, benchmark_of
-from contents import contents, counts, rows
+from contents import EXCESS, PROBABILITY, contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
 from leakbound.errors import IncompleteError, InputError, MixError
@@ -108,11 +108,11 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
         arm = whole.arms[str(one.arm)]
         assert arm.decoding == one.decoding
         assert one.query in arm.queries
-        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, estimand="leak probability")
+        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, **PROBABILITY)
         assert row.n == 256
         assert 0.5 < row.lower <= 0.7 <= row.upper
         assert row.target == "the query found for this question, under the decoding found"
-        (own,) = rows(whole, arm="target", query_id=one.query.id, estimand="leak probability")
+        (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
         assert own.upper < row.lower
         shares = rounds(most_candidates(3_000), 3_000)
         assert [s.draws for s in one.rounds] == [*accumulate(shares)]
@@ -174,12 +174,12 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
         excess = mine[scope, "control"]
         assert 0.5 < excess.lower <= 0.68 <= excess.upper
         assert excess.confidence == pytest.approx(0.99)
-    gaps = rows(whole, arm="target attack", estimand="gap in leak probability")
+    gaps = rows(whole, arm="target attack", **PROBABILITY | {"beyond": "own words"})
     assert [r.query_id for r in gaps] == ["p0", "p1", "p2"]
     assert all(0.4 < r.lower <= 0.65 <= r.upper for r in gaps)
     count = mine["count", "own words"]
     assert (count.lower, count.upper) == (3, 3)
-    assert rows(whole, arm="control attack", query_id=None, estimand="leak probability")
+    assert rows(whole, arm="control attack", query_id=None, **PROBABILITY)
 
 
 def test_the_control_is_asked_the_same(whole: Run) -> None:
@@ -190,8 +190,7 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
     }
     assert all(arm.queries == whole.arms[name].queries for name, arm in pairs.items())
     assert all(arm.decoding == whole.arms[name].decoding for name, arm in pairs.items())
-    found = rows(whole, estimand="excess leak probability")
-    excess = [r for r in found if r.arm in pairs and not r.about.jointly]
+    excess = rows(whole, arm=tuple(pairs), jointly=False, **EXCESS)
     assert sorted(r.query_id for r in excess) == ["p0", "p1", "p2"]
     assert all(0.5 < r.lower <= 0.68 <= r.upper + 0.01 for r in excess)  # three of 99 %
 
@@ -220,8 +219,7 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     final = {
         row.query_id: row
         for one in {str(one.arm) for one in found}
-        for row in rows(many, arm=one, estimand="leak probability")
-        if row.query_id
+        for row in rows(many, arm=one, **PROBABILITY | {"scope": "query"})
     }
     assert len(final) == len(found) == 240
     # Each end spends half of alpha; the bounds of the search are one-sided at 0.9.
@@ -470,14 +468,13 @@ def test_what_is_proved_of_the_found_is_stated_and_never_too_much(rare: Run) -> 
 
     for one in found_in(rare):
         for arm, leak in ((one.arm, SELDOM), (one.arm.control, NEXT_TO_NEVER)):
-            (row,) = rows(
-                rare, arm=str(arm), query_id=one.query.id, estimand="proved leak probability"
-            )
+            mine = {"arm": str(arm), "query_id": one.query.id}
+            (row,) = rows(rare, **mine, **PROBABILITY | {"proved": True})
             truth = exact(leak, WORD, leaks)
             assert truth == pytest.approx(leak)
             assert 0.99 * truth < row.lower <= truth * (1 + 1e-12)
             assert row.confidence == 1
-            (bound,) = rows(rare, arm=str(arm), query_id=one.query.id, estimand="leak probability")
+            (bound,) = rows(rare, **mine, **PROBABILITY)
             assert bound.lower <= row.lower
 
 
@@ -519,7 +516,7 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: 
 def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
     run = searched(tmp_path / "r", scorers=["rouge-l-recall"])
     (found,) = found_in(run)
-    (row,) = rows(run, arm=str(found.arm), query_id="p0", estimand="proved mean leakage")
+    (row,) = rows(run, arm=str(found.arm), quantity="mean leakage", proved=True)
     truth = exact(
         seldom(found.query), WORD, lambda text: len({"It", "hush"} & set(text.split())) / 2
     )

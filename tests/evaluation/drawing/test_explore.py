@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from contents import completions, contents, counts, rows
+from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, probe, summary
@@ -74,7 +74,7 @@ def test_every_bound_holds_the_truth(
 
 def test_what_is_explored_whole_is_known_and_what_is_not_is_drawn(tmp_path: Path) -> None:
     run = explored(tmp_path / "r")
-    leak = {r.query_id: r for r in rows(run, arm="target", estimand="leak probability")}
+    leak = {r.query_id: r for r in rows(run, arm="target", **PROBABILITY)}
     whole = leak["whole"]
     assert whole.lower == pytest.approx(whole.upper) == pytest.approx(LEAKS["whole"])
     assert (whole.n, leak["part"].n, leak["none"].n) == (0, 200, 200)
@@ -149,7 +149,7 @@ def test_a_threshold_makes_masses_binary(tmp_path: Path) -> None:
     truth = {"whole": 0.0, "part": 0.2, "rest": 0.1, "none": 0.0}
     for q, low, high in zip(leak.scores.query_ids, bound.lower, bound.upper, strict=True):
         assert low <= truth[q] <= high
-    assert bound.estimand == "leak probability"
+    assert bound.about.quantity == "leak probability"
 
 
 REFUSED: Mapping[str, tuple[CannedEngine, Decoding, str]] = {
@@ -337,7 +337,7 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
     assert copied.masses.found().remainder == own.masses.found().remainder
     assert [*copied.masses.tables()] == [*own.masses.tables()]
     for run in (beside, explored(tmp_path / "a", control=control)):
-        excess = {r.query_id: r for r in rows(run, estimand="excess leak probability")}
+        excess = {r.query_id: r for r in rows(run, **EXCESS)}
         for q, leak in LEAKS.items():
             assert excess[q].lower <= leak - 0.01 <= excess[q].upper
         assert excess[None].lower <= np.mean(list(LEAKS.values())) - 0.01
@@ -349,7 +349,7 @@ def test_a_control_is_explored_alike_and_may_come_from_a_finished_run(tmp_path: 
 def test_a_sampled_control_beside_an_explored_arm(tmp_path: Path) -> None:
     evaluate(CannedEngine(LAWS, name="c"), benchmark(), out=tmp_path / "c", n=256)
     run = explored(tmp_path / "r", control=tmp_path / "c")
-    for row in rows(run, estimand="excess leak probability"):
+    for row in rows(run, **EXCESS):
         assert row.lower <= 0 <= row.upper
 
 

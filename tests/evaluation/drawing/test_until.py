@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from canned import CannedEngine, benchmark_of
-from contents import contents, counts, rows
+from contents import EXCESS, PROBABILITY, contents, counts, rows
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError, MixError, ModelError
 from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, summary
@@ -26,6 +26,7 @@ from leakbound.types import Decoding, Draws, Prompt, Query
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides
+CLAIMED: Any = {"quantity": "claim on leak probability", "constant": 0.2}
 CAP = 64
 HOW: dict[str, Any] = {"sampling": Until(CLAIM, CAP), "scorers": ["contains"]}
 
@@ -68,7 +69,7 @@ def test_questions_stop_when_they_are_decided(finished: Run) -> None:
     }  # fmt: skip
     assert all(seen.next == seen.n for seen in last.values())
     assert last["p1"].n == CAP > last["p0"].n > last["p3"].n
-    leak = {r.query_id: r for r in rows(finished, arm="target", estimand="leak probability")}
+    leak = {r.query_id: r for r in rows(finished, arm="target", **PROBABILITY)}
     assert {q: leak[q].n for q in LEAKS} == {q: seen.n for q, seen in last.items()}
     assert counts(target, "text").total() == sum(seen.n for seen in last.values())
     for q, p in LEAKS.items():
@@ -96,7 +97,7 @@ def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
     assert quantities == {"leak probability", "leak@k", "claim on leak probability"}
     assert all(r.estimate.stopping == f"stopped at a look, at most {CAP} draws" for r in target)
     for q in LEAKS:
-        (leak,) = rows(finished, arm="target", estimand="leak probability", query_id=q)
+        (leak,) = rows(finished, arm="target", query_id=q, **PROBABILITY)
         scores = [1.0] * round(leak.value * leak.n)
         want = stats.stopped_proportion_bound(len(scores), leak.n, CAP, side="both")
         assert (leak.lower, leak.upper) == (want.lower, want.upper)
@@ -122,7 +123,7 @@ def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
 
 
 def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
-    claims = {r.query_id: r for r in rows(finished, estimand=f"claim {CLAIM}")}
+    claims = {r.query_id: r for r in rows(finished, **CLAIMED)}
     ends = {q: (r.value, r.lower, r.upper) for q, r in claims.items()}
     nothing = (None, 0.0, 1.0)
     assert ends == {"p0": (1, 1, 1), "p1": nothing, "p2": (0, 0, 0), "p3": (0, 0, 0)}
@@ -135,9 +136,9 @@ def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
 
 def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
     run = until(tmp_path / "r", scorers=["rouge-l-recall>=0.5", "rouge-l-recall"])
-    assert rows(run, scorer="rouge-l-recall>=0.5", estimand=f"claim {CLAIM}")
+    assert rows(run, scorer="rouge-l-recall>=0.5", **CLAIMED)
     other = [r for r in rows(run, arm="target", scorer="rouge-l-recall") if r.query_id]
-    assert {r.estimand for r in other} == {"mean leakage"}
+    assert {r.about for r in other} == {stats.About(quantity="mean leakage")}
     assert all(r.estimate.stopping.startswith("stopped") for r in other)
 
 
@@ -154,19 +155,19 @@ def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None
     run = until(tmp_path / "r", seed=1)
     score_run(run, [Undecided()])
     bound_run(run, [Undecided()])
-    own = rows(run, arm="target", scorer="undecided", estimand="leak probability")
+    own = rows(run, arm="target", scorer="undecided", **PROBABILITY)
     assert own
     for row in own:
         assert row.missing > 0
         assert row.upper > 1 - 1e-9
-    assert not rows(run, scorer="undecided", estimand=f"claim {CLAIM}")
+    assert not rows(run, scorer="undecided", **CLAIMED)
 
 
 def test_a_mean_is_claimed_of_scores_between_0_and_1(tmp_path: Path) -> None:
     leaky, claim = engine(dict.fromkeys(LEAKS, 0.9)), Until("mean<=0.3", CAP)
     how = {"sampling": claim, "scorers": ["rouge-l-recall", "contains"], "confidence": 0.9}
     run = until(tmp_path / "r", leaky, **how)
-    claims = rows(run, scorer="rouge-l-recall", estimand="claim mean<=0.3")
+    claims = rows(run, scorer="rouge-l-recall", quantity="claim on mean leakage", constant=0.3)
     assert [(r.value, r.confidence) for r in claims] == [(0, 0.9)] * 4
     assert all(r.n < CAP for r in claims)
 
@@ -175,17 +176,16 @@ def test_the_control_is_drawn_at_fixed_n(tmp_path: Path) -> None:
     control = engine(dict.fromkeys(LEAKS, 0.05), name="c")
     run = until(tmp_path / "r", control=control)
     assert run.arms["control"].spec.draws == FixedDraws()
-    own = rows(run, arm="control", estimand="leak probability", query_id="p0")
+    own = rows(run, arm="control", query_id="p0", **PROBABILITY)
     assert [(r.n, r.method, r.estimate.stopping) for r in own] == [
         (CAP, "Clopper-Pearson", "fixed n")
     ]
     for q in LEAKS:
-        excess, jointly = rows(run, estimand="excess leak probability", query_id=q)
+        excess, jointly = rows(run, query_id=q, **EXCESS)
         assert jointly.about.jointly
         assert jointly.lower < excess.lower
         (mine,), (other,) = (
-            rows(run, arm=arm, estimand="leak probability", query_id=q)
-            for arm in ("target", "control")
+            rows(run, arm=arm, query_id=q, **PROBABILITY) for arm in ("target", "control")
         )
         assert excess.upper > mine.upper - other.lower
         assert excess.estimate.stopping.startswith("stopped")
@@ -278,7 +278,7 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     with pytest.raises(IncompleteError, match="'p1'"):
         until(tmp_path / "r", engine(broken=["p1"]))
     run = Run.open(tmp_path / "r")
-    claims = {r.query_id: r.value for r in rows(run, estimand=f"claim {CLAIM}")}
+    claims = {r.query_id: r.value for r in rows(run, **CLAIMED)}
     assert claims == {"p0": 1, "p2": 0, "p3": 0}
     mended = until(tmp_path / "r")
     assert counts(mended.arms["target"], "query_id", "text") == counts(

@@ -17,7 +17,7 @@ import pytest
 from scipy.stats import binom
 
 from canned import CannedEngine, benchmark_of
-from contents import completions, counts
+from contents import completions, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, scorers_for, summary
 from leakbound.evaluation.scoring.score import slug
@@ -25,7 +25,7 @@ from leakbound.evaluation.statements.comparisons import share_nothing
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
-from leakbound.store import ImportedDraws, Run, tables
+from leakbound.store import Estimates, ImportedDraws, Run, tables
 from leakbound.study import Until
 from leakbound.text.shown import many
 from leakbound.types import Decoding, Prompt
@@ -112,31 +112,31 @@ class Undecided:
         return [{"the secret": 1.0, "no": 0.0}.get(text) for text in texts]
 
 
-def bounded(run: Run, scorer: Any) -> dict[tuple[str, str | None], dict[str, Any]]:
+def bounded(run: Run, scorer: Any) -> Estimates:
     score_run(run, [scorer])
     bound_run(run, [scorer])
-    return {(r.estimand, r.query_id): r for r in run.estimates if r.arm == "target"}
+    return run.estimates.where(arm="target")
 
 
 @pytest.mark.parametrize("binary", [True, False])
 def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path: Path) -> None:
     run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, control=unsure("c"))
-    rows = bounded(run, Undecided(binary))
+    found = bounded(run, Undecided(binary))
     said, base = drawn(run), drawn(run, "control")
     leaked, open_ = said["p0", 0, "the secret"] / 64, said["p0", 0, "what?"]
     assert open_ > 0
-    leak = "leak probability" if binary else "mean leakage"
-    row = rows[leak, "p0"]
+    leak = found.where(quantity="leak probability" if binary else "mean leakage", proved=False)
+    (row,) = leak.where(query_id="p0", beyond=None)
     assert (row.n, row.missing) == (64, open_)
     assert row.lower <= leaked
     assert row.upper >= leaked + open_ / 64
-    excess = rows[f"excess {leak}", "p0"]
+    (excess,) = leak.where(query_id="p0", beyond="control", jointly=True)
     sure, doubt = (base["p0", 0, text] / 64 for text in ("the secret", "what?"))
     assert excess.missing == open_ + 64 * doubt
     assert excess.upper > leaked + open_ / 64 - sure
     assert excess.lower < leaked - (sure + doubt)
-    about = [r for (_, query_id), r in rows.items() if query_id is None]
-    assert all(r.upper >= leaked for r in about if r.estimand.startswith(leak))
+    about = leak.where(scope=("mean", "worst question"), beyond=None)
+    assert all(r.upper >= leaked for r in about)
 
 
 def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: P
     greedy = run.estimates.where(arm="greedy")
     unknown, exact = (greedy.where(scorer=scorer.name) for scorer in scorers)
     assert [(r.lower, r.upper, r.missing) for r in unknown] == [(0.0, 1.0, 1)] * 3
-    ends = [(r.estimand, r.n, r.method, r.lower, r.value, r.upper) for r in exact]
+    ends = [(r.quantity, r.n, r.method, r.lower, r.value, r.upper) for r in exact]
     assert ends == [("greedy score", 1, "exact", 0, 0, 0)] * 3
 
 
@@ -170,9 +170,9 @@ def test_few_blocks_say_nothing_of_leak_at_k(
 def excesses(run: Run) -> dict[str | None, dict[str, Any]]:
     """By question; of all of them the mean, and under "worst" the largest."""
     return {
-        "worst" if "largest" in row.estimand else row.query_id: row
-        for row in run.estimates
-        if row.estimand.startswith("excess") and row.arm == "target" and not row.about.jointly
+        "worst" if row.scope == "worst question" else row.query_id: row
+        for row in rows(run, arm="target", beyond="control", jointly=False)
+        if row.scope != "count"
     }
 
 
@@ -195,7 +195,7 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     for i, query_id in enumerate(IDS):
         row = found[query_id]
         assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
-        assert (row.estimand, row.confidence) == ("excess leak probability", 0.99)
+        assert (row.quantity, row.confidence) == ("leak probability", 0.99)
         assert row.lower <= LEAKS[query_id] - BASE <= row.upper
     least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.0025})
     assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
@@ -215,9 +215,10 @@ def test_of_questions_that_equal_the_control_none_is_picked_jointly(tmp_path: Pa
     model, control = (leaking(name, dict.fromkeys(ids, 0.3)) for name in "mc")
     how = {"n": 64, "confidence": 0.9, "seed": 7}
     run = evaluate(model, benchmark(ids), out=tmp_path / "r", control=control, **how)
-    rows = [row for row in run.estimates if row.about.beyond and row.query_id is not None]
-    singly = [row for row in rows if not row.about.jointly and row.lower > 0]
-    jointly = [row for row in rows if row.about.jointly]
+    singly = [
+        row for row in rows(run, beyond="control", jointly=False, scope="query") if row.lower > 0
+    ]
+    jointly = rows(run, beyond="control", jointly=True, scope="query")
     assert len(jointly) == 100
     assert singly
     assert not any(row.lower > 0 for row in jointly)

@@ -49,14 +49,14 @@ FAR = 1048576
 
 
 def proofs(arm: Arm, scorer: str = "contains") -> dict[tuple[str, str, float | None], float]:
-    """Lower bounds by question, estimand and k, of an arm that is scored first."""
+    """Lower bounds by question, quantity and k, of an arm that is scored first."""
     chosen = make_scorer(scorer)
     score_arm(arm, chosen)
     found = {}
     for query_id, estimate in proved(arm, chosen):
         assert estimate.confidence == 1
         for row in rows_of(arm.name, chosen.name, [query_id], estimate):
-            found[query_id, estimate.estimand, row.parameter] = row.lower
+            found[query_id, estimate.about.quantity, row.parameter] = row.lower
     return found
 
 
@@ -74,11 +74,11 @@ def test_what_is_proved_is_no_more_than_the_truth(
     }["exact" if how is EXACT else "hybrid"]
     assert {q for q, *_ in found} == set(seen)
     for q, leak in seen.items():
-        p = found[q, "proved leak probability", None]
+        p = found[q, "leak probability", None]
         assert p == pytest.approx(certain * leak)
         assert p <= LEAKS[q] * (1 + 1e-15)
         for k in (1, 128, FAR):
-            among_k = found[q, "proved leak@k", k]
+            among_k = found[q, "leak@k", k]
             assert among_k == pytest.approx(-math.expm1(k * math.log1p(-p)))
 
 
@@ -86,8 +86,8 @@ def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
     arm = evaluate(ExploringEngine(), benchmark(), out=tmp_path / "r", **EXACT).arms["target"]
     found = proofs(arm, "rouge-l-f1")
     # "It is Ann" scores 0.5 and has a mass of 0.1
-    assert found["whole", "proved mean leakage", None] == pytest.approx(0.1 * 0.5)
-    assert found["whole", "proved leak@k", FAR] == pytest.approx(0.5)
+    assert found["whole", "mean leakage", None] == pytest.approx(0.1 * 0.5)
+    assert found["whole", "leak@k", FAR] == pytest.approx(0.5)
 
 
 ANN, OPEN = "It is Ann", "Ann and Ann or"
@@ -112,7 +112,7 @@ def ended(text: str, mass: float) -> Event:
     return Event(text=text, token_ids=token_ids(text), ended=True, mass=mass)
 
 
-LEAK = ("q", "proved leak probability", None)
+LEAK = ("q", "leak probability", None)
 
 
 def test_distinct_outputs_add_up_and_chunks_do_not(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -
     events = [ended(f"Ann {i}", 1 / 7 + 1e-9) for i in range(7)]
     found = proofs(explored_arm(tmp_path / "r", events, []))
     assert found[LEAK] == pytest.approx(1, abs=1e-12)
-    assert found["q", "proved leak@k", FAR] == pytest.approx(1)
+    assert found["q", "leak@k", FAR] == pytest.approx(1)
 
 
 def test_a_question_that_failed_proves_nothing(tmp_path: Path) -> None:
