@@ -42,7 +42,7 @@ BENCHMARK = "fictitious"
 FOLDERS = {"full": "full", "NPO": "npo", "NPO + entropy": "npo-entropy", "control": "control"}
 LABELS = tuple(FOLDERS)
 NPO = "npo:beta=1.5,retain=5"
-ENTROPY = "npo:beta=1.5,retain=5+entropy:forget=1,retain=-0.1"
+ENTROPY = "npo:beta=1.5,retain=5+entropy:forget=0.5,retain=-0.1"
 LEARN = TrainingSettings(epochs=40, learning_rate=3e-3, batch_size=16)
 RECALL = "rouge-l-recall"
 FORGET = TrainingSettings(epochs=12, learning_rate=5e-4, batch_size=8, seed=1)
