@@ -16,6 +16,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import bound_run, evaluate, summary
 from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
 from leakbound.scorers import make_scorer
@@ -75,7 +76,7 @@ def rows(run: Run, quantity: Quantity, arm: str = "target") -> dict[str | None, 
 def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     """Each end by the formula, from the three proportions at a sixth of alpha each."""
     file = written(tmp_path / "labelled.jsonl", LABELLED)
-    run, _, served = judged(tmp_path / "r", 400, calibration=file)
+    run, judge, served = judged(tmp_path / "r", 400, calibration=file)
     assert len(served.asked) == 8  # three outputs a question, of which one never came
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
@@ -98,7 +99,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         assert corrected[q].missing == missing
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
-    mean = proportion_over_questions(hits, n, missing=missing, **how).upper
+    order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
+    mean = proportion_over_questions(hits, n, missing=missing, seed=order, **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99

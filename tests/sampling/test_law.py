@@ -19,7 +19,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.law import Law, Picks, certain_law, kept_tokens, pick
+from leakbound.sampling.law import Law, Picks, certain_law, pick, truncated
 from leakbound.types import Decoding, Draws
 from leakbound.types.decoding import CUTS
 from leakbound.types.records import changed
@@ -173,19 +173,31 @@ def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP[3:9], ids=lambda d: d.name)
-@pytest.mark.parametrize("margin", [1e-5, 0.5])
-def test_few_tokens_looked_at_tell_the_same_as_all(decoding: Decoding, margin: float) -> None:
+@pytest.mark.parametrize("margin", [0.0, 1e-5, 0.5])
+def test_few_tokens_looked_at_tell_the_same_as_all(
+    decoding: Decoding, margin: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(4)
     weights = torch.from_numpy(rng.dirichlet(np.full(300, 0.03), size=40))
-    every = kept_tokens(weights, decoding, 300, margin)
-    told = 0
-    for width in (10, 40):
-        few = kept_tokens(weights, decoding, width, margin)
-        done = few.kept > 0
-        told += int(done.sum())
-        for name in ("kept", "sure", "possible"):
-            assert torch.equal(getattr(few, name)[done], getattr(every, name)[done])
-    assert told
+    weights[:10, ::7] = weights[:10, :1]  # ties
+    few = truncated(weights, decoding, margin)
+    width = few.mass.shape[1]
+    assert few.possible.max() <= width < 300
+    zeros = torch.zeros(len(weights), dtype=torch.float64)
+    monkeypatch.setattr("leakbound.sampling.law._least", lambda *_: zeros)
+    every = truncated(weights, decoding, margin)
+    assert every.mass.shape == (40, 300)
+    for name in ("kept", "sure", "possible"):
+        assert torch.equal(getattr(few, name), getattr(every, name))
+    leading = torch.arange(width) < few.possible[:, None]
+    for name in ("mass", "upto", "ids"):
+        assert torch.equal(getattr(few, name)[leading], getattr(every, name)[:, :width][leading])
+
+
+def test_tokens_too_light_for_a_float_are_in_doubt_where_the_margin_is_wide() -> None:
+    """One of weight e^-700 may come behind one of e^-760, which is 0 in float64."""
+    law = law_of(np.array([0.0, -700.0, -760.0]), Decoding(top_k=2), margin=200.0)
+    assert torch.isfinite(law.floor[0]).tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("decoding", ONE_STEP, ids=lambda d: d.name)

@@ -9,17 +9,17 @@ has floor −inf and the others are divided by the weight of all that could be k
 
 All probabilities are float64. With margin 0 nothing is in doubt, ties included. Draws go by inverse
 CDF; a token of probability 0 is never drawn. On a GPU the logits stay there: for 2^27 of them three
-transfers draw (rows and uniforms there, what the rows are and what was drawn back), and one or two
-more where draws are truncated, however many rows and draws there are.
+transfers draw (rows and uniforms there, what the rows are and what was drawn back), and two more
+where draws are truncated, however many rows and draws there are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -29,10 +29,15 @@ from leakbound.types import Decoding
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Found: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Tokens drawn, their log-probabilities and floors of these, [draws] each."""
 
 _NUCLEUS_TOLERANCE = 1e-12  # .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values worked on at once: few enough to stay in a processor's cache, many for a GPU
 _ELEMENTS = {"cpu": 1 << 18, "other": 1 << 27}
+_SHIFT, _BUCKETS = 47, 1 << 11  # of a float64's bits, all but the exponent and five more
+_LAST = (1023 - 63) << 5  # what is left of 2^-63
+_SUMMED = 1e-9  # above what sums over a vocabulary differ by in another order
 _ROUNDING = 1e-11  # added to a margin, above what float64 sums over a vocabulary err by
 
 
@@ -180,31 +185,45 @@ class Kept:
     """The heaviest tokens of each row, descending, ties by id, and how far truncation keeps them.
 
     Attributes:
-        mass: their weights, [rows, width], which need not sum to 1.
+        mass: their weights, [rows, width], which need not sum to 1; zeros behind them.
+        upto: the mass of each and of all before it, [rows, width].
         ids: their token ids, [rows, width].
-        kept: how many of them, from the first on, are kept, [rows]; 0 where too few were looked at
-            to tell.
+        kept: how many of them, from the first on, are kept, [rows].
         sure: how many are kept under any logits within the margin, [rows].
         possible: how many are kept under some logits within the margin, at most, [rows].
     """
 
     mass: torch.Tensor
+    upto: torch.Tensor
     ids: torch.Tensor
     kept: torch.Tensor
     sure: torch.Tensor
     possible: torch.Tensor
 
-    def rows(self, chosen: torch.Tensor | slice) -> Kept:
-        """The same of some rows.
+    def total(self, leading: torch.Tensor) -> torch.Tensor:
+        """The mass of so many leading tokens of each row, [rows]."""
+        return self.upto.gather(1, leading[:, None] - 1)[:, 0]
+
+    def of(
+        self, row: torch.Tensor, place: torch.Tensor, margin: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of some tokens, and their floors.
 
         Args:
-            chosen: numbers of rows, or a slice of them.
+            row: the row of each, [tokens].
+            place: its place there, [tokens].
+            margin: how far log-probabilities may move at the decoding's temperature.
 
         Returns:
-            Those rows.
+            Two tensors, [tokens] each.
         """
-        parts = (self.mass, self.ids, self.kept, self.sure, self.possible)
-        return Kept(*(part[chosen] for part in parts))
+        log_mass = torch.log(self.mass[row, place])
+        logprob = log_mass - torch.log(self.total(self.kept))[row]
+        floor = log_mass - torch.log(self.total(self.possible))[row] - margin
+        return (
+            torch.where(place < self.kept[row], logprob, -math.inf),
+            torch.where(place < self.sure[row], floor, -math.inf),
+        )
 
 
 def rows_at_once(logits: torch.Tensor) -> int:
@@ -338,89 +357,86 @@ def _sampled(
         return logprob, logprob - margin / temperature
     logprob = torch.full_like(weights.flat, -math.inf)
     floor = torch.full_like(weights.flat, -math.inf)
-    for rows, part in truncations(weights.flat, decoding, margin):
-        upto, log_mass = part.mass.cumsum(dim=-1), torch.log(part.mass)
-        place = torch.arange(part.mass.shape[1], device=logprob.device)
-
-        def log_total(leading: torch.Tensor, upto: torch.Tensor = upto) -> torch.Tensor:
-            return torch.log(upto.gather(1, leading[:, None] - 1))
-
-        kept = torch.where(place < part.kept[:, None], log_mass - log_total(part.kept), -math.inf)
-        least = log_mass - log_total(part.possible) - margin / temperature
-        least = torch.where(place < part.sure[:, None], least, -math.inf)
-        logprob[rows] = logprob[rows].scatter_(1, part.ids, kept)
-        floor[rows] = floor[rows].scatter_(1, part.ids, least)
+    part = truncated(weights.flat, decoding, margin)
+    row, place = torch.nonzero(part.mass, as_tuple=True)
+    ids = part.ids[row, place]
+    logprob[row, ids], floor[row, ids] = part.of(row, place, margin / temperature)
     return logprob, floor
 
 
-def truncations(
-    weights: torch.Tensor, decoding: Decoding, margin: float = 0.0
-) -> Iterator[tuple[torch.Tensor, Kept]]:
-    """The tokens that top-k and then top-p keep of each row, a few rows at a time.
+def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) -> Kept:
+    """The tokens that top-k and then top-p keep of each row.
 
     Args:
-        weights: [rows, vocabulary], at the decoding's temperature; need not sum to 1.
+        weights: [rows, vocabulary], at the decoding's temperature, in [0, 1]; need not sum to 1.
         decoding: one that truncates.
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
 
     Returns:
-        (numbers of rows, their tokens), until every row was told of once.
+        For each row every token that may be kept.
     """
-    rows, width = torch.arange(len(weights), device=weights.device), min(64, weights.shape[1])
-    while len(rows):
-        part = kept_tokens(weights[rows], decoding, width, margin)
-        left = torch.nonzero(part.kept == 0)[:, 0]
-        done = torch.nonzero(part.kept)[:, 0] if len(left) else slice(None)
-        if len(left) < len(rows):
-            yield rows[done], part.rows(done)
-        rows, width = rows[left], min(16 * width, weights.shape[1])
-
-
-def kept_tokens(weights: torch.Tensor, decoding: Decoding, width: int, margin: float) -> Kept:
-    """Look at the heaviest tokens of each row and tell which truncation keeps.
-
-    Args:
-        weights: [rows, vocabulary], at the decoding's temperature; need not sum to 1.
-        decoding: one that truncates.
-        width: how many tokens of each row to look at, at most the vocabulary.
-        margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
-            (see `law`).
-
-    Returns:
-        Those tokens; `kept` is 0 in rows where `width` was too few to tell.
-    """
-    size = weights.shape[1]
-    mass, ids = torch.topk(weights, width, dim=-1)
-    ids, order = ids.sort(dim=-1)
-    mass, again = mass.gather(1, order).sort(dim=-1, descending=True, stable=True)
-    ids = ids.gather(1, again)
-    # beyond the tokens heavier than the last one seen, an unseen tie could come first
-    certain = (mass > mass[:, -1:]).sum(dim=-1) if width < size else (mass > 0).sum(dim=-1)
-    limit = decoding.top_k or size
+    mass, ids = _heaviest(weights, _least(weights, decoding, margin))
+    width = mass.shape[1]
     upto = mass.cumsum(dim=-1)
-    total = upto[:, min(limit, width) - 1] if limit <= width else weights.sum(dim=-1)
-    reach = (decoding.top_p - _NUCLEUS_TOLERANCE) * total
-    kept = ((upto < reach[:, None]).sum(dim=-1) + 1).clamp(max=limit)
-    if decoding.top_p == 1:
-        kept = torch.full_like(kept, limit)
-    if width == size:
-        kept = torch.minimum(kept, certain)
-    else:
-        kept = torch.where((kept <= certain) & (limit <= width or not decoding.top_k), kept, 0)
+    limit = decoding.top_k or weights.shape[1]
+    total = upto[:, min(limit, width) - 1] if decoding.top_k else weights.sum(dim=-1)
+    kept = (mass > 0).sum(dim=-1).clamp(max=limit)
+    if decoding.top_p < 1:
+        reach = (decoding.top_p - _NUCLEUS_TOLERANCE) * total
+        kept = torch.minimum(kept, (upto < reach[:, None]).sum(dim=-1) + 1)
     if not margin:
-        return Kept(mass, ids, kept, kept, kept)
-    whole = None if decoding.top_k else weights.sum(dim=-1)
-    sure, possible, seen = _doubt(mass, decoding, margin, whole)
-    if width < size:
-        kept = torch.where(seen, kept, 0)
-    return Kept(mass, ids, kept, sure, possible)
+        return Kept(mass, upto, ids, kept, kept, kept)
+    whole = None if decoding.top_k else total
+    return Kept(mass, upto, ids, kept, *_doubt(mass, upto, decoding, margin, whole))
+
+
+def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Tensor:
+    """A weight for each row below which no token is kept under any logits within the margin.
+
+    By a histogram: whatever is lighter than all tokens of some buckets by more than the margin
+    comes after all of these; of them there are k, or they have so much of the mass that a token
+    behind them is out by the rule of `_doubt`. 32 buckets an octave, the last of all that is below
+    2^-63.
+    """
+    factor = ratio(margin / decoding.temperature)
+    bucket = (weights.view(torch.int64) >> _SHIFT).sub_(_LAST).clamp_(0, _BUCKETS - 1)
+    above = weights.new_zeros(len(weights), _BUCKETS)
+    if decoding.top_k:
+        above.scatter_add_(1, bucket, weights.new_ones(()).expand_as(bucket))
+        need: torch.Tensor | int = decoding.top_k
+    else:
+        above.scatter_add_(1, bucket, weights)
+        p = factor * decoding.top_p
+        share = (p + _NUCLEUS_TOLERANCE) / (p + 1 - decoding.top_p)
+        need = share * above.sum(dim=-1, keepdim=True) * (1 + _SUMMED)
+    enough = above.flip(-1).cumsum(dim=-1) < need  # the first that is not makes it enough
+    place = _BUCKETS - 1 - enough.sum(dim=-1)
+    edge = (place.clamp_(min=0) + _LAST << _SHIFT).view(torch.float64)
+    return torch.where(place > 0, edge / factor, 0.0)
+
+
+def _heaviest(weights: torch.Tensor, least: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The weights from `least` on, descending, ties by id, and their ids; zeros behind them."""
+    heavy = weights >= least[:, None]
+    count = heavy.sum(dim=-1)
+    row, ids = torch.nonzero(heavy, as_tuple=True)
+    place = torch.arange(len(row), device=row.device) - (count.cumsum(dim=0) - count)[row]
+    width = int(count.max())
+    mass, names = weights.new_zeros(len(weights), width), ids.new_zeros(len(weights), width)
+    mass[row, place], names[row, place] = weights[row, ids], ids
+    mass, order = mass.sort(dim=-1, descending=True, stable=True)
+    return mass, names.gather(1, order)
 
 
 def _doubt(
-    mass: torch.Tensor, decoding: Decoding, margin: float, whole: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """How many leading tokens are surely kept, how many possibly, and if `mass` shows as much.
+    mass: torch.Tensor,
+    upto: torch.Tensor,
+    decoding: Decoding,
+    margin: float,
+    whole: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many leading tokens are surely kept, and how many possibly.
 
     A weight moves by a factor within e^(±margin / 2T), so two change places only if their ratio
     is within `factor`. Worst for a token: whatever may come before it does and is heavy, what
@@ -432,7 +448,7 @@ def _doubt(
     factor = ratio(margin / decoding.temperature)
     width = mass.shape[1]
     limit = decoding.top_k or width + 1
-    upto = torch.nn.functional.pad(mass.cumsum(dim=-1), (1, 0))
+    upto = torch.nn.functional.pad(upto, (1, 0))
     negated = -mass  # ascending, for the search; both counts are of leading tokens
     may = torch.searchsorted(negated, negated / factor, right=True)  # itself included
     must = torch.searchsorted(negated, negated * factor)
@@ -448,9 +464,7 @@ def _doubt(
         sure &= (1 - p) * before * factor + slack < p * after
         before = upto.gather(1, must)
         possible &= (1 - p) * before <= factor * p * (most - before) + slack
-    # where the last token looked at is out, no unseen one can come before a kept one
-    seen = (among_possible if decoding.top_k else possible.sum(dim=-1)) < width
-    return sure.sum(dim=-1), possible.sum(dim=-1), seen
+    return sure.sum(dim=-1), possible.sum(dim=-1)
 
 
 def ratio(log: float) -> float:
@@ -549,23 +563,21 @@ def pick(
     greedy, doubtful = greedy_steps(at_one.p_max, decoding, *confidence, margin)
     row, u = torch.from_numpy(np.stack([rows, uniforms])).to(logits.device)
     row, drawn = row.long(), np.flatnonzero(~greedy[rows])
-    search = _search_nucleus if decoding.truncated else _search_all
+    search = _search_truncated if decoding.truncated else _search_all
     if len(drawn) == len(rows):
-        tokens, logprob = search(at_one.tempered(decoding.temperature), row, u, decoding)
+        weights = at_one.tempered(decoding.temperature)
+        tokens, logprob, floor = search(weights, row, u, decoding, margin)
     else:
-        tokens, logprob = at_one.best[row], torch.zeros_like(u)
+        tokens, logprob, floor = at_one.best[row], torch.zeros_like(u), torch.zeros_like(u)
         if len(drawn):
             mine = torch.as_tensor(drawn, device=row.device)
-            tokens[mine], logprob[mine] = search(
-                at_one.tempered(decoding.temperature), row[mine], u[mine], decoding
+            weights = at_one.tempered(decoding.temperature)
+            tokens[mine], logprob[mine], floor[mine] = search(
+                weights, row[mine], u[mine], decoding, margin
             )
     model_logprob = at_one.logits[row, tokens] - at_one.top[row] - at_one.log_total[row]
-    if not margin:
-        floor = logprob
-    elif decoding.truncated or greedy.any() or doubtful.any():
+    if margin and (greedy.any() or doubtful.any()):
         floor = _law(at_one, decoding, confidence, margin).floor[row, tokens]
-    else:
-        floor = logprob - margin / decoding.temperature
     # float64 holds every token's id exactly
     table = torch.stack([tokens.double(), logprob, floor, model_logprob]).cpu().numpy()
     values = (table[1], table[2], table[3], at_one.p_max, at_one.broken)
@@ -573,9 +585,9 @@ def pick(
 
 
 def _search_all(
-    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inverse CDF over the whole vocabulary: tokens, and their log-probabilities."""
+    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding, margin: float
+) -> Found:
+    """Inverse CDF over the whole vocabulary."""
     _, count, width = weights.blocks.shape
     own = weights.sums.cumsum(dim=-1)[row]
     target = u * own[:, -1]
@@ -585,30 +597,19 @@ def _search_all(
     below = own.gather(1, block[:, None])[:, 0] - weights.sums[row, block]
     offset = _place(inside.cumsum(dim=-1), (target - below).clamp_(min=0.0))
     chosen = inside.gather(1, offset[:, None])[:, 0]
-    return block * width + offset, torch.log(chosen) - torch.log(own[:, -1])
+    logprob = torch.log(chosen) - torch.log(own[:, -1])
+    return block * width + offset, logprob, logprob - margin / decoding.temperature
 
 
-def _search_nucleus(
-    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _search_truncated(
+    weights: Tempered, row: torch.Tensor, u: torch.Tensor, decoding: Decoding, margin: float
+) -> Found:
     """Inverse CDF over the tokens that top-k and then top-p keep."""
-    tokens = torch.empty_like(row)
-    logprob = torch.empty_like(u)
-    for done, part in truncations(weights.flat, decoding):
-        mine: torch.Tensor | slice = slice(None)
-        slot = row
-        if len(done) < len(weights.flat):
-            where = torch.full(weights.flat.shape[:1], -1, dtype=torch.long, device=row.device)
-            where[done] = torch.arange(len(done), device=row.device)
-            mine = torch.nonzero(where[row] >= 0)[:, 0]
-            slot = where[row[mine]]
-        upto, last = part.mass.cumsum(dim=-1), part.kept - 1
-        total = upto.gather(1, last[:, None])[:, 0]
-        index = (upto[slot] <= (u[mine] * total[slot])[:, None]).sum(dim=-1)
-        index = torch.minimum(index, last[slot])
-        tokens[mine] = part.ids[slot, index]
-        logprob[mine] = torch.log(part.mass[slot, index]) - torch.log(total[slot])
-    return tokens, logprob
+    part = truncated(weights.flat, decoding, margin)
+    target = u * part.total(part.kept)[row]
+    place = torch.searchsorted(part.upto[row], target[:, None], right=True)[:, 0]
+    place = torch.minimum(place, part.kept[row] - 1)
+    return part.ids[row, place], *part.of(row, place, margin / decoding.temperature)
 
 
 def _place(upto: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from leakbound.sampling.forest import Forest
 from leakbound.sampling.frontier import Frontier
-from leakbound.sampling.law import LogitsReading, Picks, greedy_steps, ratio, read, truncations
+from leakbound.sampling.law import LogitsReading, Picks, greedy_steps, ratio, read, truncated
 from leakbound.sampling.model import Ids
 from leakbound.sampling.stems import Floats, Root, Tree
 from leakbound.types import Decoding
@@ -117,10 +117,10 @@ def _stretches(
             token: _stretch(end - mass, total, end, total, factor) if mass else _NONE
             for token, mass, end in zip(tokens, own, above, strict=True)
         }
-    ((_, kept),) = truncations(weights, decoding, margin)
+    kept = truncated(weights, decoding, margin)
     mass, ids = kept.mass[0], kept.ids[0].tolist()
     sure, possible = int(kept.sure), int(kept.possible)
-    upto = [0.0, *mass.cumsum(dim=0).tolist()]
+    upto = [0.0, *kept.upto[0].tolist()]
     lighter = -mass  # ascending, for the search
     heavier = torch.searchsorted(lighter, lighter * factor).tolist()
     near = torch.searchsorted(lighter, lighter / factor, right=True).tolist()
