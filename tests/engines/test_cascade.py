@@ -226,12 +226,7 @@ def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list
 
 @pytest.mark.parametrize(
     ("prompts", "rows", "pays"),
-    [
-        ([64], 4, True),
-        ([63], 40, False),
-        ([64], 3, False),
-        ([64, 5], 4, True),
-    ],
+    [([64], 4, True), ([63], 40, False), ([64], 3, False), ([64, 5], 4, True)],
 )
 def test_shapes_alone_say_whether_prompts_are_read_once(
     prompts: list[int], rows: int, pays: bool

@@ -28,6 +28,19 @@ WIDE = tf.LlamaConfig(
 )
 
 
+@pytest.fixture(autouse=True, params=["AVX512"])
+def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a processor with AVX-512, whatever this one is."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: request.param)
+
+
+@pytest.mark.parametrize("vectors", ["AVX2"], indirect=True)
+def test_without_wide_vectors_few_weights_stay_with_mkl() -> None:
+    layers = [torch.nn.Linear(2048, height) for height in (2047, 2048)]
+    with Products(torch.nn.ModuleList(layers)).applied():
+        assert ["forward" in vars(layer) for layer in layers] == [False, True]
+
+
 @pytest.mark.parametrize(("rows", "large"), [(31, False), (32, True), (33, True)])
 @pytest.mark.parametrize("bias", [False, True])
 @torch.inference_mode()

@@ -19,7 +19,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from leakbound.errors import InputError
 from leakbound.sampling import philox
-from leakbound.sampling.law import Law, Picks, certain_law, pick, truncated
+from leakbound.sampling.law import Law, Picks, certain_law, pick
 from leakbound.types import Decoding, Draws
 from leakbound.types.decoding import CUTS
 from leakbound.types.records import changed
@@ -170,28 +170,6 @@ def test_the_adaptive_switch_beyond_doubt_loses_nothing() -> None:
     doubtful = law_of(logits, Decoding(adaptive_temperature=0.8), 1e-3)
     assert np.isclose(doubtful.floor[0, 0], np.log(0.8) - 1e-3)
     assert doubtful.floor[0, 1] == -math.inf
-
-
-@pytest.mark.parametrize("decoding", ONE_STEP[3:9], ids=lambda d: d.name)
-@pytest.mark.parametrize("margin", [0.0, 1e-5, 0.5])
-def test_few_tokens_looked_at_tell_the_same_as_all(
-    decoding: Decoding, margin: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = np.random.default_rng(4)
-    weights = torch.from_numpy(rng.dirichlet(np.full(300, 0.03), size=40))
-    weights[:10, ::7] = weights[:10, :1]  # ties
-    few = truncated(weights, decoding, margin)
-    width = few.mass.shape[1]
-    assert few.possible.max() <= width < 300
-    zeros = torch.zeros(len(weights), dtype=torch.float64)
-    monkeypatch.setattr("leakbound.sampling.law._least", lambda *_: zeros)
-    every = truncated(weights, decoding, margin)
-    assert every.mass.shape == (40, 300)
-    for name in ("kept", "sure", "possible"):
-        assert torch.equal(getattr(few, name), getattr(every, name))
-    leading = torch.arange(width) < few.possible[:, None]
-    for name in ("mass", "upto", "ids"):
-        assert torch.equal(getattr(few, name)[leading], getattr(every, name)[:, :width][leading])
 
 
 def test_tokens_too_light_for_a_float_are_in_doubt_where_the_margin_is_wide() -> None:

@@ -161,6 +161,7 @@ class TransformersEngine:
         return {
             "device": str(self.loaded.model.device.type),
             "threads": torch.get_num_threads(),
+            "vectors": torch.backends.cpu.get_cpu_capability(),
             "prompts_read_once": asdict(way) if way else None,
         }
 

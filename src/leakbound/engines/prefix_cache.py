@@ -33,7 +33,7 @@ from transformers import Cache
 
 from leakbound.engines.cascade import KeysValues, Offered, Shared, Strips, attending
 from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
-from leakbound.engines.products import LEAST, Products
+from leakbound.engines.products import HEAVY, LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
@@ -72,8 +72,8 @@ ALWAYS = Cascade(tokens=1, rows=1)
 
 def arithmetic(device: torch.device) -> str:
     """How logits are computed there, for fingerprints: computed otherwise they round otherwise."""
-    return "oneDNN from {}, prompts once from {} by {}, {}".format(
-        LEAST, *astuple(Cascade.on(device))
+    return "oneDNN from {}, without AVX-512 by {} weights, prompts once from {} by {}, {}".format(
+        LEAST, HEAVY, *astuple(Cascade.on(device))
     )
 
 

@@ -377,10 +377,8 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
         For each row every token that may be kept.
     """
     mass, ids = _heaviest(weights, _least(weights, decoding, margin))
-    width = mass.shape[1]
-    upto = mass.cumsum(dim=-1)
-    limit = decoding.top_k or weights.shape[1]
-    total = upto[:, min(limit, width) - 1] if decoding.top_k else weights.sum(dim=-1)
+    upto, limit = mass.cumsum(dim=-1), decoding.top_k or weights.shape[1]
+    total = upto[:, min(limit, mass.shape[1]) - 1] if decoding.top_k else weights.sum(dim=-1)
     kept = (mass > 0).sum(dim=-1).clamp(max=limit)
     if decoding.top_p < 1:
         reach = (decoding.top_p - _NUCLEUS_TOLERANCE) * total
@@ -412,14 +410,13 @@ def _least(weights: torch.Tensor, decoding: Decoding, margin: float) -> torch.Te
         need = share * above.sum(dim=-1, keepdim=True) * (1 + _SUMMED)
     enough = above.flip(-1).cumsum(dim=-1) < need  # the first that is not makes it enough
     place = _BUCKETS - 1 - enough.sum(dim=-1)
-    edge = (place.clamp_(min=0) + _LAST << _SHIFT).view(torch.float64)
+    edge = (place + _LAST << _SHIFT).view(torch.float64)
     return torch.where(place > 0, edge / factor, 0.0)
 
 
 def _heaviest(weights: torch.Tensor, least: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The weights from `least` on, descending, ties by id, and their ids; zeros behind them."""
-    heavy = weights >= least[:, None]
-    count = heavy.sum(dim=-1)
+    count = (heavy := weights >= least[:, None]).sum(dim=-1)
     row, ids = torch.nonzero(heavy, as_tuple=True)
     place = torch.arange(len(row), device=row.device) - (count.cumsum(dim=0) - count)[row]
     width = int(count.max())

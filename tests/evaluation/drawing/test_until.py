@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -354,8 +355,9 @@ def test_rules_that_make_no_sense_are_refused_before_anything_is_sampled(
     assert not (tmp_path / "r").exists()
 
 
-def test_scoring_anew_leaves_the_looks_alone(finished: Run) -> None:
+def test_scoring_anew_leaves_the_looks_alone(finished: Run, tmp_path: Path) -> None:
     """Another scorer looks at the same draws; the claim stays the first one's."""
-    score_run(finished, scorers_for(["exact"], finished.prompts))
-    run = until(finished.path)
+    copy = Run.open(shutil.copytree(finished.path, tmp_path / "copy"))
+    score_run(copy, scorers_for(["exact"], copy.prompts))
+    run = until(copy.path)
     assert run.arms["target"].looks == finished.arms["target"].looks
