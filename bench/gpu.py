@@ -84,8 +84,8 @@ class Free:
         self.logits = torch.randn(rows, self.vocab_size, generator=torch.Generator().manual_seed(0))
         self.next = 0
 
-    def prefill(self, _: Any) -> tuple[int, torch.Tensor]:
-        return self._new(1)[0].item(), self.logits[:1]
+    def prefill(self, prompts: Any) -> tuple[Any, torch.Tensor]:
+        return self._new(len(prompts)), self.logits[: len(prompts)]
 
     def extend(self, parents: Any, *_: Any) -> tuple[Any, torch.Tensor]:
         return self._new(len(parents)), self.logits[: len(parents)]
@@ -127,10 +127,12 @@ class Laboratory:
         """Of a step of rows that have `depth` tokens after one of the prompts; its logits."""
         seam = CachedModel(self.model, frozenset(), cascade)
         vocabulary, prompts = seam.vocab_size, min(prompts, rows)
-        roots = [
-            seam.prefill([(i + 1) % vocabulary, *(k % vocabulary for k in range(1, prompt))])[0]
-            for i in range(prompts)
-        ]
+        roots, _ = seam.prefill(
+            [
+                [(i + 1) % vocabulary, *(k % vocabulary for k in range(1, prompt))]
+                for i in range(prompts)
+            ]
+        )
         handles, logits = np.sort(np.resize(np.array(roots), rows)), torch.empty(0)
         over = np.zeros(rows, dtype=bool)
 

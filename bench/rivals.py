@@ -349,7 +349,7 @@ def beam_search(
 ) -> Beams:
     """The `width` likeliest prefixes of every length that is reached with so many forwards."""
     ending = Ending.of(model, decoding, ended)
-    handle, logits = model.prefill(root.token_ids)
+    (handle,), logits = model.prefill([root.token_ids])
     zero = np.zeros(1, dtype=np.int64)
     start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
     open_, handles, held = [Candidate(start, 0, (), None, 0, 0, 0.0)], [handle], [handle]

@@ -205,7 +205,7 @@ class Rewritings:
         """CPU seconds of reading the prompts alone, what was read before being held or not."""
         started, held = time.process_time(), []
         for root in self.roots:
-            held.append(self.seam.prefill(root.token_ids)[0])
+            held += self.seam.prefill([root.token_ids])[0].tolist()
             if not hold:
                 self.seam.release(np.array([held.pop()]))
         seconds = time.process_time() - started

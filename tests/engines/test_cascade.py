@@ -97,14 +97,14 @@ def test_attention_of_another_kind_reads_whole_paths_and_is_right(name: str) -> 
     assert isinstance(seam, CachedModel)
     assert seam.cascade is None
     forced = CachedModel(model, frozenset(), ALWAYS)
-    handle, _ = forced.prefill([1, 2, 3])
+    handles, _ = forced.prefill([[1, 2, 3]])
     before = model.config._attn_implementation
     with pytest.raises(RuntimeError):  # by what it does, or with the masks of another's attention
-        forced.extend(np.array([handle]), np.array([4]), np.array([False]))
+        forced.extend(handles, np.array([4]), np.array([False]))
     assert model.config._attn_implementation == before
     ids = torch.tensor([[1, 2, 3, 4]])
-    handle, _ = seam.prefill([1, 2, 3])
-    _, logits = seam.extend(np.array([handle]), np.array([4]), np.array([True]))
+    handles, _ = seam.prefill([[1, 2, 3]])
+    _, logits = seam.extend(handles, np.array([4]), np.array([True]))
     with torch.inference_mode():
         assert (logits - model(ids).logits[:, -1]).abs().max() < 1e-5
 
@@ -120,11 +120,11 @@ def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
         model.model.embed_tokens.weight[8] = float("nan")
     seam, alone = (CachedModel(model, frozenset(), ALWAYS) for _ in range(2))
     tokens, over = np.array([3, 4, 6, 7]), np.zeros(4, dtype=bool)
-    (bad, _), (good, _) = seam.prefill([8, 1, 2]), seam.prefill([1, 2, 3, 4])
+    (bad, good), _ = seam.prefill([[8, 1, 2], [1, 2, 3, 4]])
     _, logits = seam.extend(np.array([bad, good, bad, good]), tokens, over)
     assert logits[[0, 2]].isnan().all()
-    root, _ = alone.prefill([1, 2, 3, 4])
-    _, want = alone.extend(np.array([root, root]), tokens[[1, 3]], over[:2])
+    roots, _ = alone.prefill([[1, 2, 3, 4]])
+    _, want = alone.extend(np.repeat(roots, 2), tokens[[1, 3]], over[:2])
     assert (logits[[1, 3]] - want).abs().max() < 1e-6
 
 
@@ -213,7 +213,7 @@ LONG = GROUPED | {"max_position_embeddings": 200}
 
 def steps_of(seam: Any, prompts: list[list[int]], rows: int, steps: int) -> list[int]:
     """Bytes of keys and values read at each step of so many rows a prompt."""
-    roots = [seam.prefill(prompt)[0] for prompt in prompts]
+    roots, _ = seam.prefill(prompts)
     handles, found = np.repeat(roots, rows), []
     for step in range(steps):
         tokens = (np.arange(len(handles)) + step) % VOCAB
@@ -313,7 +313,7 @@ def calls_a_layer(cascade: Any, prompts: int, dtype: torch.dtype) -> int:
     for layers in (2, 3):
         config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
         seam = CachedModel(build(config).to(dtype), frozenset(), cascade)
-        roots = [seam.prefill([1 + i, *range(60)])[0] for i in range(prompts)]
+        roots, _ = seam.prefill([[1 + i, *range(60)] for i in range(prompts)])
         tokens, over = np.arange(4 * prompts), np.zeros(4 * prompts, dtype=bool)
         handles, _ = seam.extend(np.repeat(roots, 4), tokens, over)  # makes room for these too
         with Calls() as calls:

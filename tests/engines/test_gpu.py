@@ -44,7 +44,7 @@ def test_log_probabilities_agree_with_the_cpu(tmp_path: Path) -> None:
 def logits_of(model: Any, cascade: Cascade | None) -> torch.Tensor:
     """Logits after 60 rows of two long prompts, two tokens on."""
     seam = CachedModel(model, frozenset(), cascade)
-    roots = [seam.prefill([i % VOCAB for i in range(1, n)])[0] for n in (90, 70)]
+    roots, _ = seam.prefill([[i % VOCAB for i in range(1, n)] for n in (90, 70)])
     handles, logits = np.repeat(roots, 30), torch.empty(0)
     for step in range(2):
         tokens = (np.arange(60) + step) % VOCAB

@@ -34,11 +34,11 @@ class Noisy(TableModel):
         super().__init__(lambda _: table, vocab_size=VOCAB)
         self.noise = noise
 
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         rows = -1 if self.held else 0
-        handle, logits = super().prefill(prompt)
-        logits[:, 3] += self.noise(rows, len(prompt))
-        return handle, logits
+        handles, logits = super().prefill(prompts)
+        logits[:, 3] += torch.tensor([self.noise(rows, len(prompt)) for prompt in prompts])
+        return handles, logits
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
@@ -136,9 +136,7 @@ def largest_move(made: TransformersEngine, prompts: Sequence[tuple[int, ...]]) -
     """How far a log-probability moves between 64 rows, one row, and a plain forward of it all."""
     model, steps = made.loaded.model, 6
     seam, paths, moved = CachedModel(model, frozenset([2])), [list(p) for p in prompts], 0.0
-    together = [seam.prefill(prompt) for prompt in prompts]
-    roots = np.array([root for root, _ in together])
-    logits = torch.cat([after for _, after in together])
+    roots, logits = seam.prefill(prompts)
     handles, seen = np.resize(roots, 64), []
     for step in range(steps):
         tokens = logits.argmax(dim=-1).numpy()

@@ -165,7 +165,7 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
 
 
 def slots_used(seam: CachedModel) -> int:
-    return seam._tree.size - len(seam._tree._free) - 1
+    return seam._tree.size - len(seam._tree._free) - 2
 
 
 def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tensor]:
@@ -174,7 +174,7 @@ def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tenso
     counter = seam._model.register_forward_pre_hook(
         lambda _, __, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
     )
-    handle, logits = seam.prefill(prompt)
+    (handle,), logits = seam.prefill([prompt])
     counter.remove()
     return handle, sum(sizes), logits
 
@@ -188,12 +188,12 @@ def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None
     handles = np.array([handle for handle, _, _ in found])
     assert [read for _, read, _ in found] == [6, 2, 2, 1, 2]
     assert slots_used(seam) == 6 + 2 + 2 + 1 + 2
-    others, want = zip(*map(plain.prefill, prompts), strict=True)
+    others, want = plain.prefill(prompts)
     for (_, _, logits), plainly in zip(found, want, strict=True):
         assert (logits - plainly).abs().max() < 1e-5
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     children, logits = seam.extend(handles, tokens, over)
-    _, plainly = plain.extend(np.array(others), tokens, over)
+    _, plainly = plain.extend(others, tokens, over)
     assert (logits - plainly).abs().max() < 1e-5
 
     seam.release(children[[3]])  # the token that it had beside the first prompt's goes alone
@@ -207,11 +207,11 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     norm = model.model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        seam.prefill([1, 2, 3])
+        seam.prefill([[1, 2, 3]])
     norm.remove()
     _, read, logits = read_by(seam, [1, 2, 3, 4])
     assert read == 4
-    assert (logits - plain.prefill([1, 2, 3, 4])[1]).abs().max() < 1e-5
+    assert (logits - plain.prefill([[1, 2, 3, 4]])[1]).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
@@ -228,7 +228,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
     for _ in range(60):
         if not events or rng.random() < 0.2:
             prompt = rng.integers(0, VOCAB, rng.integers(1, 9)).tolist()
-            (mine, logits), (other, want) = seam.prefill(prompt), plain.prefill(prompt)
+            ((mine,), logits), ((other,), want) = seam.prefill([prompt]), plain.prefill([prompt])
             theirs[mine] = other
             events[mine] = tuple(range(born, born + len(prompt)))
             born += len(prompt)
@@ -262,7 +262,7 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
     sizes = set()
 
     def hold() -> list[int]:
-        root, _ = seam.prefill(range(8))
+        (root,), _ = seam.prefill([range(8)])
         held = [np.array([root])]
         for step in range(20):
             parents = np.resize(held[-1], 250)
@@ -288,7 +288,7 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
     model, found = build(BRANCHING["llama"]), []
     for rows in (7, 3, 0.1):
         seam, shapes = CachedModel(model, frozenset()), list[int]()
-        roots = np.array([seam.prefill(range(i, 9))[0] for i in range(7)])
+        roots, _ = seam.prefill([range(i, 9) for i in range(7)])
         seam._memory = int(4 * rows * 10 * max(seam._cache.bytes_of_a_token))
         with model.register_forward_pre_hook(
             lambda _, __, given, to=shapes: to.append(len(given["input_ids"])), with_kwargs=True
@@ -302,12 +302,14 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
 
 def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
     seam = CachedModel(build(BRANCHING["llama"]), frozenset())
-    seam._memory = 20 * 3 * 2 * 2 * 8 * 4  # tokens, layers, keys and values, heads, width, bytes
-    roots = [seam.prefill(range(i, i + 9))[0] for i in (0, 20)]
+    seam._memory = (
+        21 * 3 * 2 * 2 * 8 * 4
+    )  # tokens and two more, layers, keys and values, heads, width, bytes
+    roots, _ = seam.prefill([range(i, i + 9) for i in (0, 20)])
     assert not seam.full
-    roots.append(seam.prefill(range(40, 43))[0])
+    more, _ = seam.prefill([range(40, 43)])
     assert seam.full
-    seam.release(np.array(roots))
+    seam.release(np.concatenate([roots, more]))
     assert not seam.full
 
 
@@ -318,13 +320,13 @@ def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
     with torch.no_grad():
         model.model.embed_tokens.weight[poison] = float("nan")
     used, fresh = CachedModel(model, frozenset()), CachedModel(model, frozenset())
-    broken, _ = used.prefill([poison] * 6)
+    (broken,), _ = used.prefill([[poison] * 6])
     handles, logits = used.extend(np.array([broken] * 9), np.full(9, 7), np.zeros(9, dtype=bool))
     assert logits.isnan().all()
     used.release(np.array([broken, *handles]))
     found = []
     for seam in (used, fresh):
-        parents = np.array([seam.prefill(prompt)[0] for prompt in ([1], [1, 2, 3, 4, 5])])
+        parents, _ = seam.prefill([[1], [1, 2, 3, 4, 5]])
         found.append(seam.extend(parents, np.array([3, 4]), np.ones(2, dtype=bool))[1])
     assert torch.equal(*found)
     assert found[0].isfinite().all()

@@ -137,7 +137,7 @@ def grown(
 ) -> Search:
     """A search of so many prefixes, one after the other."""
     search = Search(0, Ending.of(model, decoding, None), unsettled, keeps_logits=True)
-    handle, logits = model.prefill(root.token_ids)
+    (handle,), logits = model.prefill([root.token_ids])
     prompt = Open(Stem.prompt(), 0.0, 1.0)
     search.expand([prompt], [handle], logits, split_rows(logits, [prompt.stem], decoding, margin))
     for _ in range(batches):

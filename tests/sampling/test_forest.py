@@ -20,6 +20,7 @@ from leakbound.sampling import frontier as frontier_module
 from leakbound.sampling.forest import Lengths
 from leakbound.sampling.frontier import Paths
 from leakbound.sampling.law import certain_law, pick
+from leakbound.sampling.model import Handles
 from leakbound.sampling.retrace import Retraced, Retracer, StoredOutputs, may_split
 from leakbound.sampling.stems import Stem
 from leakbound.types import Decoding, Draws
@@ -168,9 +169,9 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
     class Full(TableModel):
         beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
-        def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-            self.beside += self.held
-            return super().prefill(prompt)
+        def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+            self.beside += self.held + len(prompts) - 1
+            return super().prefill(prompts)
 
     plain, model = table(), Full(table().probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
@@ -181,7 +182,7 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
 
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
-    handle, logits = model.prefill(prompt)
+    (handle,), logits = model.prefill([prompt])
     law = certain_law(logits, Decoding(), np.zeros(1), np.ones(1, np.int64), 0.0)
     first = law.steps([np.flatnonzero(law.logprob[0] > -math.inf).tolist()])[0]
     starts = tuple((Stem.prompt().child(handle, *each), (90,)) for each in first)
@@ -210,7 +211,7 @@ def test_objects_are_made_of_prompts_and_outputs_and_of_no_prefix_between(
 
 def test_starts_that_are_complete_are_leaves_at_once() -> None:
     model, prompt = table(), ROOTS[0].token_ids
-    handle, _ = model.prefill(prompt)
+    (handle,), _ = model.prefill([prompt])
     end = Stem(handle, (1, EOS), -2.0, -2.5, -3.0, 1.25)
     forest = Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,)))
     (tree,) = forest.sample([Root("one", prompt, ((end, (7,)),))])
@@ -284,9 +285,9 @@ def test_bad_input_is_refused(
 def test_a_table_refuses_rows_that_are_no_distribution() -> None:
     model = TableModel({(): [0.5, 0.4]}, vocab_size=2)
     with pytest.raises(InputError, match=r"sum to 1.*0\.9"):
-        model.prefill(())
+        model.prefill([()])
     with pytest.raises(InputError, match="no row"):
-        TableModel({}, vocab_size=2).prefill((1,))
+        TableModel({}, vocab_size=2).prefill([(1,)])
 
 
 def seen(longest: int, *rows: tuple[int, int, int, int]) -> float:

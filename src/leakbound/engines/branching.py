@@ -1,11 +1,12 @@
 """Whether a model may branch its cache: tried when it is loaded, never assumed.
 
-Two prompts, the second of which goes on from the middle of the first, and two steps of three rows
-after them are forwarded by each seam, and once more as whole sequences without a cache. In float32
-the logits must agree. In half precision they need not: what one layer rounds otherwise, thirty
-layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in float32, after these
-tokens, the two are more than half apart), so that their distance tells nothing. There every layer
-is fed what it was fed in the whole sequences, and has to say what it said there.
+Two prompts, read at once, the second of which goes on from the middle of the first, and two steps
+of three rows after them are forwarded by each seam, and once more as whole sequences without a
+cache. In float32 the logits must agree. In half precision they need not: what one layer rounds
+otherwise, thirty layers may turn into another distribution (of SmolLM2-135M in bfloat16 and in
+float32, after these tokens, the two are more than half apart), so that their distance tells
+nothing. There every layer is fed what it was fed in the whole sequences, and has to say what it
+said there.
 """
 
 from __future__ import annotations
@@ -196,13 +197,19 @@ def _sequences(vocab: int) -> list[list[int]]:
     ]
 
 
-def _forwards(seam: PrefixModel, layers: FedLayers | None = None) -> list[torch.Tensor]:
-    """Logits after the tokens of two prompts that branch, at once."""
+def _forwards(
+    seam: PrefixModel, layers: FedLayers | None = None, at_once: bool = True
+) -> list[torch.Tensor]:
+    """Logits after the tokens of two prompts that branch, at once; of prompts read at once or not.
+
+    A seam reads those of a broken model once more, alone, and its layers would be fed for both.
+    """
     at = (lambda rows, ends: None) if layers is None else layers.at
-    roots = []
-    for i, prompt in enumerate(_PROMPTS):
-        at([_AFTER.index(i)], [len(prompt)])
-        roots.append(seam.prefill([token % seam.vocab_size for token in prompt])[0])
+    roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))
+    for some in [numbers] if at_once else np.split(numbers, len(numbers)):
+        at([_AFTER.index(i) for i in some], [len(_PROMPTS[i]) for i in some])
+        prompts = [[token % seam.vocab_size for token in _PROMPTS[i]] for i in some]
+        roots[some] = seam.prefill(prompts)[0]
     parents, over = np.array([roots[i] for i in _AFTER]), np.array([False, True, True])
     by_step = []
     for step, tokens in enumerate(_STEPS, start=1):
@@ -222,7 +229,7 @@ def _differs(
     """
     try:
         with nullcontext() if layers is None else layers.feeding():
-            logits = _forwards(seam, layers)
+            logits = _forwards(seam, layers, all(bool(x.isfinite().all()) for x in want))
     except Exception as error:  # whatever an unusual architecture raises means: not this way
         return f"{type(error).__name__}: {error}".splitlines()[0][:160]
     most = _FAR.get(seam.dtype, _FAR_EXACT)

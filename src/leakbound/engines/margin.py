@@ -112,13 +112,13 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
     The widest batch finds the paths, which are returned: rows of one prompt begin with its
     likeliest token, its second likeliest and so on, and then go the likeliest way.
     """
-    roots, logits = zip(*(model.prefill(prompt) for prompt in prompts), strict=True)
+    roots, logits = model.prefill(prompts)
     for prompt, row in zip(prompts, logits, strict=True):
-        seen[prompt].append(row[0])
+        seen[prompt].append(row)
     widest, *narrower = _ROWS
-    handles = np.resize(np.array(roots), widest)
+    handles = np.resize(roots, widest)
     starts = [prompts[row % len(prompts)] for row in range(widest)]
-    paths = _walk(model, handles, starts, _first_tokens(model, torch.cat(logits)), seen)
+    paths = _walk(model, handles, starts, _first_tokens(model, logits), seen)
     onward = np.array([path[-_STEPS:] for path in paths]).T
     for rows in narrower:
         for first in range(0, max(len(prompts), rows), rows):
@@ -132,7 +132,7 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
         model.cascade = ALWAYS
         _walk(model, handles, starts, onward, seen)
         model.cascade = usual
-    model.release(np.array(roots))
+    model.release(roots)
     return paths
 
 
@@ -175,11 +175,11 @@ def _walk(
 
 def _read(model: PrefixModel, ids: Ids, seen: Seen) -> None:
     """Note the logits after these ids, read at once, and where their first half is held already."""
-    alone, at_once = model.prefill(ids)
-    model.release(np.array([alone]))
-    half, _ = model.prefill(ids[: max(1, len(ids) // 2)])
-    whole, in_pieces = model.prefill(ids)
-    model.release(np.array([half, whole]))
+    alone, at_once = model.prefill([ids])
+    model.release(alone)
+    half, _ = model.prefill([ids[: max(1, len(ids) // 2)]])
+    whole, in_pieces = model.prefill([ids])
+    model.release(np.concatenate([half, whole]))
     seen[ids] += [at_once[0], in_pieces[0]]
 
 

@@ -32,11 +32,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Cache
 
 from leakbound.engines.cascade import KeysValues, Offered, Shared, Strips, attending
-from leakbound.engines.prefix_tree import NOTHING, ByPrompt, PrefixTree, Slots
+from leakbound.engines.prefix_tree import NOTHING, PADDING, ByPrompt, PrefixTree, Slots
 from leakbound.engines.products import HEAVY, LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
+AT_ONCE = 512  # tokens of prompts that are read at once
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
 # cuDNN's is left out: with each new number of rows or columns an H200's host took 50 ms more
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -123,16 +124,61 @@ class CachedModel:
         return self._tree.used * sum(self._cache.bytes_of_a_token) >= self._memory
 
     @torch.inference_mode()
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-        """See `PrefixModel.prefill`."""
-        stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
-        tokens = np.array(prompt[depth:])
-        slots = self._tree.chain(stem, len(tokens))
-        logits = self._forward(tokens[None], slots[None])
-        if self._cache.is_finite(slots):  # one NaN, even of a later token, would spoil the others
-            self._tree.remember(slots, tokens)  # only now do they hold what others may read
-        self.held += 1
-        return int(slots[-1]), logits
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+        """See `PrefixModel.prefill`: some at once, those of about a length.
+
+        Those read at once also read each other's tokens: a layer files all before any attends.
+        """
+        handles, logits = np.zeros(len(prompts), dtype=np.int64), [torch.empty(0)] * len(prompts)
+        some, widest = list[int](), 0
+
+        def read() -> None:
+            handles[some], rows = self._read([prompts[i] for i in some])
+            for i, row in zip(some, rows, strict=True):
+                logits[i] = row
+
+        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
+            new = len(prompts[i]) - self._tree.find(prompts[i][:-1])[1]
+            if some and (len(some) + 1) * max(new, widest) > AT_ONCE:
+                read()
+                some, widest = [], 0
+            some.append(i)
+            widest = max(new, widest)
+        read()
+        self.held += len(prompts)
+        return handles, torch.stack(logits)
+
+    def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+        """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
+
+        What was spoiled is remembered for nobody.
+        """
+        rests = list[tuple[Slots, NDArray[np.int64]]]()
+        for prompt in prompts:
+            stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
+            tokens = np.array(prompt[depth:])
+            rests.append((self._tree.chain(stem, len(tokens)), tokens))
+            self._tree.remember(*rests[-1])
+        handles = np.array([slots[-1] for slots, _ in rests])
+        every = np.concatenate([slots for slots, _ in rests])
+        filled = (len(rests), max(len(tokens) for _, tokens in rests))
+        places, ids = np.full(filled, PADDING), np.zeros(filled, dtype=np.int64)
+        for row, (slots, tokens) in enumerate(rests):
+            places[row, -len(slots) :], ids[row, -len(slots) :] = slots, tokens
+        try:
+            logits = self._forward(ids, places)
+            finite = self._cache.is_finite(every)
+        except BaseException:
+            self._tree.drop(handles)
+            raise
+        if finite:
+            return handles, logits
+        if len(prompts) == 1:
+            self._tree.forget(every)
+            return handles, logits
+        self._tree.drop(handles)
+        alone = [self._read([prompt]) for prompt in prompts]
+        return np.concatenate([x for x, _ in alone]), torch.cat([x for _, x in alone])
 
     @torch.inference_mode()
     def extend(
@@ -256,8 +302,9 @@ class _Gathered(Cache):  # type: ignore[misc]
     """Keys and values by slot; a forward sees those on the paths of its rows.
 
     Each layer has a pool, slots × width: a token's keys and values side by side. Slot 0 is zero,
-    so what stands in the columns before a short row is finite: 0 · NaN would be NaN. A slot is
-    written before it is read, so nothing of its former users is ever seen.
+    so what stands in the columns before a short row is finite: 0 · NaN would be NaN. Slot 1 is
+    written by what fills up rows, and never read. Any other is written before it is read, so
+    nothing of its former users is ever seen.
     """
 
     def __init__(self) -> None:
@@ -351,7 +398,7 @@ class _Gathered(Cache):  # type: ignore[misc]
     def _pool(self, layer: int, new: torch.Tensor) -> torch.Tensor:
         """The layer's pool, made at its first use and enlarged where it is too small."""
         if layer == len(self._pools):
-            self._pools.append(new.new_zeros(1, new.shape[1]))
+            self._pools.append(new.new_zeros(2, new.shape[1]))
         pool = self._pools[layer]
         if len(pool) < self._size:
             self._pools[layer] = pool.new_empty(self._size, pool.shape[1])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 Slots: TypeAlias = NDArray[np.int64]
 
 NOTHING = 0  # the slot that stands before every prompt
+PADDING = 1  # the slot of tokens that fill up a row before a shorter prompt: nothing is after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +36,17 @@ class ByPrompt:
 
 
 class PrefixTree:
-    """Tokens in slots, each under the one before it; slot 0 stands before every prompt.
+    """Tokens in slots, each under the one before it; slot 0 stands before every prompt, 1 for none.
 
     A slot is in use while a handle, or a slot under it, needs it. `length` is the number of
     tokens up to and with a slot's own, `prompt` the slot of the last token of its prompt.
     """
 
     def __init__(self) -> None:
-        self.length = np.zeros(1, dtype=np.int64)
-        self.prompt = np.full(1, NOTHING)
-        self._parent = np.full(1, NOTHING)
-        self._users = np.ones(1, dtype=np.int64)
+        self.length = np.array([0, 1])
+        self.prompt = np.full(2, NOTHING)
+        self._parent = np.full(2, NOTHING)
+        self._users = np.ones(2, dtype=np.int64)
         self._free: list[int] = []
         self._prompts: dict[tuple[int, int], int] = {}  # (slot, prompt token after it) -> its slot
         self._entries: dict[int, tuple[int, int]] = {}  # the same, read backwards
@@ -87,6 +88,11 @@ class PrefixTree:
             if self._prompts.setdefault(entry, slot) == slot:
                 self._entries[slot] = entry
 
+    def forget(self, slots: Slots) -> None:
+        """Let no other prompt find these tokens any more."""
+        for slot in self._entries.keys() & slots.tolist():
+            del self._prompts[self._entries.pop(slot)]
+
     def add(self, parents: Slots) -> Slots:
         """One new slot under each parent, all of them handles."""
         slots = self._take(len(parents))
@@ -103,8 +109,7 @@ class PrefixTree:
             np.subtract.at(self._users, handles, 1)
             unused = np.unique(handles[self._users[handles] == 0])
             self._free += unused.tolist()
-            for slot in self._entries.keys() & unused.tolist():
-                del self._prompts[self._entries.pop(slot)]
+            self.forget(unused)
             for slot in self._whole.keys() & unused.tolist():
                 del self._whole[slot]
             handles = self._parent[unused]

@@ -292,11 +292,11 @@ class Explorer:
 
     def _begin(self, number: int, root: Root) -> _Course:
         """Read a prompt and split it."""
-        handle, logits = self._tree.prefill(root)
+        handles, logits = self._tree.prefill(root)
         search = Search(number, self._ending, self._tree.settle, keeps_logits=self._draws)
         prompt = Open(Stem.prompt(), 0.0, 1.0)
         splits = split_rows(logits, [prompt.stem], self._tree.decoding, self._tree.margin)
-        search.expand([prompt], [handle], logits, splits)
+        search.expand([prompt], handles, logits, splits)
         return _Course(root, search, self._effort, self._most, self._draws)
 
     def _search(self, courses: Sequence[_Course]) -> None:

@@ -135,7 +135,7 @@ def _forward(
 ) -> tuple[list[int], torch.Tensor]:
     """Handles of prefixes of one length, and the logits after them."""
     if not stems[0][1].path:
-        read = [model.prefill(roots[number].token_ids) for number, _ in stems]
-        return [handle for handle, _ in read], torch.cat([logits for _, logits in read])
-    handles, logits = forward(model, [stem for _, stem in stems])
+        handles, logits = model.prefill([roots[number].token_ids for number, _ in stems])
+    else:
+        handles, logits = forward(model, [stem for _, stem in stems])
     return handles.tolist(), logits

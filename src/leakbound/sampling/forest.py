@@ -13,7 +13,8 @@ each with draws of its own; where the model breaks, they fail together.
 Scheduling: queries advance in the order of admission, all rows of a query together. A query
 waits while its children would not fit beside the prefixes already held; the oldest never waits.
 So at most `held` prefixes are held, plus the widest single query. Prompts are begun while fewer
-than `rows` prefixes go on, and beside others only until the model says that what it holds is full.
+than `rows` prefixes go on, and beside others only until the model says that what it holds is full;
+as many are read at once as are expected to fill the rows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
 from leakbound.sampling.stems import Floats, Ints, Root, Stem, Tree
 from leakbound.types import Decoding, Draws, Tell, Usage, untold
 
+_READ = 2048  # tokens of prompts, after which no more are read with them
 _ENDED, _WAY = 0.1, 0.125  # of the draws, of the longest output: after either is something known
 
 
@@ -128,6 +130,7 @@ class Forest:
         self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
         self._ended = 0  # draws, so far
         self._lengths = Lengths(decoding.max_new_tokens)
+        self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree
         self._sharing: dict[int, list[int]] = {}
@@ -152,9 +155,10 @@ class Forest:
         live: list[Frontier] = []
         while waiting or live:
             ended, forwards = self._ended, self.usage.forwards
-            while waiting and sum(map(len, live)) < self._rows and not (live and self._model.full):
-                number = waiting.pop()
-                live.append(self._admit(number, [roots[i] for i in self._sharing[number]]))
+            while waiting and (room := self._rows - sum(map(len, live))) > 0:
+                if live and self._model.full:
+                    break
+                live += self._admit(waiting, 1 if self._model.full else room, roots)
             frontier = Frontier.join(live)
             frontier = frontier.take(np.argsort(frontier.query, kind="stable"))
             chosen = self._choose(frontier)
@@ -196,8 +200,31 @@ class Forest:
             )
             yield Tree(query, () if broken_at is not None else tuple(leaves), broken_at)
 
-    def _admit(self, number: int, roots: Sequence[Root]) -> Frontier:
-        """Read a prompt and make its first split; or take up the draws on its stems."""
+    def _admit(self, waiting: list[int], room: int, roots: Sequence[Root]) -> list[Frontier]:
+        """Begin the last of those that wait, one at least, and more while their rows, expected as
+        many as of those before, leave room: their prompts are read at once.
+        """
+        begun, fresh, prompts = list[Frontier](), list[Frontier](), list[Ids]()
+        while waiting and (not (begun or fresh) or (room > 0 and sum(map(len, prompts)) < _READ)):
+            number = waiting.pop()
+            rows, root = self._plant(number, [roots[i] for i in self._sharing[number]])
+            if root.starts:
+                begun.append(rows.where(~self._file(rows)))
+                room -= len(rows)
+            else:
+                fresh.append(rows)
+                prompts.append(root.token_ids)
+                read, split = self._first_splits.tolist()
+                room -= math.ceil(split / read) if read else int(rows.count.sum())
+        if prompts:
+            handles, logits = self._model.prefill(prompts)
+            self.usage.prompt_tokens += sum(map(len, prompts))
+            begun.append(self._split(Frontier.join(fresh), handles, logits))
+            self._first_splits += len(prompts), len(begun[-1])
+        return begun
+
+    def _plant(self, number: int, roots: Sequence[Root]) -> tuple[Frontier, Root]:
+        """A query that is begun: the row of its prompt, or those of the stems with its draws."""
         draws, root = self._draws, roots[0]
         chunks = range(draws.first_chunk, draws.first_chunk + len(draws.sizes))
         name = partial(philox.stream_key, draws.seed, draws.purpose)
@@ -207,11 +234,7 @@ class Forest:
         sizes = tuple(size for r in roots for size in draws.of(r.query_id))
         rows = Frontier.plant(number, root.starts or ((Stem.prompt(), sizes),), self._paths)
         self.usage.draws += int(rows.count.sum())
-        if root.starts:
-            return rows.where(~self._file(rows))
-        handle, logits = self._model.prefill(root.token_ids)
-        self.usage.prompt_tokens += len(root.token_ids)
-        return self._split(rows, np.array([handle]), logits)
+        return rows, root
 
     def _choose(self, frontier: Frontier) -> NDArray[np.bool_]:
         """The rows to forward now: query by query, while their children fit."""

@@ -40,14 +40,14 @@ class PrefixModel(Protocol):
         """Whether what is held leaves no room for another prompt."""
         ...
 
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
-        """Read a prompt.
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+        """Read prompts.
 
         Args:
-            prompt: its token ids.
+            prompts: the token ids of n of them.
 
         Returns:
-            Its handle, and the logits after it, [1, vocabulary].
+            Their handles, [n], and the logits after each, [n, vocabulary].
         """
         ...
 
@@ -99,10 +99,9 @@ class WholePrefixes:
         """See `PrefixModel.full`."""
         return False
 
-    def prefill(self, prompt: Sequence[int]) -> tuple[int, torch.Tensor]:
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """See `PrefixModel.prefill`."""
-        (handle,), logits = self._hold([tuple(prompt)])
-        return int(handle), logits
+        return self._hold([tuple(prompt) for prompt in prompts])
 
     def extend(
         self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]

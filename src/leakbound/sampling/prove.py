@@ -281,11 +281,11 @@ class Prover:
             yield Proof(number, () if broken else tuple(hunt.nodes), hunt.forwards, hunt.broken_at)
 
     def _hunt(self, root: Root, hunt: _Hunt) -> None:
-        handle, logits = self._tree.prefill(root)
+        handles, logits = self._tree.prefill(root)
         lead = hunt.leads[0] if hunt.leads else None
         zero = np.zeros(1, dtype=np.int64)
         start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
-        batch, handles = [Candidate(start, 0, (), lead, 0, 0, 0.0)], [handle]
+        batch = [Candidate(start, 0, (), lead, 0, 0, 0.0)]
         while True:
             self._expand(hunt, logits, batch, handles)
             batch = hunt.next_batch(min(self._tree.rows, self._most - hunt.forwards))

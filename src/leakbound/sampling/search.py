@@ -368,17 +368,18 @@ class SearchTree:
         """The ends of a completion."""
         return Ending.of(self.model, self.decoding, self.ended)
 
-    def prefill(self, root: Root) -> tuple[int, torch.Tensor]:
+    def prefill(self, root: Root) -> tuple[list[int], torch.Tensor]:
         """Read a prompt.
 
         Args:
             root: whose prompt it is.
 
         Returns:
-            Its handle, and the logits after it, [1, vocabulary].
+            Its handle, [1], and the logits after it, [1, vocabulary].
         """
         self.usage.prompt_tokens += len(root.token_ids)
-        return self.model.prefill(root.token_ids)
+        handles, logits = self.model.prefill([root.token_ids])
+        return handles.tolist(), logits
 
     def forward(self, stems: Sequence[Stem]) -> tuple[Handles, torch.Tensor]:
         """Forward the last tokens of some prefixes.
