@@ -173,7 +173,9 @@ def test_a_gpu_is_given_more_rows_by_its_memory(monkeypatch: pytest.MonkeyPatch)
     assert "80" not in budget.rule  # a run goes on on another card
     assert not Cascade.on(torch.device("cuda")).pays(128, 4000, 16)
     assert Cascade.on(torch.device("cuda")).pays(128, 4096, 256)
-    assert arithmetic(torch.device("cuda")).endswith("once from 64 by 4, 524288")
+    assert arithmetic(torch.device("cuda")).endswith(
+        "2048 tokens at once, once for all rows from 64 by 4, 524288"
+    )
     assert Cascade.on(torch.device("cpu")).pays(100, 1024, 16)
 
 
@@ -185,7 +187,9 @@ def test_open_engine_loads_a_folder_and_names_what_was_run(tmp_path: Path) -> No
     assert fingerprint["prompting"]["template"] == PROMPTING.template
     assert fingerprint["prompting"]["chat"] is False
     assert fingerprint["dtype"] == "float32"
-    assert fingerprint["arithmetic"].endswith("4194304 weights, prompts once from 64 by 4, 1")
+    assert fingerprint["arithmetic"].endswith(
+        "read 512 tokens at once, once for all rows from 64 by 4, 1"
+    )
     with pytest.raises(InputError, match="empty"):
         open_engine("", PROMPTING)
 

@@ -207,11 +207,50 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     norm = model.model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        seam.prefill([[1, 2, 3]])
+        seam.prefill([[1, 2, 3], [1, 2]])
     norm.remove()
+    assert (slots_used(seam), seam.held) == (0, 0)
     _, read, logits = read_by(seam, [1, 2, 3, 4])
     assert read == 4
     assert (logits - plain.prefill([[1, 2, 3, 4]])[1]).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 512])
+@pytest.mark.parametrize("name", slow_but(["llama", "gpt2", "gemma3"], [*BRANCHING]))
+def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int) -> None:
+    model, read = build(BRANCHING[name]), list[tuple[int, ...]]()
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    seam._at_once = at_once
+    prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [7], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3], [7]]
+    _, want = plain.prefill(prompts)
+    with model.register_forward_pre_hook(
+        lambda _, __, given: read.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    ):
+        handles, logits = seam.prefill(prompts)
+    assert (logits - want).abs().max() < 1e-5
+    assert len(set(handles.tolist())) == seam.held == len(prompts)
+    assert read == {1: [(1, 1), (1, 1), (1, 3), (1, 2), (1, 3), (1, 2)]}.get(at_once, read)
+    assert read == {8: [(2, 1), (1, 3), (2, 3), (1, 2)]}.get(at_once, read)
+    assert read == {512: [(6, 3)]}.get(at_once, read)
+    assert slots_used(seam) == 2 + 3 + 2 + 3 + 2  # of [7] twice, since one token gives the logits
+    tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
+    _, logits = seam.extend(handles, tokens, over)
+    _, want = plain.prefill([[*x, int(token)] for x, token in zip(prompts, tokens, strict=True)])
+    assert (logits - want).abs().max() < 1e-5
+
+
+def test_a_broken_prompt_spoils_none_that_are_read_with_it() -> None:
+    """It shares its beginning with others, whose tokens come before and after its broken one."""
+    model = build(BRANCHING["llama"])
+    with torch.no_grad():
+        model.model.embed_tokens.weight[8] = float("nan")
+    seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
+    prompts = [[1, 2, 3, 8], [1, 2, 3, 4, 5], [1, 2, 3, 8, 4, 6], [1, 2, 3]]
+    _, logits = seam.prefill(prompts)
+    assert logits[[0, 2]].isnan().all()
+    _, later = seam.prefill([[1, 2, 3, 7]])
+    _, want = plain.prefill([prompts[1], prompts[3], [1, 2, 3, 7]])
+    assert (torch.cat([logits[[1, 3]], later]) - want).abs().max() < 1e-5
 
 
 @pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])

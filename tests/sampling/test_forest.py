@@ -180,6 +180,26 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
     assert model.beside == 0
 
 
+@pytest.mark.parametrize(("n", "rows", "first"), [(1, 100, 5), (1, 3, 3), (40, 100, 3), (40, 9, 1)])
+def test_prompts_are_read_together_while_their_rows_surely_fit(
+    n: int, rows: int, first: int
+) -> None:
+    class Noting(TableModel):
+        def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+            read.append(len(prompts))
+            return super().prefill(prompts)
+
+    read, roots = list[int](), [Root(f"q{i}", (i % VOCAB, 1, 2)) for i in range(5)]
+    model = Noting(probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
+    draws, decoding = Draws(sizes=(n,)), Decoding(max_new_tokens=4)
+    found, want = (
+        list(Forest(each, decoding, draws, rows=most).sample(roots))
+        for each, most in ((model, rows), (table(), 1))
+    )
+    assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)
+    assert (read[0], sum(read)) == (first, 5)
+
+
 def test_roots_with_starts_have_trees_of_their_own() -> None:
     model, prompt = table(), ROOTS[0].token_ids
     (handle,), logits = model.prefill([prompt])

@@ -37,7 +37,7 @@ from leakbound.engines.products import HEAVY, LEAST, Products
 from leakbound.sampling.model import Handles, WholePrefixes
 
 _SLIDING, _FULL = "sliding_attention", "full_attention"
-AT_ONCE = 512  # tokens of prompts that are read at once
+AT_ONCE = {"cpu": 512, "other": 2048}  # tokens of prompts, read at once
 BLOCK = 1 << 21  # bytes of keys and values that rows gather at a time
 # cuDNN's is left out: with each new number of rows or columns an H200's host took 50 ms more
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -73,9 +73,12 @@ ALWAYS = Cascade(tokens=1, rows=1)
 
 def arithmetic(device: torch.device) -> str:
     """How logits are computed there, for fingerprints: computed otherwise they round otherwise."""
-    return "oneDNN from {}, without AVX-512 by {} weights, prompts once from {} by {}, {}".format(
-        LEAST, HEAVY, *astuple(Cascade.on(device))
+    rule = (
+        "oneDNN from {}, without AVX-512 by {} weights, prompts read {} tokens at once, "
+        "once for all rows from {} by {}, {}"
     )
+    at_once = AT_ONCE.get(device.type, AT_ONCE["other"])
+    return rule.format(LEAST, HEAVY, at_once, *astuple(Cascade.on(device)))
 
 
 def memory_for_keys(device: torch.device) -> int:
@@ -117,6 +120,7 @@ class CachedModel:
         self._tree = PrefixTree()
         self._cache = _Gathered()
         self._memory = memory_for_keys(model.device)
+        self._at_once = AT_ONCE.get(model.device.type, AT_ONCE["other"])
 
     @property
     def full(self) -> bool:
@@ -138,15 +142,18 @@ class CachedModel:
                 logits[i] = row
 
         for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
-            new = len(prompts[i]) - self._tree.find(prompts[i][:-1])[1]
-            if some and (len(some) + 1) * max(new, widest) > AT_ONCE:
+            if (len(some) + 1) * max(self._left(prompts[i]), widest) > self._at_once and some:
                 read()
                 some, widest = [], 0
             some.append(i)
-            widest = max(new, widest)
+            widest = max(self._left(prompts[i]), widest)
         read()
         self.held += len(prompts)
         return handles, torch.stack(logits)
+
+    def _left(self, prompt: Sequence[int]) -> int:
+        """How many of a prompt's tokens are not held yet; one at least gives the logits."""
+        return len(prompt) - self._tree.find(prompt[:-1])[1]
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
@@ -155,7 +162,7 @@ class CachedModel:
         """
         rests = list[tuple[Slots, NDArray[np.int64]]]()
         for prompt in prompts:
-            stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
+            stem, depth = self._tree.find(prompt[:-1])
             tokens = np.array(prompt[depth:])
             rests.append((self._tree.chain(stem, len(tokens)), tokens))
             self._tree.remember(*rests[-1])
