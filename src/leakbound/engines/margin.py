@@ -78,7 +78,7 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     Eight times the largest difference of a logit after the same prefix; at least 4e-6. Measured
     after `prompts` (see `probed_prompts`) and two that are made up, and four tokens on along
     likely continuations: in batches of 64, 7, 2 and 1 rows, short prompts beside long ones, where
-    they are long enough also read once for all of their rows, and read at once and in two pieces. A
+    they are long enough also read once for all of their rows; read alone, and together in pieces. A
     maximum that was seen and widened, not one proved for every prefix. Infinite, so that nothing is
     exact, for weights of fewer than 32 bits and where logits are NaN in one shape but not in
     another, or everywhere. (A prompt after which they are NaN in every shape is a question that
@@ -94,9 +94,7 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
     probes = [*prompts, *_made_up(model.vocab_size)]
     seen: Seen = defaultdict(list)
     paths = _walk_together(model, probes, seen)
-    for prompt, path in zip(probes, paths, strict=False):
-        _read(model, prompt, seen)
-        _read(model, path, seen)
+    _read(model, [*probes, *paths[: len(probes)]], seen)
     return max(LEAST_MARGIN, _WIDER * _largest(seen))
 
 
@@ -173,14 +171,17 @@ def _walk(
     return reached
 
 
-def _read(model: PrefixModel, ids: Ids, seen: Seen) -> None:
-    """Note the logits after these ids, read at once, and where their first half is held already."""
-    alone, at_once = model.prefill([ids])
-    model.release(alone)
-    half, _ = model.prefill([ids[: max(1, len(ids) // 2)]])
-    whole, in_pieces = model.prefill([ids])
-    model.release(np.concatenate([half, whole]))
-    seen[ids] += [at_once[0], in_pieces[0]]
+def _read(model: PrefixModel, prefixes: Sequence[Ids], seen: Seen) -> None:
+    """Note the logits after these, each alone, and together where their first halves are held."""
+    for ids in prefixes:
+        alone, at_once = model.prefill([ids])
+        model.release(alone)
+        seen[ids].append(at_once[0])
+    halves, _ = model.prefill([ids[: max(1, len(ids) // 2)] for ids in prefixes])
+    wholes, in_pieces = model.prefill(prefixes)
+    model.release(np.concatenate([halves, wholes]))
+    for ids, row in zip(prefixes, in_pieces, strict=True):
+        seen[ids].append(row)
 
 
 def _largest(seen: Seen) -> float:
