@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from functools import cache, partial
+from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
@@ -133,55 +134,46 @@ class CachedModel:
 
         Those read at once also read each other's tokens: a layer files all before any attends.
         """
-        handles, logits = np.zeros(len(prompts), dtype=np.int64), [torch.empty(0)] * len(prompts)
-        some, widest = list[int](), 0
-
-        def read() -> None:
-            handles[some], rows = self._read([prompts[i] for i in some])
-            for i, row in zip(some, rows, strict=True):
-                logits[i] = row
-
-        for i in sorted(range(len(prompts)), key=lambda i: len(prompts[i])):
-            if (len(some) + 1) * max(self._left(prompts[i]), widest) > self._at_once and some:
-                read()
-                some, widest = [], 0
-            some.append(i)
-            widest = max(self._left(prompts[i]), widest)
-        read()
+        waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+        order, handles, logits = np.argsort(waiting), list[Handles](), list[torch.Tensor]()
+        while waiting:
+            # one token at least gives the logits
+            lengths = (len(prompts[i]) - self._tree.find(prompts[i][:-1])[1] for i in waiting)
+            sizes = (n * longest for n, longest in enumerate(accumulate(lengths, max), start=1))
+            fit = max(1, sum(1 for _ in takewhile(lambda size: size <= self._at_once, sizes)))
+            read = self._read([prompts[i] for i in waiting[:fit]])
+            handles.append(read[0])
+            logits.append(read[1])
+            waiting = waiting[fit:]
         self.held += len(prompts)
-        return handles, torch.stack(logits)
-
-    def _left(self, prompt: Sequence[int]) -> int:
-        """How many of a prompt's tokens are not held yet; one at least gives the logits."""
-        return len(prompt) - self._tree.find(prompt[:-1])[1]
+        back = torch.as_tensor(order, device=logits[0].device)
+        return np.concatenate(handles)[order], torch.cat(logits)[back]
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
 
         What was spoiled is remembered for nobody.
         """
-        rests = list[tuple[Slots, NDArray[np.int64]]]()
+        rows = list[Slots]()
         for prompt in prompts:
             stem, depth = self._tree.find(prompt[:-1])
-            tokens = np.array(prompt[depth:])
-            rests.append((self._tree.chain(stem, len(tokens)), tokens))
-            self._tree.remember(*rests[-1])
-        handles = np.array([slots[-1] for slots, _ in rests])
-        every = np.concatenate([slots for slots, _ in rests])
-        filled = (len(rests), max(len(tokens) for _, tokens in rests))
-        places, ids = np.full(filled, PADDING), np.zeros(filled, dtype=np.int64)
-        for row, (slots, tokens) in enumerate(rests):
-            places[row, -len(slots) :], ids[row, -len(slots) :] = slots, tokens
+            rows.append(self._tree.chain(stem, len(prompt) - depth))
+            self._tree.remember(rows[-1], np.array(prompt[depth:]))
+        longest, handles = max(map(len, rows)), np.array([slots[-1] for slots in rows])
+        places = np.full((len(rows), longest), PADDING)
+        ids = np.zeros_like(places)
+        for row, (slots, prompt) in enumerate(zip(rows, prompts, strict=True)):
+            places[row, -len(slots) :], ids[row, -len(slots) :] = slots, prompt[-len(slots) :]
         try:
             logits = self._forward(ids, places)
-            finite = self._cache.is_finite(every)
+            finite = self._cache.is_finite(np.concatenate(rows))
         except BaseException:
             self._tree.drop(handles)
             raise
         if finite:
             return handles, logits
         if len(prompts) == 1:
-            self._tree.forget(every)
+            self._tree.forget(rows[0])
             return handles, logits
         self._tree.drop(handles)
         alone = [self._read([prompt]) for prompt in prompts]
