@@ -337,6 +337,14 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
         found.append((shapes, first))
     assert [shapes for shapes, _ in found] == [[7, 2], [3, 2, 2, 2], [1] * 9]
     assert all((found[0][1] - each).abs().max() < 1e-6 for _, each in found)
+    seam, shapes = CachedModel(model, frozenset()), list[int]()
+    seam.prefill([range(40)])
+    seam._memory = int(4 * 3 * 42 * max(seam._cache.bytes_of_a_token))
+    with model.register_forward_pre_hook(
+        lambda _, __, given, to=shapes: to.append(len(given["input_ids"])), with_kwargs=True
+    ):
+        seam.prefill([[*range(40), i, i] for i in range(7)])
+    assert shapes == [3, 3, 1]
 
 
 def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:

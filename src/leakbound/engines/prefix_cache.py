@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import astuple, dataclass
 from functools import cache, partial
-from itertools import accumulate, takewhile
 from typing import Any
 
 import numpy as np
@@ -135,19 +134,25 @@ class CachedModel:
         Those read at once also read each other's tokens: a layer files all before any attends.
         """
         waiting = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
-        order, handles, logits = np.argsort(waiting), list[Handles](), list[torch.Tensor]()
+        order, read = np.argsort(waiting), list[tuple[Handles, torch.Tensor]]()
         while waiting:
-            # one token at least gives the logits
-            lengths = (len(prompts[i]) - self._tree.find(prompts[i][:-1])[1] for i in waiting)
-            sizes = (n * longest for n, longest in enumerate(accumulate(lengths, max), start=1))
-            fit = max(1, sum(1 for _ in takewhile(lambda size: size <= self._at_once, sizes)))
-            read = self._read([prompts[i] for i in waiting[:fit]])
-            handles.append(read[0])
-            logits.append(read[1])
-            waiting = waiting[fit:]
+            some = self._fitting([prompts[i] for i in waiting])
+            read.append(self._read(some))
+            waiting = waiting[len(some) :]
         self.held += len(prompts)
+        handles, logits = zip(*read, strict=True)
         back = torch.as_tensor(order, device=logits[0].device)
         return np.concatenate(handles)[order], torch.cat(logits)[back]
+
+    def _fitting(self, prompts: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+        """The first of these, each no longer than the next, that are read at once: one at least."""
+        most, widest = self._memory // (4 * max(self._cache.bytes_of_a_token, default=1)), 0
+        for count, prompt in enumerate(prompts):
+            widest = max(widest, len(prompt) - self._tree.find(prompt[:-1])[1])
+            size, gathered = (count + 1) * widest, (count + 1) * len(prompt)
+            if count and (size > self._at_once or gathered > most):
+                return prompts[:count]
+        return prompts
 
     def _read(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
         """Read prompts at once; alone, where a key or value is not finite and would spoil others'.
@@ -156,7 +161,7 @@ class CachedModel:
         """
         rows = list[Slots]()
         for prompt in prompts:
-            stem, depth = self._tree.find(prompt[:-1])
+            stem, depth = self._tree.find(prompt[:-1])  # one token at least gives the logits
             rows.append(self._tree.chain(stem, len(prompt) - depth))
             self._tree.remember(rows[-1], np.array(prompt[depth:]))
         longest, handles = max(map(len, rows)), np.array([slots[-1] for slots in rows])
