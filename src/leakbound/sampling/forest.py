@@ -215,7 +215,7 @@ class Forest:
                 fresh.append(rows)
                 prompts.append(root.token_ids)
                 read, split = self._first_splits.tolist()
-                room -= math.ceil(split / read) if read else int(rows.count.sum())
+                room -= max(1, math.ceil(split / read)) if read else int(rows.count.sum())
         if prompts:
             handles, logits = self._model.prefill(prompts)
             self.usage.prompt_tokens += sum(map(len, prompts))
