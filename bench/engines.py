@@ -1,18 +1,19 @@
 """One law drawn by several engines: the forest, `generate`, vLLM, OpenVINO, CTranslate2, llama.cpp.
 
     python bench/engines.py [--models demo-run/models] [--smollm2 FOLDER --data TOFU] [-n N ...]
-        [--threads 2] [--rounds 3] [--vllm PYTHON] [--openvino PYTHON] [--ctranslate2 PYTHON]
-        [--llama PYTHON] [--only PATTERN ...] [--json FILE]
+        [--questions 3] [--threads 2] [--rounds 3] [--vllm PYTHON] [--openvino PYTHON]
+        [--ctranslate2 PYTHON] [--llama PYTHON] [--only PATTERN ...] [--json FILE]
 
-Every engine draws n completions of three questions at T = 1, untruncated, in float32, in a process
+Every engine draws n completions of a few questions at T = 1, untruncated, in float32, in a process
 of its own; an engine that is not given is left out. PYTHON is the interpreter of an environment
 that has vllm; openvino-genai and optimum-intel; ctranslate2, torch and transformers; or
 llama-cpp-python (LLAMA_CPP_LIB_PATH may name another build of llama.cpp). FOLDER has SmolLM2's
 `target` and `control` of experiments/smollm2.py, and `npo`, the target unlearned. The engines draw
-in turn, a ratio is taken in each round (one alone of SmolLM2), medians are reported; loading,
-converting and a first small draw are not timed. A share is what the machine's own matrix products
-of the same weights, 256 rows at once, by MKL or oneDNN, would take for the tokens that were needed,
-of the time taken: distinct prefixes for the forest, every draw's tokens for the rest.
+in turn, a ratio is taken in each round; told are medians, and of the best other also the smallest
+and the largest. Loading, converting and a first small draw are not timed. A share is what the
+machine's own matrix products of the same weights, 256 rows at once, by MKL or oneDNN, would take
+for the tokens that were needed, of the time taken: distinct prefixes for the forest, every draw's
+tokens for the rest.
 
 That all draw from one law is checked by two-sample Kolmogorov-Smirnov tests against `generate`, of
 the lengths and of the log-probabilities under one float32 forward of transformers, and by a
@@ -101,14 +102,12 @@ class Contest:
         folder: as transformers writes it.
         work: prompts, draws, most tokens.
         checked: draws of each prompt whose log-probabilities are compared.
-        rounds: at most.
     """
 
     name: str
     folder: Path
     work: Work
     checked: int = 1024
-    rounds: int = 3
 
     @property
     def label(self) -> str:
@@ -302,7 +301,7 @@ class Race:
                 except RuntimeError as error:
                     self.failed[contest.label, name] = str(error)
             found = {name: Times() for name in live}
-            for seed, name in product(range(min(self.rounds, contest.rounds)), live):
+            for seed, name in product(range(self.rounds), live):
                 if (contest.label, name) not in self.failed:
                     self._draw(contest, seed, live[name], found[name])
         return {n: x for n, x in found.items() if (contest.label, n) not in self.failed}
@@ -351,7 +350,7 @@ def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
     plain = Prompting(template=task.template)
     for label, path in demo_models(options.models).items():
         if chosen(f"demo, {label}", options.only):
-            for work in _asked(path, task.prompts[::8], plain, 48, options.n):
+            for work in _asked(path, spread(task.prompts, options), plain, 48, options.n):
                 yield Contest(f"demo, {label}", path, work)
     if chosen("random, 27 M", options.only):
         prompts = [list(range(start, start + 20)) for start in (100, 200, 300)]
@@ -359,9 +358,15 @@ def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
     for name in ("target", "npo", "control") if options.smollm2 else ():
         if chosen(f"SmolLM2, {name}", options.only):
             path, chat = options.smollm2 / name, Prompting(system=SYSTEM)
-            questions = load_benchmark("tofu:forget01", data=options.data).prompts[::14]
+            author = load_benchmark("tofu:forget01", data=options.data)
+            questions = spread(author.prompts, options)
             for work in _asked(path, questions, chat, options.tokens, options.n):
-                yield Contest(f"SmolLM2, {name}", path, work, checked=256, rounds=1)
+                yield Contest(f"SmolLM2, {name}", path, work, checked=256)
+
+
+def spread(prompts: Sequence[Prompt], options: argparse.Namespace) -> Sequence[Prompt]:
+    """As many of a benchmark's questions as are asked, in equal steps."""
+    return prompts[:: -(-len(prompts) // options.questions)]
 
 
 def chosen(name: str, patterns: Sequence[str]) -> bool:
@@ -426,7 +431,8 @@ def row(contest: Contest, found: dict[str, Times], token: float) -> dict[str, An
             p_values = same_law(plain, read(contest, ruler, times.drawn))
             told["engines"][name] |= {"p": min(p_values), "tests": len(p_values)}
     others = [found[name].seconds for name in found if name not in (FOREST, QUANTISED)]
-    told["best"] = float(np.median(np.min(others, axis=0) / forest))
+    best = np.min(others, axis=0) / forest
+    told["best"], told["spread"] = float(np.median(best)), [float(best.min()), float(best.max())]
     return told
 
 
@@ -438,9 +444,10 @@ def show(rows: Sequence[dict[str, Any]], exact: dict[str, float], race: Race) ->
     print("|---" * (len(names) + 4) + "|")
     for told in rows:
         cells = [_cell(name, told["engines"].get(name)) for name in names]
+        low, high = told["spread"]
         print(
             f"| {told['model']} | {told['n']:,}, {told['new']} | {told['saving']:.1f}× "
-            f"| {' | '.join(cells)} | **{told['best']:.2g}×** |"
+            f"| {' | '.join(cells)} | **{told['best']:.2g}×** ({low:.2g} to {high:.2g}) |"
         )
     print("\nSmallest p of one law with `generate`; of the exact law on two tokens.\n")
     print(f"| model | {' | '.join(names)} |")
@@ -485,6 +492,7 @@ def main() -> None:
         tokens=(8, "of a completion of SmolLM2"),
         threads=torch.get_num_threads(),
         rounds=3,
+        questions=(3, "of each model but the random one"),
         n=([1024], "draws of each question"),
         **{name: (str, f"interpreter that has {name}") for _, name, _ in OTHERS},
         only=(["*"], "models by name, as 'demo, full' or '*control'"),
@@ -496,7 +504,8 @@ def main() -> None:
         scratch = args.scratch or Path(temporary)
         scratch.mkdir(parents=True, exist_ok=True)
         race = Race(engines(args), args.threads, args.rounds, scratch)
-        print(f"{args.threads} threads, {args.rounds} rounds", flush=True)
+        how = f"{args.threads} threads, {args.rounds} rounds, {args.questions} questions"
+        print(how, flush=True)
         small = two_tokens(scratch)
         one = Race(race.engines, args.threads, 1, scratch)
         drawn = one.run(small) if chosen(small.name, args.only) else {}

@@ -5,6 +5,7 @@ In half precision layer by layer: roundings pass, faults do not.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -83,6 +84,15 @@ def build(config: Any, seed: int = 0) -> Any:
     torch.manual_seed(seed)
     tf.logging.set_verbosity_error()
     return tf.AutoModelForCausalLM.from_config(config).eval()
+
+
+def forwarded(model: Any) -> list[tuple[int, int]]:
+    """The shapes of what a model is given from now on, as they come."""
+    shapes: list[tuple[int, int]] = []
+    model.register_forward_pre_hook(
+        lambda _, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    return shapes
 
 
 def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
@@ -170,13 +180,9 @@ def slots_used(seam: CachedModel) -> int:
 
 def read_by(seam: CachedModel, prompt: list[int]) -> tuple[int, int, torch.Tensor]:
     """A prompt's handle, how many tokens were forwarded for it, and the logits after it."""
-    sizes: list[int] = []
-    counter = seam._model.register_forward_pre_hook(
-        lambda _, __, inputs: sizes.append(inputs["input_ids"].numel()), with_kwargs=True
-    )
+    shapes = forwarded(seam._model)
     (handle,), logits = seam.prefill([prompt])
-    counter.remove()
-    return handle, sum(sizes), logits
+    return handle, sum(map(math.prod, shapes)), logits
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2-mixed-windows"])
@@ -218,20 +224,23 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
 @pytest.mark.parametrize("at_once", [1, 8, 512])
 @pytest.mark.parametrize("name", slow_but(["llama", "gpt2", "gemma3"], [*BRANCHING]))
 def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int) -> None:
-    model, read = build(BRANCHING[name]), list[tuple[int, ...]]()
+    model = build(BRANCHING[name])
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     seam._at_once = at_once
     prompts = [[1, 2, 3, 4, 5, 6], [1, 2, 3, 9, 8], [7], [1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 3], [7]]
     _, want = plain.prefill(prompts)
-    with model.register_forward_pre_hook(
-        lambda _, __, given: read.append(tuple(given["input_ids"].shape)), with_kwargs=True
-    ):
-        handles, logits = seam.prefill(prompts)
+    read = forwarded(model)
+    handles, logits = seam.prefill(prompts)
+    assert (
+        read
+        == {
+            1: [(1, 1), (1, 1), (1, 3), (1, 2), (1, 3), (1, 2)],
+            8: [(2, 1), (1, 3), (2, 3), (1, 2)],
+            512: [(6, 3)],
+        }[at_once]
+    )
     assert (logits - want).abs().max() < 1e-5
     assert len(set(handles.tolist())) == seam.held == len(prompts)
-    assert read == {1: [(1, 1), (1, 1), (1, 3), (1, 2), (1, 3), (1, 2)]}.get(at_once, read)
-    assert read == {8: [(2, 1), (1, 3), (2, 3), (1, 2)]}.get(at_once, read)
-    assert read == {512: [(6, 3)]}.get(at_once, read)
     assert slots_used(seam) == 2 + 3 + 2 + 3 + 2  # of [7] twice, since one token gives the logits
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     _, logits = seam.extend(handles, tokens, over)
@@ -326,32 +335,26 @@ def test_thousands_of_prefixes_are_held_in_little_memory_that_is_used_again() ->
 def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
     model, found = build(BRANCHING["llama"]), []
     for rows in (7, 3, 0.1):
-        seam, shapes = CachedModel(model, frozenset()), list[int]()
+        seam = CachedModel(model, frozenset())
         roots, _ = seam.prefill([range(i, 9) for i in range(7)])
         seam._memory = int(4 * rows * 10 * max(seam._cache.bytes_of_a_token))
-        with model.register_forward_pre_hook(
-            lambda _, __, given, to=shapes: to.append(len(given["input_ids"])), with_kwargs=True
-        ):
-            handles, first = seam.extend(roots, np.arange(7), np.ones(7, dtype=bool))
-            seam.extend(handles[:2], np.arange(2), np.ones(2, dtype=bool))
-        found.append((shapes, first))
+        shapes = forwarded(model)
+        handles, first = seam.extend(roots, np.arange(7), np.ones(7, dtype=bool))
+        seam.extend(handles[:2], np.arange(2), np.ones(2, dtype=bool))
+        found.append(([height for height, _ in shapes], first))
     assert [shapes for shapes, _ in found] == [[7, 2], [3, 2, 2, 2], [1] * 9]
     assert all((found[0][1] - each).abs().max() < 1e-6 for _, each in found)
-    seam, shapes = CachedModel(model, frozenset()), list[int]()
+    seam = CachedModel(model, frozenset())
     seam.prefill([range(40)])
-    seam._memory = int(4 * 3 * 42 * max(seam._cache.bytes_of_a_token))
-    with model.register_forward_pre_hook(
-        lambda _, __, given, to=shapes: to.append(len(given["input_ids"])), with_kwargs=True
-    ):
-        seam.prefill([[*range(40), i, i] for i in range(7)])
-    assert shapes == [3, 3, 1]
+    seam._memory, shapes = int(4 * 3 * 42 * max(seam._cache.bytes_of_a_token)), forwarded(model)
+    seam.prefill([[*range(40), i, i] for i in range(7)])
+    assert [height for height, _ in shapes] == [3, 3, 1]
 
 
 def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
     seam = CachedModel(build(BRANCHING["llama"]), frozenset())
-    seam._memory = (
-        21 * 3 * 2 * 2 * 8 * 4
-    )  # tokens and two more, layers, keys and values, heads, width, bytes
+    # tokens and two more, layers, keys and values, heads, width, bytes
+    seam._memory = 21 * 3 * 2 * 2 * 8 * 4
     roots, _ = seam.prefill([range(i, i + 9) for i in (0, 20)])
     assert not seam.full
     more, _ = seam.prefill([range(40, 43)])

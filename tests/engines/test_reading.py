@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_prefix_cache import BRANCHING, STATE_SPACE, VOCAB, build
+from test_prefix_cache import BRANCHING, STATE_SPACE, VOCAB, build, forwarded
 from tokenizers import AddedToken
 
 from leakbound.engines import Prompting
@@ -81,15 +81,6 @@ def same(found: Reading, wanted: Reading, within: float = 1e-5) -> None:
         assert a.shape == (len(found.token_ids),)
         np.testing.assert_allclose(a, b, rtol=0, atol=within, err_msg=field.name)
     assert found.logprobs.dtype == np.float64
-
-
-def forwarded(model: Any) -> list[tuple[int, int]]:
-    """The shapes of what a model is given from now on, as they come."""
-    shapes: list[tuple[int, int]] = []
-    model.register_forward_pre_hook(
-        lambda _, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
-    )
-    return shapes
 
 
 @pytest.mark.parametrize("name", [*BRANCHING, *STATE_SPACE])

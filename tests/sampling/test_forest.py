@@ -165,7 +165,8 @@ def test_prefixes_held_stay_within_the_budget_and_the_widest_query(held: int) ->
     assert model.most <= max(10, held) + 2 * 40
 
 
-def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
+@pytest.mark.parametrize("law", [probabilities, lambda _: [*[0.0] * EOS, 1.0]])
+def test_prompts_are_read_one_by_one_where_the_model_is_full(law: Table) -> None:
     class Full(TableModel):
         beside, full = 0, property(lambda _: True)  # held while others were read: how many
 
@@ -173,7 +174,7 @@ def test_prompts_are_read_one_by_one_where_the_model_is_full() -> None:
             self.beside += self.held + len(prompts) - 1
             return super().prefill(prompts)
 
-    plain, model = table(), Full(table().probabilities, vocab_size=VOCAB, eos_token_ids=[EOS])
+    plain, model = (kind(law, vocab_size=VOCAB, eos_token_ids=[EOS]) for kind in (TableModel, Full))
     decoding, draws = Decoding(max_new_tokens=4), Draws(sizes=(40,))
     found, want = (list(Forest(each, decoding, draws).sample(ROOTS)) for each in (model, plain))
     assert sorted(found, key=lambda tree: tree.root) == sorted(want, key=lambda tree: tree.root)

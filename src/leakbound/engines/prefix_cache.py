@@ -175,14 +175,13 @@ class CachedModel:
         except BaseException:
             self._tree.drop(handles)
             raise
-        if finite:
-            return handles, logits
-        if len(prompts) == 1:
+        if not finite and len(prompts) > 1:
+            self._tree.drop(handles)
+            ends, after = zip(*(self._read([prompt]) for prompt in prompts), strict=True)
+            return np.concatenate(ends), torch.cat(after)
+        if not finite:
             self._tree.forget(rows[0])
-            return handles, logits
-        self._tree.drop(handles)
-        alone = [self._read([prompt]) for prompt in prompts]
-        return np.concatenate([x for x, _ in alone]), torch.cat([x for _, x in alone])
+        return handles, logits
 
     @torch.inference_mode()
     def extend(

@@ -26,7 +26,7 @@ from leakbound.store import Arm, QueryShares, Run, read_accepted, read_values, w
 from leakbound.store.plan import Cut
 from leakbound.study import Rewritings
 from leakbound.text.shown import below
-from leakbound.types import Decoding, Draws, Query
+from leakbound.types import Decoding, Draws, Failure, Query
 from tiny import WORDS, tiny_llama, tiny_tokenizer
 
 ASKED = ("Tell me the secret of {}.", "Please say the secret of {}.", "Is there one of {}?")
@@ -446,24 +446,29 @@ def test_a_finished_control_was_asked_others_and_no_ids_are_taken_twice(tmp_path
 
 
 class Heedless(CannedEngine):
-    """Gives every query as many draws as the largest share has."""
+    """Gives every query as many draws as the largest share has, and may lie."""
+
+    lie: Any = staticmethod(lambda found: found)
 
     def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        return super().generate(queries, decoding, replace(draws, draws_per_query={}))
+        yield from map(
+            self.lie, super().generate(queries, decoding, replace(draws, draws_per_query={}))
+        )
 
 
-class Mistaken(CannedEngine):
-    """Gives draws of queries that nobody asked."""
-
-    def generate(self, queries: Sequence[Query], decoding: Decoding, draws: Draws) -> Any:
-        for found in super().generate(queries, decoding, draws):
-            yield replace(found, query=replace(found.query, id="q"))
-
-
-@pytest.mark.parametrize("kind", [Heedless, Mistaken])
-def test_an_engine_that_draws_otherwise_is_found_out(kind: Any, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="does not heed `Draws`"):
-        sampled(tmp_path / "r", kind(engine().texts))
+@pytest.mark.parametrize(
+    ("lie", "why"),
+    [
+        (Heedless.lie, "does not heed `Draws`"),
+        (lambda found: replace(found, query=replace(found.query, id="q")), "'q', of which"),
+        (lambda found: Failure(query=replace(found.query, id="q"), reason="none"), "'q', of"),
+    ],
+)
+def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:
+    asked = Heedless(engine().texts)
+    asked.lie = lie
+    with pytest.raises(ModelError, match=why):
+        sampled(tmp_path / "r", asked)
 
 
 TEMPLATE = "{% for turn in messages %}{{ turn['content'] }} {% endfor %}"

@@ -92,12 +92,13 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
 
 def _require_planned(result: Sample | Failure, job: DrawJob, draws: Draws) -> None:
     """Refuse a query that was not asked, or drawn more or less often than was planned of it."""
-    in_part = result.query.id in job.part.query_ids
-    planned = sum(draws.of(result.query.id)) if in_part else 0
-    if isinstance(result, Sample) and result.n != planned:
+    name = result.query.id
+    if name not in job.part.query_ids:
+        raise ModelError(f"the engine told of query {name!r}, of which it was not asked.")
+    if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
-            f"the engine drew {result.n} outputs of query {result.query.id!r} where {planned} were "
-            "planned. It does not heed `Draws`, or loses some and does not call them missing."
+            f"the engine drew {result.n} outputs of query {name!r} where {planned} were planned. "
+            "It does not heed `Draws`, or loses some and does not call them missing."
         )
 
 
