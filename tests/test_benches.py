@@ -103,8 +103,10 @@ def test_a_race_is_run_at_each_n_on_the_models_that_are_chosen(
     monkeypatch.setattr("engines.load_model", MagicMock())
     monkeypatch.setattr("engines.Prompting.encode", lambda *_: [2])
     asked = Namespace(models=tmp_path, smollm2=None, n=[64, 256], only=["*NPO", "demo, full"])
-    labels = [contest.label for contest in contests(asked, tmp_path)]
-    assert labels == [f"demo, {name}, n = {n}" for name in ("full", "NPO") for n in asked.n]
+    labels = [f"demo, {name}, n = {n}" for name in ("full", "NPO") for n in asked.n]
+    for asked.questions in (3, 24):
+        told = [(each.label, len(each.work.prompts)) for each in contests(asked, tmp_path)]
+        assert told == [(label, asked.questions) for label in labels]
 
 
 def test_other_lengths_and_other_probabilities_are_another_law(tmp_path: Path) -> None:
