@@ -365,7 +365,7 @@ def contests(options: argparse.Namespace, scratch: Path) -> Iterator[Contest]:
 
 
 def spread(prompts: Sequence[Prompt], options: argparse.Namespace) -> Sequence[Prompt]:
-    """As many of a benchmark's questions as are asked, in equal steps."""
+    """Of a benchmark's questions at most as many as are asked, in equal steps."""
     return prompts[:: -(-len(prompts) // options.questions)]
 
 
@@ -492,7 +492,7 @@ def main() -> None:
         tokens=(8, "of a completion of SmolLM2"),
         threads=torch.get_num_threads(),
         rounds=3,
-        questions=(3, "of each model but the random one"),
+        questions=(3, "of each model but the random one, at most"),
         n=([1024], "draws of each question"),
         **{name: (str, f"interpreter that has {name}") for _, name, _ in OTHERS},
         only=(["*"], "models by name, as 'demo, full' or '*control'"),
@@ -504,7 +504,7 @@ def main() -> None:
         scratch = args.scratch or Path(temporary)
         scratch.mkdir(parents=True, exist_ok=True)
         race = Race(engines(args), args.threads, args.rounds, scratch)
-        how = f"{args.threads} threads, {args.rounds} rounds, {args.questions} questions"
+        how = f"{args.threads} threads, {args.rounds} rounds, {args.questions} questions at most"
         print(how, flush=True)
         small = two_tokens(scratch)
         one = Race(race.engines, args.threads, 1, scratch)

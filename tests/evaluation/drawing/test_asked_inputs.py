@@ -460,8 +460,8 @@ class Heedless(CannedEngine):
     ("lie", "why"),
     [
         (Heedless.lie, "does not heed `Draws`"),
-        (lambda found: replace(found, query=replace(found.query, id="q")), "'q', of which"),
-        (lambda found: Failure(query=replace(found.query, id="q"), reason="none"), "'q', of"),
+        (lambda found: replace(found, query=replace(found.query, id="q")), "'q' was not asked"),
+        (lambda found: Failure(query=replace(found.query, id="q"), reason="none"), "'q' was not"),
     ],
 )
 def test_an_engine_that_draws_otherwise_is_found_out(lie: Any, why: str, tmp_path: Path) -> None:

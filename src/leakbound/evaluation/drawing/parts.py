@@ -94,7 +94,7 @@ def _require_planned(result: Sample | Failure, job: DrawJob, draws: Draws) -> No
     """Refuse a query that was not asked, or drawn more or less often than was planned of it."""
     name = result.query.id
     if name not in job.part.query_ids:
-        raise ModelError(f"the engine told of query {name!r}, of which it was not asked.")
+        raise ModelError(f"query {name!r} was not asked: an engine answers those given to it.")
     if isinstance(result, Sample) and result.n != (planned := sum(draws.of(name))):
         raise ModelError(
             f"the engine drew {result.n} outputs of query {name!r} where {planned} were planned. "
