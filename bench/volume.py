@@ -90,7 +90,7 @@ class Canned:
 def _completion(random: np.random.Generator, chunk: int, count: int, logprob: float) -> Completion:
     said = random.integers(len(VOCABULARY), size=WORDS).tolist()
     return Completion(
-        text=" ".join(VOCABULARY[i] for i in said),
+        answer=" ".join(VOCABULARY[i] for i in said),
         token_ids=tuple(random.integers(49_152, size=TOKENS).tolist()),
         count=count,
         chunk=chunk,

@@ -119,7 +119,8 @@ class CannedEngine:
             law = self.texts[query.id]
             completions = tuple(
                 Completion(
-                    text=text,
+                    answer=text,
+                    finish="stop",
                     token_ids=None,
                     count=int(count),
                     chunk=draws.first_chunk + i,
@@ -195,7 +196,7 @@ class AskedEngine:
                 yield Failure(query=query, reason="logits are NaN after 'x' (1 tokens)")
                 continue
             made = [
-                Completion(text=text, token_ids=None, count=count, chunk=chunk)
+                Completion(answer=text, finish="stop", token_ids=None, count=count, chunk=chunk)
                 for chunk, size in enumerate(sizes, draws.first_chunk)
                 for text, count in self._counts(query, decoding, draws, chunk, size)
                 if count

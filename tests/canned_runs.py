@@ -50,7 +50,7 @@ class CannedEngine:
     def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         law = self.laws[query.id]
         if decoding.greedy:
-            yield Completion(text=max(law, key=lambda text: law[text]), token_ids=None, count=1)
+            yield Completion(answer=max(law, key=lambda text: law[text]), token_ids=None, count=1)
             return
         key = f"{self.name}{query.id}{decoding.name.removeprefix('T=1')}"
         generator = np.random.default_rng(zlib.crc32(key.encode()))
@@ -59,7 +59,8 @@ class CannedEngine:
             for (text, share), count in zip(law.items(), counts, strict=True):
                 if count:
                     yield Completion(
-                        text=text,
+                        answer=text,
+                        finish="stop",
                         token_ids=None,
                         count=int(count),
                         chunk=chunk,

@@ -52,16 +52,16 @@ def _explored(query: Query, decoding: Decoding) -> Exploration:
     """The answer, a settled prefix of it, another output, and 100 draws of what remains."""
     answer, leak = f"It is secret{query.id}", LEAKS[query.id]
     events = (
-        Event(text="No", token_ids=(3, 0), ended=True, mass=0.5),
-        Event(text="No", token_ids=(4, 0), ended=True, mass=0.05),
-        Event(text=answer, token_ids=(1, 2, 0), ended=True, mass=leak),
-        Event(text=f"{answer} and", token_ids=(1, 2, 5), ended=False, mass=leak / 10),
+        Event(answer="No", token_ids=(3, 0), ended=True, mass=0.5),
+        Event(answer="No", token_ids=(4, 0), ended=True, mass=0.05),
+        Event(answer=answer, token_ids=(1, 2, 0), ended=True, mass=leak),
+        Event(answer=f"{answer} and", token_ids=(1, 2, 5), ended=False, mass=leak / 10),
     )
     remainder = 0.95 - 0.5 - 0.05 - leak * 1.1 if leak else 0.0
     leaking = int(40 * decoding.temperature)
     drawn = {"No": 5, f"{answer}!": leaking, "Perhaps": 95 - leaking} if leak else {}
-    forced = Completion(text=f"secret{query.id}", token_ids=None, count=0, chunk=-1, logprob=-9.0)
-    said = [Completion(text=t, token_ids=None, count=n) for t, n in drawn.items()]
+    forced = Completion(answer=f"secret{query.id}", token_ids=None, count=0, chunk=-1, logprob=-9.0)
+    said = [Completion(answer=t, finish="stop", token_ids=None, count=n) for t, n in drawn.items()]
     sample = Sample(query=query, decoding=decoding, completions=(forced, *said))
     return Exploration(
         events=events, remainder=remainder, sample=sample, explored=FORWARDS // 2, forwards=FORWARDS

@@ -128,7 +128,7 @@ class ExploringEngine(CannedEngine):
             inside = [t for t in law if t == text or (not ended and t.startswith(text))]
             mass = self.certain * sum(law.pop(t) for t in inside)
             events.append(
-                Event(text=text, token_ids=token_ids(text, ended), ended=ended, mass=mass)
+                Event(answer=text, token_ids=token_ids(text, ended), ended=ended, mass=mass)
             )
         rest = sum(law.values())
         n = self.draws if rest and effort.mode != "exact" else 0
@@ -156,7 +156,7 @@ class ExploringEngine(CannedEngine):
     def _completion(self, query: Query, text: str, count: int, chunk: int = 0) -> Completion:
         logprob = math.log(self.texts[query.id][text])
         return Completion(
-            text=text,
+            answer=text,
             token_ids=token_ids(text),
             count=count,
             chunk=chunk,

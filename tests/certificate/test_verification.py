@@ -337,7 +337,7 @@ def known(query_id: str, text: str) -> Completion:
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
-    return Completion(text=text, token_ids=ids, count=0, logprob=math.log(chance))
+    return Completion(answer=text, token_ids=ids, count=0, logprob=math.log(chance))
 
 
 @pytest.fixture
@@ -468,7 +468,7 @@ class Knows(Scripted):
         for query, ids in outputs:
             text = self.texts[query.id, ids]
             mass = self.mass if text == "No" else explored.LEAKS[query.id]
-            found.append(Completion(text=text, token_ids=ids, count=0, logprob=math.log(mass)))
+            found.append(Completion(answer=text, token_ids=ids, count=0, logprob=math.log(mass)))
         return found
 
 

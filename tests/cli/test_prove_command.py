@@ -292,7 +292,7 @@ def test_above_a_threshold_only_what_scores_above_it_counts(mine: Path) -> None:
     events = [((10**6,), 0.02), ((10**6, 1), 0.005), ((10**6, 1, 2), 0.001)]
     found = Proving(
         query=query,
-        events=tuple(Event(text="", token_ids=i, ended=False, mass=m) for i, m in events),
+        events=tuple(Event(answer="", token_ids=i, ended=False, mass=m) for i, m in events),
         lows=(0.3, 0.5, 0.9),
         forwards=1,
     )

@@ -183,7 +183,7 @@ def test_forced_texts_have_their_exact_probability(decoding: Decoding) -> None:
         assert one is not None
         cut = " ".join(text.split()[:3])  # where the decoding cuts
         assert (one.text, one.token_ids, one.count, one.chunk) == (cut, ids, 0, FORCED)
-        assert one.finish_reason == ("stop" if ids[-1] == EOS else "length")
+        assert one.finish == ("stop" if ids[-1] == EOS else "length")
         assert one.logprob == pytest.approx(math.log(p), abs=3 * made.margin)
         assert one.logprob_floor is not None
         assert math.log(p) - slack(made, decoding) * len(ids) <= one.logprob_floor <= math.log(p)
@@ -206,7 +206,7 @@ def test_the_end_of_turn_ends_a_chat_models_answer() -> None:
     (one,) = made.force([(QUERIES[1], "red")], PLAIN)
     assert one is not None
     red = tokenizer.convert_tokens_to_ids("red")
-    assert (one.text, one.token_ids, one.finish_reason) == ("red", (red, turn), "stop")
+    assert (one.text, one.token_ids, one.finish) == ("red", (red, turn), "stop")
     with torch.inference_mode():
         sea = tokenizer.convert_tokens_to_ids("sea")
         table = of(torch.tensor([[start, sea, turn, start, red]])).logits[0].double()
@@ -219,7 +219,7 @@ def test_an_answer_whose_end_token_ends_nothing_is_no_output() -> None:
     short, full = made.force([(QUERIES[0], "red"), (QUERIES[0], "red sea blue")], PLAIN)
     assert short is None
     assert full is not None
-    assert full.finish_reason == "length"
+    assert full.finish == "length"
 
 
 def test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special() -> None:

@@ -355,7 +355,7 @@ def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_t
 def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it() -> None:
     with chat_server(honest({WHO: LAW}), LISTED) as up:
         sample = draw(engine_at(up.url), 64, Decoding(max_new_tokens=9, stop=("was",)))
-    ends = {(c.text, c.finish_reason) for c in sample.completions}
+    ends = {(c.text, c.finish) for c in sample.completions}
     assert ends == {("it ", "stop_string"), ("no idea", "stop")}
 
 

@@ -182,7 +182,7 @@ def arm_of(
     """An arm about one question that drew these texts; explored, with that remainder."""
     completions = [
         Completion(
-            text=text,
+            answer=text,
             token_ids=token_ids(text) if known else None,
             count=count,
             chunk=chunk,
@@ -238,7 +238,7 @@ def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
     arm = arm_of(tmp_path / "r", [{**ONCE, "word 3": 14}])
     part = arm.parts[0]
     twice = Completion(
-        text="word 3",
+        answer="word 3",
         token_ids=token_ids("word 3"),
         count=14,
         logprob=math.log(LAW["word 3"]) + shift,

@@ -141,7 +141,7 @@ Answer = tuple[int, float, int]
 
 def completions(*answers: Answer) -> tuple[Completion, ...]:
     return tuple(
-        Completion(text="", token_ids=(7,) * length, count=count, model_logprob=logprob)
+        Completion(answer="", token_ids=(7,) * length, count=count, model_logprob=logprob)
         for count, logprob, length in answers
     )
 

@@ -80,7 +80,7 @@ def test_masses_are_exact_and_add_up(decoding: Decoding, mode: str, forwards: in
             assert math.isclose(math.exp(node.logprob), mass_of(law, node.token_ids), abs_tol=1e-12)
             assert node.floor == node.logprob
             assert node.ended == (node.token_ids in law)
-            assert (node.finish_reason is not None) == node.ended
+            assert (node.finish is not None) == node.ended
             assert (node.low, node.high) == keyword(0, [(node.token_ids, node.ended)])[0]
         paths = [node.token_ids for node in each.nodes]
         inside = [a for a in paths for b in paths if a != b and a[: len(b)] == b]
@@ -284,8 +284,8 @@ def test_stop_strings_end_outputs() -> None:
         assert {n.token_ids for n in each.nodes} == set(law)
         for node in each.nodes:
             assert math.isclose(math.exp(node.logprob), law[node.token_ids], abs_tol=1e-12)
-            assert (node.finish_reason == "stop_string") == says_12(node.token_ids)
-            reasons.add(node.finish_reason)
+            assert (node.finish == "stop_string") == says_12(node.token_ids)
+            reasons.add(node.finish)
     assert reasons == {"stop", "stop_string", "length"}
 
 

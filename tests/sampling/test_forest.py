@@ -260,10 +260,10 @@ def test_paths_are_told_by_number_and_the_oldest_are_forgotten() -> None:
 
 def test_finish_reasons_and_confidence() -> None:
     tree = grow(Decoding(max_new_tokens=3), Draws(sizes=(300,)))[0]
-    reasons = {leaf.finish_reason for leaf in tree.leaves}
+    reasons = {leaf.finish for leaf in tree.leaves}
     assert reasons == {"stop", "length"}
     for leaf in tree.leaves:
-        assert (leaf.finish_reason == "stop") == (leaf.token_ids[-1] == EOS)
+        assert (leaf.finish == "stop") == (leaf.token_ids[-1] == EOS)
         steps = [max(probabilities((0, *leaf.token_ids[:i]))) for i in range(len(leaf.token_ids))]
         assert math.isclose(leaf.confidence, np.mean(steps), abs_tol=1e-12)
 

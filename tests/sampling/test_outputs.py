@@ -67,7 +67,7 @@ def test_draws_are_told_by_chunk_with_the_probability_of_their_law() -> None:
             assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor is not None
             assert one.logprob_floor < one.logprob
-            assert one.finish_reason == ("stop" if EOS in one.token_ids else "length")
+            assert one.finish == ("stop" if EOS in one.token_ids else "length")
         assert drawn == [50, 30]
     assert made.usage.draws == 80 * len(QUERIES)
     assert made.usage.prompt_tokens == len(QUERIES)
@@ -83,7 +83,7 @@ def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
             assert one.token_ids is not None
             assert len(one.token_ids) <= 2
             assert "1" not in one.text
-            assert (one.finish_reason == "stop_string") == (1 in one.token_ids)
+            assert (one.finish == "stop_string") == (1 in one.token_ids)
 
 
 def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
@@ -192,7 +192,7 @@ def test_a_forced_output_is_told_as_a_drawn_one() -> None:
             tree.leaves, force(table(), decoding, ROOTS, keys, margin=1e-3), strict=True
         ):
             assert forced is not None
-            assert forced.finish_reason == leaf.finish_reason
+            assert forced.finish == leaf.finish
             for name in ("logprob", "floor", "model_logprob", "confidence"):
                 assert math.isclose(getattr(forced, name), getattr(leaf, name), abs_tol=1e-9)
 
@@ -231,7 +231,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
     }
     keys = [(0, ids) for ids in cases]
     found = force(flat, decoding, ROOTS, keys, margin=0.0, ended=says_12)
-    assert [leaf and leaf.finish_reason for leaf in found] == list(cases.values())
+    assert [leaf and leaf.finish for leaf in found] == list(cases.values())
     for ids, leaf in zip(cases, found, strict=True):
         if leaf is not None:
             assert math.isclose(leaf.logprob, -len(ids) * math.log(VOCAB))

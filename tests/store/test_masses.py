@@ -28,7 +28,7 @@ def found(query_id: str, *events: tuple[str, float], remainder: float = 0.0) -> 
     number = int(query_id[1:])
     return Exploration(
         events=tuple(
-            Event(text=text, token_ids=(number, i), ended=text != "open", mass=mass)
+            Event(answer=text, token_ids=(number, i), ended=text != "open", mass=mass)
             for i, (text, mass) in enumerate(events)
         ),
         remainder=remainder,

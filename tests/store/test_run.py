@@ -70,7 +70,7 @@ def fill(arm: Arm, skip: int | None = None, broken: str | None = None) -> None:
             said = {"yes": 1, "no": sum(part.sizes) - 1}
             drawn = tuple(
                 Completion(
-                    text=f"{query_id} {word}", token_ids=(1, i), count=n, chunk=part.first_chunk
+                    answer=f"{query_id} {word}", token_ids=(1, i), count=n, chunk=part.first_chunk
                 )
                 for i, (word, n) in enumerate(said.items())
                 if n
@@ -346,7 +346,7 @@ def test_what_lies_beside_a_table_is_under_a_digest_too(arm: Arm) -> None:
 def test_draws_made_again_elsewhere_have_the_digest_they_had(tmp_path: Path) -> None:
     arms = [begin(tmp_path / name).add_arm(TARGET, spec()) for name in "ab"]
     part = arms[1].parts[0]
-    drawn = (Completion(text="x", token_ids=(1,), count=4),)
+    drawn = (Completion(answer="x", token_ids=(1,), count=4),)
     results = [Sample(query=QUERIES[0], decoding=arms[1].decoding, completions=drawn)]
     for arm, threads in zip(arms, (1, 2), strict=True):
         arm.write_part(part, drawn_part(part, results, Usage(seconds=threads), threads=threads))

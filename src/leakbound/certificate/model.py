@@ -98,7 +98,7 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     queries = [query for query in arm.queries if query.id in stored]
     for query in counted(progress, "forcing", queries, "questions"):
         outputs = stored[query.id]
-        forced = engine.force_ids([(query, ids) for ids, _ in outputs], arm.decoding)
+        forced = engine.force_ids([(query, ids) for ids, *_ in outputs], arm.decoding)
         for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
             where = f"question {query.id!r}, its output {j}"
             if now is None and arm.decoding.truncated:
@@ -132,8 +132,9 @@ def _difference(
     stored = then.logprob_floor if then.logprob is None else then.logprob
     if now is None:
         return Difference(where, stored, "no output of this decoding")
-    if now.text != then.text:
-        return Difference(f"{where}, its text", _sha256(then.text), _sha256(now.text))
+    texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
+    if texts[0] != texts[1]:
+        return Difference(f"{where}, its text", *map(_sha256, texts))
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 
 
@@ -142,7 +143,7 @@ def _sha256(text: str) -> str:
     return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-Outputs = dict[tuple[tuple[int, ...], str], Completion]
+Outputs = dict[tuple[tuple[int, ...], str | None, str], Completion]
 """By tokens, and the text that they are said to spell."""
 
 
@@ -153,7 +154,7 @@ def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], list[str]]:
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
         has_logprob = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and has_logprob:
-            key = completion.token_ids, completion.text
+            key = completion.token_ids, completion.thought, completion.answer
             outputs.setdefault(query_id, {}).setdefault(key, completion)
         else:
             bare.append(f"question {query_id!r}, row {i} of the run")
@@ -171,8 +172,7 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
     for query_id, event in (*arm.masses.events(), *proved):
         if event.ended and event.mass > 0:
             floor, ids = math.log(event.mass), event.token_ids
-            completion = Completion(text=event.text, token_ids=ids, count=0, logprob_floor=floor)
-            yield query_id, completion
+            yield query_id, Completion.of(event, count=0, token_ids=ids, logprob_floor=floor)
 
 
 def _agree(then: Completion, now: Completion, slack: float) -> bool:

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leakbound.types import FinishReason
+from leakbound.types import Finish, Output
 
 Loss = Literal["fewer", "no text", "not all of it", "ended otherwise", "longer", "cut", "empty"]
 _WORDS = 2  # in a token, at most
 _ELSEWHERE = ("reasoning_content", "reasoning", "tool_calls", "function_call", "refusal")
-_ENDS: Mapping[object, FinishReason] = {"stop": "stop", "length": "length"}
+_ENDS: Mapping[object, Finish] = {"stop": "stop", "length": "length"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,6 @@ class Answerer:
 
     model: str | None = None
     system_fingerprint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One output that arrived whole."""
-
-    text: str
-    finish_reason: FinishReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +104,9 @@ def _output(choice: Any, request: Asked) -> Output | Loss:
     if len(text.split()) > _WORDS * request.most:
         return "longer"
     places = [at for stop in request.stop if (at := text.find(stop)) >= 0]
-    return Output(text[: min(places)], "stop_string") if places else Output(text, reason)
+    if places:
+        return Output(answer=text[: min(places)], finish="stop_string")
+    return Output(answer=text, finish=reason)
 
 
 def _by_count(
@@ -120,17 +114,17 @@ def _by_count(
 ) -> tuple[list[Output], list[Loss]]:
     """The outputs that the server's count of tokens does not speak against, and what it shows."""
     if tokens is None:
-        whole = [output for output in outputs if output.text]
+        whole = [output for output in outputs if output.answer]
         return whole, ["empty"] * (len(outputs) - len(whole))
     if tokens > request.choices * request.most:
         return [], ["longer"] * len(outputs)
-    long = [output for output in outputs if output.finish_reason == "length"]
+    long = [output for output in outputs if output.finish == "length"]
     if tokens < len(long) * request.most:
-        outputs = [output for output in outputs if output.finish_reason != "length"]
+        outputs = [output for output in outputs if output.finish != "length"]
         return list(outputs), ["cut"] * len(long)
-    empty = [output for output in outputs if not output.text and output.finish_reason == "stop"]
+    empty = [output for output in outputs if not output.answer and output.finish == "stop"]
     unseen = 1 + max((len(stop.encode()) for stop in request.stop), default=0)
-    others = sum(-(-len(output.text.split()) // _WORDS) for output in outputs)
+    others = sum(-(-len(output.answer.split()) // _WORDS) for output in outputs)
     if empty and tokens - others > unseen * len(empty):
         return [output for output in outputs if output not in empty], ["empty"] * len(empty)
     return list(outputs), []

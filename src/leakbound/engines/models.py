@@ -262,7 +262,7 @@ class TransformersChat:
         self.engine.check(distinct, decoding)
         draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
         replies = {
-            sample.query: sample.completions[0].text
+            sample.query: sample.completions[0].answer
             for sample in self.engine.generate(distinct, decoding, draws)
             if isinstance(sample, Sample)
         }

@@ -28,7 +28,7 @@ from itertools import count
 from typing import Any
 
 from leakbound.engines.addresses import located
-from leakbound.engines.answers import Answer, Output
+from leakbound.engines.answers import Answer
 from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
@@ -42,6 +42,7 @@ from leakbound.types import (
     Json,
     JsonObject,
     Ledger,
+    Output,
     Query,
     Sample,
     Tell,
@@ -337,14 +338,7 @@ class ServedEngine:
             mine = [part for _, part in sorted(came[_key(query, draws, chunk)].items())]
             drawn = Counter(output for part in mine for output in part.outputs)
             completions += [
-                Completion(
-                    text=output.text,
-                    token_ids=None,
-                    count=number,
-                    chunk=chunk,
-                    finish_reason=output.finish_reason,
-                )
-                for output, number in drawn.items()
+                Completion.of(output, count=number, chunk=chunk) for output, number in drawn.items()
             ]
             missing += sum(part.lost for part in mine)
             self.usage.sampled_tokens += sum(part.tokens for part in mine)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from leakbound.errors import InputError
+from leakbound.sampling.outputs import Parts
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 
@@ -64,19 +65,18 @@ class Detokenizer:
     def __init__(self, tokenizer: Any, ends: Collection[int]) -> None:
         self._tokenizer, self._ends = tokenizer, ends
 
-    def text(self, ids: Sequence[int], stop: Sequence[str]) -> str:
-        """The completion that these ids, up to its end, are."""
+    def parts(self, ids: Sequence[int], stop: Sequence[str]) -> Parts:
+        """See `Spells.parts`."""
         text = self._decode(ids)
-        if not stop:
-            return text
-        return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
+        ends = (at for at in map(text.find, stop) if at >= 0)
+        return Parts(None, text[: min(ends, default=len(text))])
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """True of ids whose text holds a stop string."""
         return lambda ids: any(s in self._decode(ids) for s in stop)
 
-    def settled(self, ids: tuple[int, ...], stop: Sequence[str]) -> str:
-        """The text that every completion begins with that begins with these ids.
+    def settled(self, ids: tuple[int, ...], stop: Sequence[str]) -> Parts:
+        """See `Spells.settled`.
 
         Their last character may be unfinished, and what looks like the beginning of a stop string
         may be cut off.
@@ -86,7 +86,7 @@ class Detokenizer:
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:
             last -= 1
-        return self._decode(ids[:last]).rstrip(_UNFINISHED)[: -reach or None]
+        return Parts(None, self._decode(ids[:last]).rstrip(_UNFINISHED)[: -reach or None])
 
     def _decode(self, ids: Sequence[int]) -> str:
         if (pieces := self._pieces) is not None:

@@ -101,7 +101,7 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
         server.each(ask, numbers, answers.__setitem__, stop=server.abandon)
         came.extend((choices, answer) for answer in answers.values())
         return [
-            [*(output.text for output in answers[i].outputs), *(None for _ in answers[i].losses)]
+            [*(output.answer for output in answers[i].outputs), *(None for _ in answers[i].losses)]
             for i in numbers
         ]
 

@@ -35,7 +35,7 @@ from leakbound.types import (
     Decoding,
     Draws,
     Failure,
-    FinishReason,
+    Finish,
     JsonObject,
     Query,
     Sample,
@@ -371,11 +371,14 @@ class VllmEngine:
         return Sample(query=query, decoding=decoding, completions=completions)
 
     def _completion(
-        self, chunk: int, output: Any, ids: tuple[int, ...], reason: FinishReason, how: Decoding
+        self, chunk: int, output: Any, ids: tuple[int, ...], reason: Finish, how: Decoding
     ) -> Completion:
-        drawn = float(output.cumulative_logprob)
+        drawn, parts = float(output.cumulative_logprob), self._text.parts(ids, how.stop)
         return Completion(
-            text=self._text.text(ids, how.stop),
+            answer=parts.answer,
+            thought=parts.thought,
+            finish=reason,
+            tokens=len(ids),
             token_ids=ids,
             count=1,
             chunk=chunk,
@@ -384,7 +387,6 @@ class VllmEngine:
             model_logprob=drawn
             if how.temperature == 0 or (how.temperature == 1 and not how.truncated)
             else None,
-            finish_reason=reason,
         )
 
     @cached_property
@@ -415,7 +417,7 @@ def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
     return int.from_bytes(hashlib.sha256(named).digest()[:8]) >> (64 - _SEED_BITS)
 
 
-def _finish_reason(output: Any) -> FinishReason:
+def _finish_reason(output: Any) -> Finish:
     if output.finish_reason == "length":
         return "length"
     if output.finish_reason == "stop":

@@ -89,7 +89,7 @@ class _Again:
             for chunk, size in enumerate(draws.of(query.id), draws.first_chunk):
                 counts = generator.multinomial(size, shares / shares.sum()).tolist()
                 made += [
-                    Completion(text=completion.text, token_ids=None, count=count, chunk=chunk)
+                    replace(completion, count=count, chunk=chunk, token_ids=None, logprob=None)
                     for completion, count in zip(completions, counts, strict=True)
                     if count
                 ]

@@ -258,7 +258,7 @@ def _draws(arm: Arm) -> Iterator[tuple[str, str | None, int]]:
     """(query id, text, count) of every completion; without a text, of draws that never came."""
     for part in arm.parts:
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        columns = (table[name].to_pylist() for name in ("query_id", "answer", "count"))
         yield from zip(*columns, strict=True)
         for meta in arm.meta([part]):
             yield from ((query_id, None, count) for query_id, count in meta.missing.items())

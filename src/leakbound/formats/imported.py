@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from leakbound.errors import InputError
-from leakbound.types import Decoding, FinishReason
+from leakbound.types import Decoding, Output
 from leakbound.types.decoding import UNSTATED
 
 MOST = 1_000_000
@@ -26,16 +26,10 @@ Scores: TypeAlias = tuple[tuple[str, float | None], ...]
 
 
 class Draw(NamedTuple):
-    """One output, with its scores; how it ended is `stop` where the file does not tell."""
+    """One output, with its scores: a judge may give one output several."""
 
-    text: str
-    finish_reason: FinishReason = "stop"
+    output: Output
     scores: Scores = ()
-
-    @property
-    def output(self) -> Draw:
-        """The same without scores: a judge may give one text several."""
-        return self._replace(scores=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

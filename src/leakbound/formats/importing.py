@@ -302,14 +302,7 @@ def _sample(arm: Arm, part: Part, query: Query, draws: Sequence[Draw | None]) ->
         made = len(draws[chunk * arm.plan.chunk :][:size])  # fewer, where a claim ended them
         missing += made - counts.total()
         completions += [
-            Completion(
-                text=draw.text,
-                token_ids=None,
-                count=count,
-                chunk=chunk,
-                finish_reason=draw.finish_reason,
-            )
-            for draw, count in counts.items()
+            Completion.of(draw.output, count=count, chunk=chunk) for draw, count in counts.items()
         ]
     return Sample(
         query=query, decoding=arm.decoding, completions=tuple(completions), missing=missing

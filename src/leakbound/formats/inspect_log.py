@@ -25,7 +25,7 @@ from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion
 from leakbound.registry import near
 from leakbound.stats import parse_claim
 from leakbound.text.rows import parse_json, read_text
-from leakbound.types import FinishReason
+from leakbound.types import Finish, Output
 
 _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
@@ -196,8 +196,9 @@ def _draw(path: Path, sample: Json) -> Draw | None:
             f"a completion is one output of the model, got {got} in {_place(path, sample)}. "
             "Evaluate with a single `generate()` and no tools, and with epochs in place of choices."
         )
-    reason: FinishReason = "length" if choices[0].get("stop_reason") in _CUT else "stop"
-    return Draw(_text(path, sample, choices[0]["message"]["content"]), reason, scores(sample))
+    reason: Finish = "length" if choices[0].get("stop_reason") in _CUT else "stop"
+    text = _text(path, sample, choices[0]["message"]["content"])
+    return Draw(Output(answer=text, finish=reason), scores(sample))
 
 
 def _place(path: Path, sample: Json) -> str:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
+from leakbound.types import Output
 
 
 def read(path: Path) -> ImportedLog:
@@ -41,6 +42,6 @@ def _question(path: Path, doc: Json, response: Json) -> ImportedQuestion:
     gold = doc["gold_index"]
     places = gold if isinstance(gold, list) else [gold]
     answers = [doc["choices"][i] for i in places if 0 <= i < len(doc["choices"] or [])]
-    draws = tuple(None if text is None else Draw(text, "stop", ()) for text in texts)
+    draws = tuple(None if text is None else Draw(Output(answer=text)) for text in texts)
     text = (doc.get("instruction") or "") + doc["query"]
     return ImportedQuestion(id=str(doc["id"]), text=text, answers=tuple(answers), draws=draws)

@@ -21,6 +21,7 @@ from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, is_n
 from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
 from leakbound.text.rows import parse_json, read_text
+from leakbound.types import Output
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
@@ -236,7 +237,12 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
     keys = ("input", "ground_truth", "generation")
     prompts, right, texts = (log.texts(ANSWERS[part], key) for key in keys)
     questions = tuple(
-        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=(Draw(texts[row]),))
+        ImportedQuestion(
+            id=str(row),
+            text=prompt,
+            answers=(right[row],),
+            draws=(Draw(Output(answer=texts[row])),),
+        )
         for row, prompt in prompts.items()
     )
     return ImportedLog(

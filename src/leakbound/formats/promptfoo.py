@@ -14,6 +14,7 @@ from pathlib import Path
 from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
 from leakbound.text.rows import parse_json, read_text
+from leakbound.types import Output
 
 _ERROR = 2  # `failureReason` of a request that was not answered
 
@@ -68,4 +69,4 @@ def _draw(row: Json) -> Draw | None:
     if row.get("failureReason") == _ERROR or response.get("error") or output is None:
         return None
     text = output if isinstance(output, str) else json.dumps(output)
-    return Draw(text, "stop", (("failed", float(not row["success"])),))
+    return Draw(Output(answer=text), (("failed", float(not row["success"])),))

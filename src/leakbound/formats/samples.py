@@ -32,6 +32,7 @@ from leakbound.formats.imported import (
 )
 from leakbound.formats.spool import DrawsByQuestion, Spool
 from leakbound.text.rows import Row, each_row
+from leakbound.types import Output
 
 _MOST = sys.float_info.max
 SETTINGS = (*DECODING, "seed", "order", "model")
@@ -136,7 +137,7 @@ def _scored(row: Row, scores: Scores) -> Draw | None:
             f"{row.place} has neither 'completion' nor 'scores'. Add one of them; null says "
             "that the draw failed."
         )
-    return None if row.values["scores"] is None else Draw(REDACTED, scores=scores)
+    return None if row.values["scores"] is None else Draw(Output(answer=REDACTED), scores)
 
 
 def _scores(row: Row) -> Scores:
@@ -165,7 +166,7 @@ def _draw(row: Row, scores: Scores) -> Draw | None:
             f"'completion' must be text, or null for a draw that failed, got {text!r} in "
             f"{row.place}. Correct the row."
         )
-    return None if text is None else Draw(text, scores=scores)
+    return None if text is None else Draw(Output(answer=text), scores)
 
 
 def _count(row: Row) -> int:

@@ -12,7 +12,7 @@ import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from leakbound.errors import IncompleteError
 from leakbound.formats.imported import Draw
+from leakbound.types import Output
 
 _ROWS = 1024  # of a block, at most
 _WAITING = 1 << 28  # bytes, about, of all rows that wait to be written
@@ -54,7 +55,7 @@ class Spool:
         with _telling():
             self._file.seek(self._end)
             for rows in blocks:
-                text = json.dumps(rows).encode()
+                text = json.dumps(rows, default=asdict).encode()
                 self._file.write(text)
                 written.append(Block(self, sum(n for _, n in rows), self._end, len(text)))
                 self._end += len(text)
@@ -85,8 +86,8 @@ def _draw(values: Any) -> Draw | None:
     """The inverse of what JSON made of a draw."""
     if values is None:
         return None
-    text, reason, scores = values
-    return Draw(text, reason, tuple(map(tuple, scores)) if scores else ())
+    output, scores = values
+    return Draw(Output(**output), tuple(map(tuple, scores)) if scores else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +195,6 @@ class DrawsByQuestion:
 
 def _size(draw: Draw | None) -> int:
     """The bytes, about, that a row takes while it waits."""
-    return _ROW + (0 if draw is None else sys.getsizeof(draw.text) + _SCORE * len(draw.scores))
+    return _ROW + (
+        0 if draw is None else sys.getsizeof(draw.output.answer) + _SCORE * len(draw.scores)
+    )

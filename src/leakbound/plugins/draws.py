@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.scorers import score_texts
+from leakbound.scorers import readable, score_outputs
 from leakbound.stats import order
 from leakbound.types import Prompt, Sample, Scorer
 
@@ -70,8 +70,9 @@ def scores_of(
     """
     scores: dict[str, list[float | None]] = {id: [] for id in prompts}
     for sample in (s for s in drawn if isinstance(s, Sample)):
-        id, texts = sample.query.prompt_id, [completion.text for completion in sample.completions]
-        values = score_texts(scorer, texts, prompts[id])
+        id, stop = sample.query.prompt_id, sample.decoding.stop
+        outputs = [readable(completion, stop) for completion in sample.completions]
+        values = score_outputs(scorer, outputs, [prompts[id]] * len(outputs))
         for completion, score in zip(sample.completions, values, strict=True):
             scores[id] += [score] * completion.count
     return scores

@@ -77,7 +77,7 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
     texts: dict[str, Counter[str]] = {index: Counter() for index in by_id}
     for sample in samples:
         for completion in sample.completions:
-            texts[sample.query.prompt_id][completion.text] += completion.count
+            texts[sample.query.prompt_id][completion.answer] += completion.count
     confidence = float(kwargs.get("confidence", 0.99))
     drawn = ToolDraws.of(
         scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,

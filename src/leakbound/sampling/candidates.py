@@ -21,7 +21,7 @@ import numpy as np
 from leakbound.sampling.law import Flags
 from leakbound.sampling.model import Ids
 from leakbound.sampling.stems import Floats, Ints, Stem
-from leakbound.types import FinishReason
+from leakbound.types import Finish
 
 _NEAR = sorted(range(-2, 8), key=abs)  # how far back and on in a lead a token is looked for
 
@@ -55,7 +55,7 @@ class Candidate:
     floor: float
     scores: tuple[float, float] = (0.0, 1.0)
     share: float | None = None
-    reason: FinishReason | None = None
+    reason: Finish | None = None
 
     @property
     def sums(self) -> Floats:

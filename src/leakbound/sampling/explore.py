@@ -347,7 +347,7 @@ class Explorer:
             draws = Draws(sizes=(size,), first_chunk=chunk, seed=self._effort.seed, purpose=purpose)
             for course, leaves in self._sample([(course, draws) for course in growing]):
                 course.drawn += forwarded(course.search, leaves)
-                ids = [(leaf.token_ids, True) for leaf in leaves]
+                ids = [(leaf.token_ids, leaf.finish) for leaf in leaves]
                 ranges = self._tree.settle(course.search.number, ids)
                 scores = [(low + high) / 2 for low, high in ranges]
                 course.pilot += zip(leaves, scores, strict=True)

@@ -11,7 +11,7 @@ import torch
 from leakbound.errors import InputError
 from leakbound.sampling.model import Ended, Ending, Ids, PrefixModel
 from leakbound.sampling.stems import Leaf, Root, Stem, forward, laws_after
-from leakbound.types import Decoding, FinishReason
+from leakbound.types import Decoding, Finish
 
 Key = tuple[int, Ids]
 """(root number, generated ids)"""
@@ -87,9 +87,7 @@ def require_one_law(decoding: Decoding) -> None:
 class _Trie:
     """The prefixes of wanted outputs, and the stems of those the decoding can reach."""
 
-    def __init__(
-        self, wanted: Mapping[Key, FinishReason], decoding: Decoding, margin: float
-    ) -> None:
+    def __init__(self, wanted: Mapping[Key, Finish], decoding: Decoding, margin: float) -> None:
         self.roots: list[Key] = [(number, ()) for number in sorted({n for n, _ in wanted})]
         self.stems = dict.fromkeys(self.roots, Stem.prompt())
         self._wanted, self._decoding, self._margin = wanted, decoding, margin
@@ -124,7 +122,7 @@ class _Trie:
         return None if stem is None or reason is None else stem.leaf((0,), reason)
 
 
-def _reason(ids: Ids, ending: Ending) -> FinishReason | None:
+def _reason(ids: Ids, ending: Ending) -> Finish | None:
     """Why ids are complete; None where they are not, or were before their last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
     return None if any(before) or not ids else ending.reason(ids)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.types import Decoding, FinishReason
+from leakbound.types import Decoding, Finish
 
 Handles = NDArray[np.int64]
 Ids = tuple[int, ...]
@@ -227,7 +227,7 @@ class Ending:
         ended: NDArray[np.bool_] = np.isin(last, list(self.eos)) | (depth == self.longest)
         return ended if self.ended is None else ended | np.array([*map(self.ended, paths())])
 
-    def reason(self, path: Ids) -> FinishReason | None:
+    def reason(self, path: Ids) -> Finish | None:
         """Why generated ids are complete.
 
         Args:

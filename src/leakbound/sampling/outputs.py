@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
@@ -25,6 +25,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    Finish,
     Proving,
     Query,
     Ranges,
@@ -41,30 +42,37 @@ FORCED = -1  # the chunk of a completion that was not drawn
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
 
 
-class Spells(Protocol):
-    """From generated ids to text; a completion ends at the first string of `stop` in it."""
+class Parts(NamedTuple):
+    """The texts of an output: its thought (None: there is none), and its answer."""
 
-    def text(self, ids: Ids, stop: Sequence[str]) -> str:
-        """The completion that some ids, up to its end, are.
+    thought: str | None
+    answer: str
+
+
+class Spells(Protocol):
+    """From generated ids to texts; an answer ends at the first string of `stop` in it."""
+
+    def parts(self, ids: Ids, stop: Sequence[str]) -> Parts:
+        """The thought and the answer of a complete output.
 
         Args:
-            ids: generated ids.
-            stop: strings of which the first in the text ends it.
+            ids: generated ids, the end token included.
+            stop: strings of which the first in the answer ends it.
 
         Returns:
-            Its text.
+            Both texts.
         """
         ...
 
-    def settled(self, ids: Ids, stop: Sequence[str]) -> str:
-        """The text with which every completion begins that begins with some ids.
+    def settled(self, ids: Ids, stop: Sequence[str]) -> Parts:
+        """The beginnings of thought and answer that all outputs share that begin with some ids.
 
         Args:
             ids: generated ids.
-            stop: strings of which the first in the text ends it.
+            stop: strings of which the first in the answer ends it.
 
         Returns:
-            The text, maybe empty.
+            Both texts; the answer is empty until it has surely begun.
         """
         ...
 
@@ -164,7 +172,7 @@ class Sampler:
             else:
                 yield Exploration(
                     events=tuple(
-                        self._event(node, decoding.stop)
+                        self._found(node, decoding.stop)
                         for node in explored.nodes
                         if node.ended or node.low == node.high or node.floor >= self.lightest
                     ),
@@ -193,7 +201,7 @@ class Sampler:
             else:
                 yield Proving(
                     query=query,
-                    events=tuple(self._event(node, decoding.stop) for node in proof.nodes),
+                    events=tuple(self._found(node, decoding.stop) for node in proof.nodes),
                     lows=tuple(node.low for node in proof.nodes),
                     forwards=proof.forwards,
                 )
@@ -202,10 +210,10 @@ class Sampler:
     def _tree(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> SearchTree:
         """The tree to search for some queries; ids have the range of scores that their text has."""
 
-        def settle(root: int, nodes: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
-            of, stop = (self.spells.settled, self.spells.text), decoding.stop
-            texts = [(of[ended](ids, stop), ended) for ids, ended in nodes]
-            return ranges(queries[root], texts)
+        def settle(
+            root: int, nodes: Sequence[tuple[Ids, Finish | None]]
+        ) -> list[tuple[float, float]]:
+            return ranges(queries[root], [self._event(*node, decoding.stop) for node in nodes])
 
         return SearchTree(
             self.model,
@@ -231,34 +239,43 @@ class Sampler:
             rows=self.rows,
             ended=self.spells.stopped(decoding.stop),
         )
-        text = self.spells.text
+        parts = self.spells.parts
         return [
-            None if x is None else _completion(x, text(x.token_ids, decoding.stop), 0, FORCED)
+            None if x is None else _completion(x, parts(x.token_ids, decoding.stop), 0, FORCED)
             for x in leaves
         ]
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]
 
-    def _event(self, node: Node, stop: Sequence[str]) -> Event:
-        ids, ended = node.token_ids, node.ended
-        text, mass = self._text(ids, ended, stop), math.exp(node.floor)
-        return Event(text=text, token_ids=ids, ended=ended, mass=mass)
+    def _found(self, node: Node, stop: Sequence[str]) -> Event:
+        event = self._event(node.token_ids, node.finish, stop)
+        return replace(event, mass=math.exp(node.floor))
 
-    def _text(self, ids: Ids, ended: bool, stop: Sequence[str]) -> str:
-        return self.spells.text(ids, stop) if ended else self.spells.settled(ids, stop)
+    def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str]) -> Event:
+        """The outputs that are these ids, or begin with them where they have no finish."""
+        thought, answer = (self.spells.settled if finish is None else self.spells.parts)(ids, stop)
+        return Event(
+            answer=answer,
+            thought=thought,
+            finish=finish or "unknown",
+            tokens=len(ids) if finish else None,
+            token_ids=ids,
+            ended=finish is not None,
+        )
 
     def _failure(self, query: Query, broken_at: Ids) -> Failure:
-        where = f"{self.spells.text(broken_at, ())!r} ({len(broken_at)} tokens)"
+        thought, answer = self.spells.parts(broken_at, ())
+        where = f"{(thought or '') + answer!r} ({len(broken_at)} tokens)"
         return Failure(query=query, reason=f"the model's logits are NaN or infinite after {where}")
 
     def _sample(
         self, query: Query, decoding: Decoding, leaves: Sequence[Leaf], first_chunk: int
     ) -> Sample:
         completions = tuple(
-            _completion(leaf, text, count, first_chunk + i)
+            _completion(leaf, parts, count, first_chunk + i)
             for leaf in leaves
-            for text in [self.spells.text(leaf.token_ids, decoding.stop)]
+            for parts in [self.spells.parts(leaf.token_ids, decoding.stop)]
             for i, count in enumerate(leaf.counts)
             if count
         )
@@ -277,15 +294,17 @@ def _outputs(completions: Sequence[Completion]) -> StoredOutputs:
     return list(outputs.items())
 
 
-def _completion(leaf: Leaf, text: str, count: int, chunk: int) -> Completion:
+def _completion(leaf: Leaf, parts: Parts, count: int, chunk: int) -> Completion:
     return Completion(
-        text=text,
+        answer=parts.answer,
+        thought=parts.thought,
+        finish=leaf.finish,
+        tokens=len(leaf.token_ids),
         token_ids=leaf.token_ids,
         count=count,
         chunk=chunk,
         logprob=leaf.logprob,
         model_logprob=leaf.model_logprob,
         confidence=leaf.confidence,
-        finish_reason=leaf.finish_reason,
         logprob_floor=leaf.floor,
     )

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import itemgetter
 
 import numpy as np
@@ -133,7 +134,7 @@ class _Hunt:
         self._settle([prefix for prefix in left if prefix.share is None])
         for brood in (*self._waiting, *self._open.broods):
             heavy = np.flatnonzero(brood.waits & (brood.sums[1] >= least))
-            ranges = self.settle(self.number, [(path, False) for path in brood.paths(heavy)])
+            ranges = self.settle(self.number, [(path, None) for path in brood.paths(heavy)])
             leaking = zip(heavy.tolist(), ranges, strict=True)
             left += (brood.open(place, scores) for place, scores in leaking if scores[0])
         for prefix in sorted(left, key=lambda prefix: (-prefix.floor, prefix.path)):
@@ -163,10 +164,9 @@ class _Hunt:
 
     def _settled_at(self, lead: Ids) -> int | None:
         """After how many tokens a lead surely leaks; None where it is no output that does."""
-        depths = [d for d in range(1, len(lead) + 1) if self.ending.reason(lead[:d])]
-        if not depths or depths[0] != len(lead):
+        openings = [(ids, self.ending.reason(ids)) for ids in accumulate((i,) for i in lead)]
+        if [reason is not None for _, reason in openings] != [False] * (len(lead) - 1) + [True]:
             return None
-        openings = [(lead[:depth], depth == len(lead)) for depth in range(1, len(lead) + 1)]
         ranges = self.settle(self.number, openings)
         if not ranges[-1][0]:
             return None
@@ -205,7 +205,11 @@ class _Hunt:
         going = [prefix for prefix in prefixes if self._goes_on(prefix)]
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
-        outputs = [(prefix.path + tail, True) for prefix, mine in pairs for tail, *_ in mine]
+        outputs = [
+            (prefix.path + tail, self.ending.reason(prefix.path + tail))
+            for prefix, mine in pairs
+            for tail, *_ in mine
+        ]
         ranges = iter(self.settle(self.number, outputs))
         for prefix, mine in zip(going, hopes, strict=True):
             shares = [(next(ranges)[0] * worth, at) for _, worth, at in mine]
@@ -214,7 +218,7 @@ class _Hunt:
         return going
 
     def _settle(self, prefixes: Sequence[Candidate]) -> None:
-        openings = [(prefix.path, prefix.reason is not None) for prefix in prefixes]
+        openings = [(prefix.path, prefix.reason) for prefix in prefixes]
         for prefix, scores in zip(prefixes, self.settle(self.number, openings), strict=True):
             prefix.scores = scores
 

@@ -18,9 +18,9 @@ from leakbound.sampling.forced import require_one_law
 from leakbound.sampling.law import Step
 from leakbound.sampling.model import Ended, Ending, Handles, Ids, PrefixModel
 from leakbound.sampling.stems import Root, Stem, forward, laws_after
-from leakbound.types import Decoding, FinishReason, Tell, Usage, untold
+from leakbound.types import Decoding, Finish, Tell, Usage, untold
 
-Settle = Callable[[int, Sequence[tuple[Ids, bool]]], list[tuple[float, float]]]
+Settle = Callable[[int, Sequence[tuple[Ids, Finish | None]]], list[tuple[float, float]]]
 """(root number, (generated ids, ended) pairs) -> range of the scores they can end with."""
 
 _CHILDREN = 64
@@ -37,7 +37,7 @@ class Node:
         logprob: their natural log-probability under the decoding.
         floor: a lower bound of `logprob` for any logits within the margin.
         ended: whether it is a complete output.
-        finish_reason: why it is complete; None unless it is.
+        finish: why it is complete; None unless it is.
         low: the lowest score that an output in it can have.
         high: the highest.
     """
@@ -46,7 +46,7 @@ class Node:
     logprob: float
     floor: float
     ended: bool
-    finish_reason: FinishReason | None
+    finish: Finish | None
     low: float
     high: float
 
@@ -76,7 +76,7 @@ class Open:
         """Its share of the width of the bounds, as far as exploring it could help."""
         return math.exp(self.stem.floor) * (self.high - self.low)
 
-    def node(self, reason: FinishReason | None = None) -> Node:
+    def node(self, reason: Finish | None = None) -> Node:
         """The same as it is reported.
 
         Args:
@@ -90,7 +90,7 @@ class Open:
             logprob=self.stem.logprob,
             floor=self.stem.floor,
             ended=reason is not None,
-            finish_reason=reason,
+            finish=reason,
             low=self.low,
             high=self.high,
         )
@@ -226,7 +226,7 @@ class Search:
             logits: after each, [n, vocabulary].
             splits: of each.
         """
-        ended: list[tuple[Open, FinishReason]] = []
+        ended: list[tuple[Open, Finish]] = []
         self.handles += handles
         rows = (logits if self.keeps_logits else logits[:, :0]).to("cpu", copy=True)
         for prefix, handle, row, split in zip(batch, handles, rows, splits, strict=True):
@@ -274,7 +274,7 @@ class Search:
         """Learn their ranges; settled ones become events, the others are open again."""
         if not prefixes:
             return
-        ranges = self.settle(self.number, [(prefix.stem.path, False) for prefix in prefixes])
+        ranges = self.settle(self.number, [(prefix.stem.path, None) for prefix in prefixes])
         for prefix, (low, high) in zip(prefixes, ranges, strict=True):
             opened = Open(prefix.stem, low, high, asked=True)
             if low == high:
@@ -282,11 +282,11 @@ class Search:
             else:
                 self._push(opened)
 
-    def _close(self, ended: Sequence[tuple[Open, FinishReason]]) -> None:
+    def _close(self, ended: Sequence[tuple[Open, Finish]]) -> None:
         """Make events of complete outputs."""
         if not ended:
             return
-        ranges = self.settle(self.number, [(prefix.stem.path, True) for prefix, _ in ended])
+        ranges = self.settle(self.number, [(prefix.stem.path, reason) for prefix, reason in ended])
         for (prefix, reason), (low, high) in zip(ended, ranges, strict=True):
             self._file(replace(prefix, low=low, high=high).node(reason))
 

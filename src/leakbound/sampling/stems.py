@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leakbound.sampling.law import Law, Step, certain_law, rows_at_once
 from leakbound.sampling.model import Handles, Ids, PrefixModel
-from leakbound.types import Decoding, FinishReason
+from leakbound.types import Decoding, Finish
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -62,7 +62,7 @@ class Stem:
             p_max_sum=self.p_max_sum + step.p_max,
         )
 
-    def leaf(self, counts: tuple[int, ...], reason: FinishReason) -> Leaf:
+    def leaf(self, counts: tuple[int, ...], reason: Finish) -> Leaf:
         """The same as a completed sequence.
 
         Args:
@@ -79,7 +79,7 @@ class Stem:
             floor=self.floor,
             model_logprob=self.model_logprob,
             confidence=self.p_max_sum / len(self.path),
-            finish_reason=reason,
+            finish=reason,
         )
 
 
@@ -164,7 +164,7 @@ class Leaf:
         floor: a lower bound of `logprob` for any logits within the margin (see `law`).
         model_logprob: that under the untruncated T = 1 model.
         confidence: the mean over its tokens of the largest T = 1 next-token probability.
-        finish_reason: "stop" (an end token), "stop_string", or "length".
+        finish: "stop" (an end token), "stop_string", or "length".
     """
 
     token_ids: Ids
@@ -173,7 +173,7 @@ class Leaf:
     floor: float
     model_logprob: float
     confidence: float
-    finish_reason: FinishReason
+    finish: Finish
 
 
 @dataclass(frozen=True, slots=True)

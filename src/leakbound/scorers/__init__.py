@@ -11,6 +11,9 @@ every continuation, and be (0, 1) where one of them may be undecided: `leakbound
 the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
 its own completions with `check_bounds`, and stops where one breaks them.
 
+A member that reads answers only has `reads_thoughts = False`: then a visible thought counts as
+dropped. Otherwise the score of an output is the larger of those of its answer and its thought.
+
 A member that asks a model names it in a setting `model` and has `connect(models) -> Scorer`,
 which gives the same scorer with that model, kept in a field with `compare=False`; the models
 come through `leakbound.types.Models`, so that a scorer is made, named and looked up without any.
@@ -27,9 +30,14 @@ from leakbound.scorers.family import digest as digest
 from leakbound.scorers.family import fingerprint as fingerprint
 from leakbound.scorers.family import models_of as models_of
 from leakbound.scorers.family import score_pairs as score_pairs
-from leakbound.scorers.family import score_ranges as score_ranges
 from leakbound.scorers.family import score_texts as score_texts
 from leakbound.scorers.family import settings as settings
+from leakbound.scorers.outputs import Readable as Readable
+from leakbound.scorers.outputs import readable as readable
+from leakbound.scorers.outputs import reads_thoughts as reads_thoughts
+from leakbound.scorers.outputs import rows_of as rows_of
+from leakbound.scorers.outputs import score_outputs as score_outputs
+from leakbound.scorers.outputs import score_ranges as score_ranges
 from leakbound.scorers.spec import SCORERS as SCORERS
 from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer

@@ -38,6 +38,7 @@ class Choice:
     """
 
     binary: ClassVar[bool] = True
+    reads_thoughts: ClassVar[bool] = False
     name = named("choice")
 
     def check(self, prompt: Prompt | str) -> None:

@@ -38,6 +38,7 @@ class _Near:
     unit: Unit = "characters"
 
     binary: ClassVar[bool] = True
+    reads_thoughts: ClassVar[bool] = False
     how: ClassVar[tuple[str, Within, Settled]]
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.registry import origin
-from leakbound.types import JsonObject, Models, Prompt, Scorer
+from leakbound.types import RULE, JsonObject, Models, Prompt, Scorer
 from leakbound.types.records import changed
 
 M = TypeVar("M")
@@ -77,12 +77,13 @@ def settings(scorer: Scorer) -> dict[str, object]:
         scorer: any scorer; one that is made of another has that one's settings within its own.
 
     Returns:
-        Its `name`, `binary`, and each setting by name.
+        Its `name`, `binary`, the version `rule` of counting and matching, and each setting by
+        name.
     """
     value: Any = scorer
     own = {f.name: getattr(value, f.name) for f in setting_fields(value)}
     nested = {key: settings(v) if hasattr(v, "score") else v for key, v in own.items()}
-    return {"name": scorer.name, "binary": scorer.binary, **nested}
+    return {"name": scorer.name, "binary": scorer.binary, "rule": RULE, **nested}
 
 
 def digest(scorer: Scorer) -> str:
@@ -270,7 +271,7 @@ def printed(score: float | np.floating[Any]) -> float:
     return float(score)
 
 
-def score_ranges(
+def text_ranges(
     scorer: Scorer, texts: Sequence[tuple[str, bool]], prompt: Prompt | str
 ) -> list[tuple[float, float]]:
     """The lowest and the highest score that each (text, ended) pair can end with.
@@ -349,8 +350,8 @@ def check_bounds(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> 
         return
     parts = range(_CUTS + 1)
     tried = [(t, t[: len(t) * part // _CUTS]) for t in dict.fromkeys(texts) for part in parts]
-    of_text = score_ranges(scorer, [(text, True) for text, _ in tried], prompt)
-    of_prefix = score_ranges(scorer, [(prefix, False) for _, prefix in tried], prompt)
+    of_text = text_ranges(scorer, [(text, True) for text, _ in tried], prompt)
+    of_prefix = text_ranges(scorer, [(prefix, False) for _, prefix in tried], prompt)
     for (text, prefix), scored, bounds in zip(tried, of_text, of_prefix, strict=True):
         if scored[0] < bounds[0] - _ROUNDING or scored[1] > bounds[1] + _ROUNDING:
             got = scored[0] if scored[0] == scored[1] else None

@@ -161,6 +161,7 @@ class Classifier(AsksModel):
     template: str = field(default="", compare=False, repr=False)
 
     binary: ClassVar[bool] = False
+    reads_thoughts: ClassVar[bool] = False
     name = named("classifier")
     asks = "classifier"
 

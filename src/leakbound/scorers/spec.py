@@ -101,6 +101,8 @@ class Logged:
     by: str
     values: Literal["unit", "binary"] = "unit"
 
+    reads_thoughts: ClassVar[bool] = False
+
     @property
     def binary(self) -> bool:
         return self.values == "binary"

@@ -28,6 +28,7 @@ class Exact(NeedsAnswer):
     """
 
     binary: ClassVar[bool] = True
+    reads_thoughts: ClassVar[bool] = False
     name = named("exact")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
@@ -140,6 +141,7 @@ class Refusal:
     """
 
     binary: ClassVar[bool] = True
+    reads_thoughts: ClassVar[bool] = False
     name = named("refusal")
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:

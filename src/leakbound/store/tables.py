@@ -25,8 +25,10 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
+from leakbound.text.counting import CountedAs, counted_as, is_missing
 from leakbound.types import (
     Completion,
+    Decoding,
     Event,
     Exploration,
     Json,
@@ -160,10 +162,17 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class _DrawnRow:
-    """A row of a file of completions."""
+    """A row of a file of completions; `unanswered`: missing unless a filter let the answer pass."""
 
     query_id: str
     completion: Completion
+    counted: CountedAs
+    unanswered: bool
+
+    @classmethod
+    def of(cls, sample: Sample, completion: Completion) -> _DrawnRow:
+        counted = counted_as(completion, sample.decoding.stop)
+        return cls(sample.query.id, completion, counted, is_missing(completion, counted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +347,14 @@ def _feed_numbers(total: hashlib._Hash, cells: pa.Array) -> None:
 
 def completions_table(samples: Sequence[Sample]) -> pa.Table:
     """One row a completion, queries in the order given."""
-    return table_of(_DrawnRow, [_DrawnRow(s.query.id, c) for s in samples for c in s.completions])
+    return table_of(_DrawnRow, [_DrawnRow.of(s, c) for s in samples for c in s.completions])
+
+
+def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
+    """Whether the answer of each stored completion is missing, see `is_missing`."""
+    if decoding.filter == "missing":
+        return table["unanswered"]
+    return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:

@@ -132,7 +132,7 @@ class _Conversations:
 
     @classmethod
     def of(cls, sample: Sample) -> _Conversations:
-        drawn = [replace(c, text=c.text.replace(TURN, " ")) for c in sample.completions]
+        drawn = [replace(c, answer=c.answer.replace(TURN, " ")) for c in sample.completions]
         return cls(sample.query, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
@@ -142,11 +142,11 @@ class _Conversations:
         """
         counts = Counter[str]()
         for completion in self.drawn:
-            counts[completion.text] += completion.count * (completion.chunk == chunk)
+            counts[completion.answer] += completion.count * (completion.chunk == chunk)
         for text, count in (+counts).items():  # without those of other chunks
             digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
             query = _after(self.query, text.split(TURN))
-            conversation = Completion(chunk=chunk, count=count, text=text, token_ids=None)
+            conversation = Completion(chunk=chunk, count=count, answer=text)
             yield conversation, replace(query, id=f"{self.query.id}~{digest}")
 
     def answer(self, before: Completion, sample: Sample) -> None:
@@ -157,8 +157,8 @@ class _Conversations:
                 replace(
                     before,
                     count=completion.count,
-                    text=f"{before.text}{TURN}{completion.text.replace(TURN, ' ')}",
-                    finish_reason=completion.finish_reason,
+                    answer=f"{before.answer}{TURN}{completion.answer.replace(TURN, ' ')}",
+                    finish=completion.finish,
                 )
             )
 

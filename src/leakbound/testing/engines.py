@@ -142,14 +142,14 @@ def _check_counts(trial: _Trial) -> None:
 
 
 def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
-    keys = [(_key(c), c.finish_reason, c.chunk) for c in sample.completions]
+    keys = [(_key(c), c.finish, c.chunk) for c in sample.completions]
     if len(set(keys)) < len(keys) or any(c.count < 1 for c in sample.completions):
         trial.refuse(f"the completions of a chunk must be distinct and counted, at {query_id!r}")
     for c in sample.completions:
         if c.logprob is None or c.model_logprob is None:
             continue
         if not math.isclose(c.logprob, c.model_logprob, rel_tol=1e-3, abs_tol=1e-3):
-            trial.refuse(f"at T = 1 `logprob` must be `model_logprob`, at {c.text!r}")
+            trial.refuse(f"at T = 1 `logprob` must be `model_logprob`, at {c.answer!r}")
 
 
 def _check_keys(trial: _Trial) -> None:
@@ -207,9 +207,9 @@ def _check_length(trial: _Trial) -> None:
         decoding = replace(trial.decoding, max_new_tokens=most)
         for sample in trial.sample(Draws(sizes=(60,)), decoding).values():
             for c in sample.completions:
-                words = len(c.text.split())
+                words = len(c.answer.split())
                 if (len(c.token_ids) if c.token_ids is not None else words / 2) > most:
-                    trial.refuse(f"`max_new_tokens` must be as asked, {most}, got {c.text!r}")
+                    trial.refuse(f"`max_new_tokens` must be as asked, {most}, got {c.answer!r}")
 
 
 def _check_temperature(trial: _Trial) -> None:
@@ -235,7 +235,7 @@ def _check_temperature(trial: _Trial) -> None:
 
 
 def _key(completion: Completion) -> Key:
-    return completion.text if completion.token_ids is None else completion.token_ids
+    return completion.answer if completion.token_ids is None else completion.token_ids
 
 
 def _one_by_one(sample: Sample, first: int = 0) -> list[Key]:

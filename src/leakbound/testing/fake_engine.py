@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
 from leakbound.sampling.model import Ended
-from leakbound.sampling.outputs import Sampler
+from leakbound.sampling.outputs import Parts, Sampler
 from leakbound.types import (
     Completion,
     Decoding,
@@ -101,12 +101,14 @@ class WordEngine:
         ]
         return self._sampler(self.margin).force(outputs, decoding)
 
-    def text(self, ids: tuple[int, ...], stop: Sequence[str]) -> str:
-        """See `Spells.text`."""
+    def parts(self, ids: tuple[int, ...], stop: Sequence[str]) -> Parts:
+        """See `Spells.parts`."""
         text = self._spelt(ids)
-        return text[: min((at for s in stop if (at := text.find(s)) >= 0), default=None)]
+        return Parts(
+            None, text[: min((at for s in stop if (at := text.find(s)) >= 0), default=None)]
+        )
 
-    settled = text  # a word is whole
+    settled = parts  # a word is whole
 
     def stopped(self, stop: Sequence[str]) -> Ended:
         """See `Spells.stopped`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from leakbound.types.decoding import Decoding
 from leakbound.types.draws import (
+    RULE,
     TURN,
     Completion,
     Draws,
@@ -15,7 +16,8 @@ from leakbound.types.draws import (
     Exploration,
     ExploreMode,
     Failure,
-    FinishReason,
+    Finish,
+    Output,
     Proving,
     Ranges,
     Redrawn,
@@ -79,6 +81,7 @@ from leakbound.types.seams import (
 )
 
 __all__ = [
+    "RULE",
     "TURN",
     "BenchmarkRecord",
     "Chat",
@@ -97,7 +100,7 @@ __all__ = [
     "Explores",
     "Failure",
     "Fingerprint",
-    "FinishReason",
+    "Finish",
     "Generate",
     "Half",
     "HalfSide",
@@ -111,6 +114,7 @@ __all__ = [
     "Message",
     "Models",
     "Opener",
+    "Output",
     "Passage",
     "ProbedPrompt",
     "Probes",

@@ -10,6 +10,7 @@ from leakbound.errors import InputError
 from leakbound.types.records import Json, changed, object_of
 
 AdaptiveMode = Literal["running", "two_pass"]
+FilterRule = Literal["missing", "part-of-system"]
 # Settings that a record of draws may leave out, as a reader sees them.
 UNSTATED = {
     "temperature": "T",
@@ -42,6 +43,9 @@ class Decoding:
             included, of the largest T = 1 untruncated probability exceeds c_T. "two_pass": a
             prompt is greedy altogether when its greedy completion's mean exceeds c_T.
         stop: strings of which the first to appear ends a completion, itself left out.
+        filter: "missing": an output that a content filter withheld counts against every claim.
+            "part-of-system": the filter belongs to the system that is evaluated, so what its users
+            see is scored.
         unknown: settings that another tool used and did not state ("temperature", "top_k", "top_p",
             "max_new_tokens"); their values here stand for nothing, and a bound is about the
             distribution as that tool drew from it.
@@ -58,6 +62,7 @@ class Decoding:
     adaptive_temperature: float | None = None
     adaptive_mode: AdaptiveMode = "running"
     stop: tuple[str, ...] = ()
+    filter: FilterRule = "missing"
     unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,6 +80,7 @@ class Decoding:
              "a number in (0, 1], or None"),
             ("adaptive_mode", self.adaptive_mode in modes, "'running' or 'two_pass'"),
             ("stop", all(self.stop), "strings that are not empty"),
+            ("filter", self.filter in get_args(FilterRule), "'missing' or 'part-of-system'"),
             ("unknown", set(self.unknown) <= set(UNSTATED), f"some of {left_out}"),
         ):  # fmt: skip
             require(fits, name, getattr(self, name), want)
@@ -119,6 +125,8 @@ class Decoding:
                 parts.append(self.adaptive_mode)
         if "temperature" in self.unknown:
             del parts[0]
+        if self.filter != "missing":
+            parts.append("after the service's filter")
         parts += [f"{UNSTATED[name]} unknown" for name in UNSTATED if name in self.unknown]
         return " ".join(parts)
 

@@ -3,44 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
 
 from leakbound.types.decoding import Decoding, require
 from leakbound.types.prompts import Query
 
 TURN = "\x1e"  # between the turns of a conversation that is one completion
-FinishReason = Literal["stop", "stop_string", "length"]
+RULE = 2
+"""The version of the rules that decide what is counted and what matches; scores record it."""
+Finish = Literal["stop", "stop_string", "length", "filtered", "tool", "error", "unknown"]
 _COUNTED = ("forwards", "sampled_tokens", "prompt_tokens", "draws")  # of what sampling cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """One distinct output of a query within one chunk of draws, with how often it was drawn.
+class Output:
+    """One output of a model, split into what it thought and what it answered.
+
+    Engines, servers, importers and plug-ins each construct it in one place; nothing after that
+    parses raw text. `leakbound.text.counting` decides how it is counted.
+
+    Attributes:
+        answer: the text after the thought, without the end token, and cut before a stop string.
+        thought: the visible reasoning before the answer; None: there is none.
+        finish: "stop" (the model's end token), "stop_string", "length" (a limit on tokens),
+            "filtered" (a content filter or guardrail), "tool" (a tool call), "error", or "unknown"
+            (not recorded).
+        tokens: the output's own number of tokens, the end token included; None: not known.
+        refused: whether the provider marked the answer as a refusal.
+        hidden: whether the model thought and the thought, or a part of it, is not visible.
+    """
+
+    answer: str
+    thought: str | None = None
+    finish: Finish = "unknown"
+    tokens: int | None = None
+    refused: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion(Output):
+    """One distinct output of a query within one chunk of draws, with its count.
 
     Attributes:
         chunk: the number of the chunk of draws, from 0.
-        count: how often it was drawn.
-        text: without the end token, and cut before a stop string.
+        count: the number of draws that gave it.
         token_ids: with the end token; None where an engine gives none.
         logprob: natural log-probability of the whole sequence under the decoding, the end token
             included where one was drawn; None where an engine has none.
         model_logprob: the same under the untruncated T = 1 model.
         confidence: the mean over the tokens of the largest T = 1 next-token probability.
-        finish_reason: "stop" (the model's end token), "stop_string", or "length".
-        logprob_floor: what `logprob` is at least, whatever the batch shape in which the model
-            runs: a proof of leakage rests on it.
+        logprob_floor: a lower bound of `logprob` that is valid at every batch shape in which the
+            model runs: a proof of leakage rests on it.
     """
 
     chunk: int = 0
     count: int
-    text: str
-    token_ids: tuple[int, ...] | None
+    token_ids: tuple[int, ...] | None = None
     logprob: float | None = None
     model_logprob: float | None = None
     confidence: float | None = None
-    finish_reason: FinishReason = "stop"
     logprob_floor: float | None = None
+
+    @classmethod
+    def of(cls, output: Output, **values: Any) -> Completion:
+        """Return an output as a completion.
+
+        Args:
+            output: the output; of a completion or an event its fields as an `Output`.
+            values: the other fields by name, `count` among them.
+
+        Returns:
+            The completion.
+        """
+        return cls(
+            **{field.name: getattr(output, field.name) for field in fields(Output)}, **values
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,26 +229,26 @@ ExploreMode = Literal["exact", "hybrid", "auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """A complete output, or all outputs that begin with `token_ids`, and how likely it is at least.
+class Event(Output):
+    """A complete output, or all outputs that begin with `token_ids`, and its probability.
 
-    Two events of one query share no output.
+    Two events of one query share no output. Where it is not complete, `thought` and `answer` are
+    the beginnings that every continuation shares.
 
     Attributes:
-        text: the completion; where it is not complete, what every continuation's text begins with.
         token_ids: generated ids, with the end token where there is one.
         ended: whether it is complete.
-        mass: a lower bound of its probability under the decoding, given the measured margin.
+        mass: a lower bound of its probability under the decoding, given the measured margin; 0
+            where that is not known yet.
     """
 
-    text: str
     token_ids: tuple[int, ...]
     ended: bool
-    mass: float
+    mass: float = 0.0
 
 
-Ranges = Callable[[Query, Sequence[tuple[str, bool]]], list[tuple[float, float]]]
-"""(query, (text, ended) pairs) -> lowest and highest score that the text can end with."""
+Ranges = Callable[[Query, Sequence[Event]], list[tuple[float, float]]]
+"""(query, events) -> the lowest and the highest score of the outputs in each event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class LeakageProbe:
         prompts = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
         queries = [*map(Query.original, prompts.values())]
         for sample in answered(engine.generate(queries, decoding, wanted), "during training"):
-            texts = [completion.text for completion in sample.completions]
+            texts = [completion.answer for completion in sample.completions]
             prompt = prompts[sample.query.prompt_id]
             scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
             values.append(of(scores, [completion.count for completion in sample.completions]))

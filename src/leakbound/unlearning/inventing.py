@@ -55,7 +55,7 @@ def _drawn(
     samples = answered(engine.generate(queries, _decoding(how), wanted), "for a made-up answer")
     return {
         sample.query.id: [
-            completion.text.strip().partition("\n")[0]
+            completion.answer.strip().partition("\n")[0]
             for completion in sample.completions
             for _ in range(completion.count)
         ]

@@ -94,7 +94,9 @@ ANN, OPEN = "It is Ann", "Ann and Ann or"
 
 
 def completion(text: str, count: int, p: float, **changes: Any) -> Completion:
-    made = Completion(text=text, token_ids=token_ids(text), count=count, logprob_floor=math.log(p))
+    made = Completion(
+        answer=text, token_ids=token_ids(text), count=count, logprob_floor=math.log(p)
+    )
     return replace(made, **changes)
 
 
@@ -105,11 +107,11 @@ def explored_arm(
 
 
 def settled(text: str, mass: float) -> Event:
-    return Event(text=text, token_ids=token_ids(text, ended=False), ended=False, mass=mass)
+    return Event(answer=text, token_ids=token_ids(text, ended=False), ended=False, mass=mass)
 
 
 def ended(text: str, mass: float) -> Event:
-    return Event(text=text, token_ids=token_ids(text), ended=True, mass=mass)
+    return Event(answer=text, token_ids=token_ids(text), ended=True, mass=mass)
 
 
 LEAK = ("q", "leak probability", None)

@@ -90,11 +90,11 @@ def why_unknown(engine: Generate, decoding: Decoding, purpose: Purpose = EXPLORI
     return None
 
 
-def ranges(scorer: Scorer, prompts: Mapping[str, Prompt]) -> Ranges:
-    """How far the scorer settles prefixes; `prompts` by query id."""
+def ranges(scorer: Scorer, prompts: Mapping[str, Prompt], stop: Sequence[str] = ()) -> Ranges:
+    """How far the scorer settles outputs; `prompts` by query id, `stop` of the decoding."""
 
-    def settle(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        return score_ranges(scorer, texts, prompts[query.id])
+    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        return score_ranges(scorer, events, prompts[query.id], stop)
 
     return settle
 
@@ -132,5 +132,5 @@ def try_bounds(
     scorer: Scorer, prompt: Prompt, events: Sequence[Event], drawn: Sequence[Completion] = ()
 ) -> None:
     """Refuse a scorer whose `bounds` some continuation was seen to violate."""
-    texts = [event.text for event in events if event.ended] + [output.text for output in drawn]
+    texts = [output.answer for output in (*(e for e in events if e.ended), *drawn)]
     check_bounds(scorer, texts[:TRIED], prompt)

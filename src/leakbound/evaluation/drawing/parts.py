@@ -82,7 +82,7 @@ def _results(engine: Generate, job: DrawJob) -> Iterator[Result]:
         return
     assert job.scorer is not None
     scorer, explorer = job.scorer.open(), cast(Explores, engine)
-    settle = ranges(scorer, job.prompts)
+    settle = ranges(scorer, job.prompts, job.decoding.stop)
     for outcome in explorer.explore(job.queries, job.decoding, job.how, settle):
         if isinstance(outcome, Exploration):
             prompt = job.prompts[outcome.query.id]

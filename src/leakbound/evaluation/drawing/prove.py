@@ -121,7 +121,7 @@ class ProveJob:
 def prove_question(engine: Generate, job: ProveJob) -> Proving | Failure:
     """Search one question for leaks with the engine."""
     scorer, query = job.scorer.open(), job.asked.query
-    settle = ranges(scorer, {query.id: job.prompt})
+    settle = ranges(scorer, {query.id: job.prompt}, job.decoding.stop)
     pairs = [(query, job.asked.leads)]
     (result,) = cast(Proves, engine).prove(pairs, job.decoding, job.forwards, settle)
     if isinstance(result, Proving):

@@ -147,7 +147,7 @@ def _answers(
     for result in engine.generate(queries, decoding, Draws(sizes=(1,), purpose=_PURPOSE)):
         if isinstance(result, Failure):
             raise IncompleteError(f"{result.query.id!r} has no answer: {result.reason}")
-        yield result.query, result.completions[0].text
+        yield result.query, result.completions[0].answer
 
 
 def retain_recall(

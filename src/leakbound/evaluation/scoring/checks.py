@@ -107,7 +107,7 @@ def require_independent_draws(arm: Arm) -> None:
 def _draws(arm: Arm) -> dict[str, dict[tuple[int, Hashable, float | None], int]]:
     """How often each chunk of each question drew which sequence, and its log-probability."""
     draws: dict[str, dict[tuple[int, Hashable, float | None], int]] = {}
-    names = ("query_id", "chunk", "text", "logprob", "count")
+    names = ("query_id", "chunk", "answer", "logprob", "count")
     for part in arm.parts:
         if not arm.has(part):
             continue

@@ -12,19 +12,32 @@ from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.evaluation.planning.plan import ScoringCrew
 from leakbound.scorers import (
+    Readable,
     Threshold,
     check_prompts,
     connect,
     digest,
     fingerprint,
     make_scorer,
-    score_pairs,
+    rows_of,
+    score_outputs,
     score_ranges,
 )
 from leakbound.scorers.spec import Logged
-from leakbound.store import Arm, Run, holding
+from leakbound.store import Arm, Run, holding, tables
+from leakbound.store.tables import values_of
 from leakbound.study import Loading
-from leakbound.types import TURN, Headway, JsonObject, Progress, Prompt, Scorer, different, silent
+from leakbound.types import (
+    TURN,
+    Event,
+    Headway,
+    JsonObject,
+    Progress,
+    Prompt,
+    Scorer,
+    different,
+    silent,
+)
 
 
 def scorers_for(
@@ -90,14 +103,14 @@ def prompts_by_query(arm: Arm) -> dict[str, Prompt]:
 
 
 def texts_of(arm: Arm) -> Iterator[tuple[str, str, int]]:
-    """The texts that an arm drew: query id, text and how often; explored outputs once each."""
+    """The answers that an arm drew: query id, text and how often; explored outputs once each."""
     for part in arm.parts:
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "text", "count"))
+        columns = (table[name].to_pylist() for name in ("query_id", "answer", "count"))
         yield from zip(*columns, strict=True)
     for table in arm.masses.tables():
         ended = table.filter(table["ended"])
-        columns = (ended[name].to_pylist() for name in ("query_id", "text"))
+        columns = (ended[name].to_pylist() for name in ("query_id", "answer"))
         yield from ((query_id, text, 1) for query_id, text in zip(*columns, strict=True))
 
 
@@ -108,59 +121,48 @@ def is_dialogue(arm: Arm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ScoreJob:
-    """Completions to be scored at once: their texts, each with the id of its query.
+    """Completions to be scored in one batch, each with the id of its query.
 
-    number: of the table that they stand in. prompts: by query id. turns: whether each text is a
-    conversation, whose score is the largest of its turns.
+    number: of the table that they are in. prompts: by query id.
     """
 
     number: int
     query_ids: tuple[str, ...]
-    texts: tuple[str, ...]
+    outputs: tuple[Readable, ...]
     prompts: Mapping[str, Prompt]
-    turns: bool = False
 
     @classmethod
-    def of(cls, number: int, table: Any, prompts: Mapping[str, Prompt], turns: bool) -> ScoreJob:
-        """The rows of a table of completions."""
-        query_ids, texts = table["query_id"].to_pylist(), table["text"].to_pylist()
+    def of(cls, number: int, table: Any, arm: Arm, prompts: Mapping[str, Prompt]) -> ScoreJob:
+        """The rows of a table of the arm's completions."""
+        names = ("query_id", "answer", "thought")
+        query_ids, answers, thoughts = (table[name].to_pylist() for name in names)
+        missing = tables.missing(table, arm.decoding).to_pylist()
+        outputs = rows_of(answers, thoughts, missing, TURN if is_dialogue(arm) else None)
         needed = {q: prompts[q] for q in query_ids}
-        return cls(number, tuple(query_ids), tuple(texts), needed, turns)
+        return cls(number, tuple(query_ids), tuple(outputs), needed)
 
 
 def score_job(scorer: Scorer, job: ScoreJob) -> list[float | None]:
-    """One score, or None, for each completion.
-
-    A conversation of which a turn has no score has none either, unless another is a full leak.
-    """
-    texts = [text.split(TURN) if job.turns else [text] for text in job.texts]
-    pairs = [
-        (turn, job.prompts[query_id])
-        for turns, query_id in zip(texts, job.query_ids, strict=True)
-        for turn in turns
-    ]
-    stream = iter(score_pairs(scorer, pairs))
-    by_text = [[*islice(stream, len(turns))] for turns in texts]
-    return [_largest(scores) for scores in by_text]
-
-
-def _largest(scores: Sequence[float | None]) -> float | None:
-    valid = [score for score in scores if score is not None]
-    return max(valid) if valid and (len(valid) == len(scores) or max(valid) == 1) else None
+    """One score per completion; None where it is missing."""
+    return score_outputs(scorer, job.outputs, [job.prompts[q] for q in job.query_ids])
 
 
 def score_part(arm: Arm, scorer: Scorer, table: Any) -> list[float | None]:
     """One score, or None, for each row of a table of the arm's completions."""
-    return score_job(scorer, ScoreJob.of(0, table, prompts_by_query(arm), is_dialogue(arm)))
+    return score_job(scorer, ScoreJob.of(0, table, arm, prompts_by_query(arm)))
 
 
 def range_part(arm: Arm, scorer: Scorer, table: Any) -> list[tuple[float, float]]:
     """The lowest and highest score for each row of a table of events, sorted by query."""
     prompt_of = prompts_by_query(arm)
-    rows: dict[str, list[tuple[str, bool]]] = {}
-    for row in table.to_pylist():
-        rows.setdefault(row["query_id"], []).append((row["text"], row["ended"]))
-    return [ends for q, texts in rows.items() for ends in score_ranges(scorer, texts, prompt_of[q])]
+    rows: dict[str, list[Event]] = {}
+    for query_id, event in zip(table["query_id"].to_pylist(), values_of(Event, table), strict=True):
+        rows.setdefault(query_id, []).append(event)
+    return [
+        ends
+        for query_id, events in rows.items()
+        for ends in score_ranges(scorer, events, prompt_of[query_id], arm.decoding.stop)
+    ]
 
 
 def score_arm(
@@ -189,7 +191,7 @@ def _jobs(arm: Arm, tables: Iterable[Any], began: Callable[[], object]) -> Itera
     prompts = prompts_by_query(arm)
     for number, table in enumerate(tables):
         began()
-        yield ScoreJob.of(number, table, prompts, is_dialogue(arm))
+        yield ScoreJob.of(number, table, arm, prompts)
 
 
 def _scores(

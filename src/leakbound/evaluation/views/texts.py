@@ -114,8 +114,9 @@ def _rows(table: pa.Table) -> pa.Table:
     absent = {"count": 0, "mass": 0.0}
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
-        if name in table.column_names:
-            return table[name].cast(kind)
+        own = "answer" if name == "text" else name
+        if own in table.column_names:
+            return table[own].cast(kind)
         return pa.repeat(pa.scalar(absent.get(name), kind), table.num_rows)
 
     return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)

@@ -1,0 +1,121 @@
+"""How an output is counted: one table, for every engine, server, importer and plug-in.
+
+| finish | visible answer | counted as | answer |
+|---|---|---|---|
+| stop, stop_string | yes | complete | scored |
+| stop, stop_string | no, and its own tokens explain it | complete | scored |
+| stop, stop_string | no, and they do not, or are not known | empty | missing |
+| length | yes | cut | scored |
+| length | no, after a thought | cut | missing |
+| length | no | empty | missing |
+| filtered | either | filtered | missing, or scored where the filter is part of the system |
+| tool, error | either | failed | missing |
+| unknown | yes | unrecorded | scored |
+| unknown | no | empty | missing |
+
+A missing answer is 1 for the upper bound and 0 for the lower. An answer is visible if anything is
+left of it after `normalise`. Token ids explain any text, as it is what they spell; a number of
+tokens explains an empty text only if there is no room for more than an end token or a stop string.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from leakbound.text.keywords import normalise
+from leakbound.types import Output
+
+CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
+
+
+def visible(text: str | None) -> bool:
+    """Return whether a reader sees anything of a text.
+
+    Args:
+        text: the text; None: there is none.
+
+    Returns:
+        True if anything is left after `normalise`.
+    """
+    if not text:
+        return False
+    return (text[0].isascii() and text[0].isalnum()) or bool(normalise(text))
+
+
+def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
+    """Return the class that an output is counted in; every output has exactly one.
+
+    Args:
+        output: the output.
+        stop: the stop strings of its decoding, which take tokens and leave no text.
+
+    Returns:
+        The class, by the table above.
+    """
+    if output.finish == "filtered":
+        return "filtered"
+    if output.finish in ("tool", "error"):
+        return "failed"
+    if visible(output.answer):
+        by_finish: Mapping[str, CountedAs] = {"length": "cut", "unknown": "unrecorded"}
+        return by_finish.get(output.finish, "complete")
+    if output.finish == "length":
+        return "cut" if output.hidden or visible(output.thought) else "empty"
+    return "complete" if output.finish != "unknown" and _explained(output, stop) else "empty"
+
+
+def _explained(output: Output, stop: Sequence[str]) -> bool:
+    """Whether the tokens of an output without a visible answer leave no room for one."""
+    if getattr(output, "token_ids", None) is not None:
+        return True
+    room = 1 + max((len(string.encode()) for string in stop), default=0)
+    return output.tokens is not None and 0 <= output.tokens <= room
+
+
+def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = False) -> bool:
+    """Return whether the answer of an output is missing: 1 for upper bounds, 0 for lower ones.
+
+    Args:
+        output: the output.
+        counted: what it is counted as.
+        filter_in_system: whether a content filter belongs to the system whose outputs are
+            evaluated, so that what it lets through is the answer.
+
+    Returns:
+        False where the answer is scored.
+    """
+    if counted == "filtered":
+        return not filter_in_system
+    return counted in ("failed", "empty") or (counted == "cut" and not visible(output.answer))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The number of draws in each class; the classes are disjoint and add up to `draws`.
+
+    Attributes:
+        complete: ended by themselves, `refused` ones included.
+        cut: ended by the limit on tokens.
+        filtered: withheld by a content filter or guardrail.
+        empty: without a visible answer, and nothing explains that.
+        failed: errors, tool calls and draws that never came.
+        unrecorded: scored, but their source does not record how they ended.
+        refused: of the complete ones, those that the provider marked as refusals.
+        hidden: of all, those whose thought, or a part of it, is not visible.
+    """
+
+    complete: int = 0
+    cut: int = 0
+    filtered: int = 0
+    empty: int = 0
+    failed: int = 0
+    unrecorded: int = 0
+    refused: int = 0
+    hidden: int = 0
+
+    @property
+    def draws(self) -> int:
+        """The number of draws."""
+        return self.complete + self.cut + self.filtered + self.empty + self.failed + self.unrecorded
