@@ -28,7 +28,7 @@ from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer, score_ranges, score_texts
-from leakbound.types import Decoding, Draws, Effort, Exploration, Query, Sample, Scorer
+from leakbound.types import Decoding, Draws, Effort, Event, Exploration, Query, Sample, Scorer
 from runner import MODELS, demo_models, keep, options, table
 
 STEP = 1.05  # between the numbers of draws that are tried
@@ -54,7 +54,7 @@ def expected_width(n: int, rate: float, bound: Callable[[int], stats.Estimate]) 
 
 def certified(found: Exploration, prompt: Any, scorer: Scorer, rate: float) -> float:
     """The expected width from the masses and the draws of an exploration."""
-    ranges = score_ranges(scorer, [(e.text, e.ended) for e in found.events], prompt)
+    ranges = score_ranges(scorer, found.events, prompt)
     low, high = np.array(ranges).reshape(-1, 2).T
     n, masses = found.sample.n, np.array([e.mass for e in found.events])
     mass = stats.Mass(masses, low, high, found.remainder if n else 0.0)
@@ -77,7 +77,7 @@ class Drawn:
     """A question's draws, and what the first chunks of them would have cost."""
 
     def __init__(self, sample: Sample, sizes: Sequence[int], prompt: Any, scorer: Scorer) -> None:
-        leaks = score_texts(scorer, [c.text for c in sample.completions], prompt)
+        leaks = score_texts(scorer, [c.answer for c in sample.completions], prompt)
         hits, tokens = 0, 0
         first: dict[tuple[int, ...], int] = {}
         for completion, leak in zip(sample.completions, leaks, strict=True):
@@ -123,8 +123,8 @@ def compare(
         rows: list[dict[str, Any]] = []
         effort = Effort(mode="auto", forwards=budget, seed=1)
 
-        def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-            return score_ranges(scorer, texts, prompt_of[query.id])
+        def ranges(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+            return score_ranges(scorer, events, prompt_of[query.id])
 
         for found in engine.explore(queries, decoding, effort, ranges):
             assert isinstance(found, Exploration)

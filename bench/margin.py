@@ -26,7 +26,7 @@ from leakbound.demo import BENCHMARK
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.scorers import make_scorer, score_ranges
-from leakbound.types import Decoding, Effort, Exploration, Query
+from leakbound.types import Decoding, Effort, Event, Exploration, Query
 from runner import MODELS, demo_models, options, table
 
 BATCH = 32
@@ -60,8 +60,8 @@ def compare(engine: TransformersEngine, questions: int, budget: int) -> dict[str
     queries = [Query.original(prompt) for prompt in prompt_of.values()]
     decoding = Decoding(max_new_tokens=task.max_new_tokens)
 
-    def ranges(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        return score_ranges(scorer, texts, prompt_of[query.id])
+    def ranges(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        return score_ranges(scorer, events, prompt_of[query.id])
 
     paths: list[Branch] = []
     masses: list[float] = []

@@ -47,7 +47,9 @@ from leakbound.types import (
     Decoding,
     Draws,
     Effort,
+    Event,
     Exploration,
+    Finish,
     Prompt,
     Proving,
     Query,
@@ -129,9 +131,9 @@ class Work:
     cases: tuple[Case, ...]
     seen: dict[str, Seen] = field(default_factory=dict)
 
-    def ranges(self, query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+    def ranges(self, query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
         prompt = next(case.prompt for case in self.cases if case.query.id == query.id)
-        return score_ranges(self.scorer, texts, prompt)
+        return score_ranges(self.scorer, events, prompt, self.decoding.stop)
 
     def drawn(self, query: Query, draws: Draws) -> Sample:
         """Draws of a question."""
@@ -198,7 +200,7 @@ def explored(work: Work, case: Case, budget: int) -> Bound:
     started = time.process_time()
     (found,) = work.engine.explore([case.query], work.decoding, effort, work.ranges)
     assert isinstance(found, Exploration), found
-    ranges = work.ranges(case.query, [(event.text, event.ended) for event in found.events])
+    ranges = work.ranges(case.query, found.events)
     pairs = list(zip(found.events, ranges, strict=True))
     value = math.fsum(event.mass * low for event, (low, _) in pairs)
     upper = 1 - math.fsum(event.mass * (1 - high) for event, (_, high) in pairs)
@@ -217,7 +219,7 @@ def drawn_often(work: Work, case: Case, n: int, budget: int = 0) -> Bound:
     """The lower end of so many draws."""
     started, before = time.process_time(), work.engine.usage.forwards
     completions = work.drawn(case.query, Draws(sizes=(n,), purpose="bench:method")).completions
-    scores = score_texts(work.scorer, [one.text for one in completions], case.prompt)
+    scores = score_texts(work.scorer, [one.answer for one in completions], case.prompt)
     hits = sum(one.count for one, score in zip(completions, scores, strict=True) if score)
     bound = stats.proportion_bound(hits, n, confidence=LEVEL, side="lower")
     value, spent = float(bound.lower), time.process_time() - started
@@ -232,10 +234,15 @@ def beamed(work: Work, case: Case, budget: int, width: int | None = None) -> Bou
     spells = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
 
     def settle(
-        number: int, items: Sequence[tuple[tuple[int, ...], bool]]
+        number: int, items: Sequence[tuple[tuple[int, ...], Finish | None]]
     ) -> list[tuple[float, float]]:
-        texts = [((spells.text if end else spells.settled)(ids, stop), end) for ids, end in items]
-        return work.ranges(case.query, texts)
+        events = [
+            Event(answer=answer, thought=thought, finish=end or "unknown", token_ids=ids,
+                  ended=end is not None)
+            for ids, end in items
+            for thought, answer in [(spells.parts if end else spells.settled)(ids, stop)]
+        ]  # fmt: skip
+        return work.ranges(case.query, events)
 
     started = time.process_time()
     wide = width or max(round(budget / work.seen[case.query.id].length), 1)
@@ -290,7 +297,7 @@ def leaking_draws(
     for query, prompt in asked:
         said = Counter[str]()
         for one in work.drawn(query, Draws(sizes=(n,), purpose="bench:leads")).completions:
-            said[one.text] += one.count
+            said[one.answer] += one.count
         texts = [text for text, _ in sorted(said.items(), key=lambda pair: (-pair[1], pair[0]))]
         scores = score_texts(work.scorer, texts, prompt)
         yield tuple(text for text, score in zip(texts, scores, strict=True) if score)

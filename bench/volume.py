@@ -91,6 +91,7 @@ def _completion(random: np.random.Generator, chunk: int, count: int, logprob: fl
     said = random.integers(len(VOCABULARY), size=WORDS).tolist()
     return Completion(
         answer=" ".join(VOCABULARY[i] for i in said),
+        finish="stop",
         token_ids=tuple(random.integers(49_152, size=TOKENS).tolist()),
         count=count,
         chunk=chunk,

@@ -173,7 +173,7 @@ def test_datasets(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     files = [str(part) for part in parts(made)]
     read = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))["train"]
     assert sum(read["count"]) == 128
-    assert set(read["text"]) == set(LAW)
+    assert set(read["answer"]) == set(LAW)
 
 
 @pytest.mark.slow
