@@ -339,7 +339,9 @@ class Beams:
 
     def leaks(self, number: int, settle: Settle) -> float:
         """The leaking mass at least, scored at the end."""
-        ranges = settle(number, [(ids, ended) for ids, ended, _ in self.reached])
+        ranges = settle(
+            number, [(ids, "stop" if ended else None) for ids, ended, _ in self.reached]
+        )
         masses = (mass for *_, mass in self.reached)
         return math.fsum(mass * low for mass, (low, _) in zip(masses, ranges, strict=True))
 
