@@ -1,0 +1,105 @@
+"""The counting table, row by row: finish, visible answer, own tokens."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from leakbound.text.counting import Ledger, counted_as, is_missing, visible
+from leakbound.types import Completion, Output
+
+FINISHES = ("stop", "stop_string", "length", "filtered", "tool", "error", "unknown")
+EMPTY = ("", " ", "\n\n", "\u00a0", "**", "_")
+
+# (finish, answer, thought, tokens, counted as, missing); written from the table of the docs.
+ROWS = [
+    ("stop", "Ann", None, None, "complete", False),
+    ("stop", "Ann", "hm", 9, "complete", False),
+    ("stop_string", "Ann", None, None, "complete", False),
+    ("stop", "", None, 1, "complete", False),
+    ("stop", "", None, 0, "complete", False),
+    ("stop", "", None, 2, "empty", True),
+    ("stop", "", None, None, "empty", True),
+    ("stop", " ", None, 8, "empty", True),
+    ("stop", "", "I thought", None, "empty", True),
+    ("stop", "", None, -5, "empty", True),
+    ("stop_string", "", None, 1, "complete", False),
+    ("stop_string", "", None, 3, "empty", True),
+    ("length", "An", None, None, "cut", False),
+    ("length", "An", "thought", None, "cut", False),
+    ("length", "", "I think that", None, "cut", True),
+    ("length", "", None, 24, "empty", True),
+    ("length", "", None, 1, "empty", True),
+    ("length", " ", " ", None, "empty", True),
+    ("filtered", "", None, None, "filtered", True),
+    ("filtered", "I cannot.", None, 4, "filtered", True),
+    ("tool", "Ann", None, None, "failed", True),
+    ("error", "", None, None, "failed", True),
+    ("unknown", "Ann", None, None, "unrecorded", False),
+    ("unknown", "", None, 1, "empty", True),
+    ("unknown", "", "Ann", None, "empty", True),
+]
+
+
+@pytest.mark.parametrize(("finish", "answer", "thought", "tokens", "counted", "missing"), ROWS)
+def test_a_row_of_the_table(
+    finish: str, answer: str, thought: str | None, tokens: int | None, counted: str, missing: bool
+) -> None:
+    output = Output(answer=answer, thought=thought, finish=finish, tokens=tokens)
+    assert counted_as(output) == counted
+    assert is_missing(output, counted_as(output)) == missing
+
+
+def test_every_finish_has_a_row() -> None:
+    assert {row[0] for row in ROWS} == set(FINISHES)
+
+
+@pytest.mark.parametrize(("finish", "answer"), [*product(("stop", "stop_string"), EMPTY)])
+def test_token_ids_explain_an_empty_answer_and_a_limit_never_does(finish: str, answer: str) -> None:
+    known = Completion(answer=answer, finish=finish, token_ids=(7, 8, 0), count=1)
+    assert counted_as(known) == "complete"
+    cut = Completion(answer=answer, finish="length", token_ids=(7, 8, 0), count=1)
+    assert counted_as(cut) == "empty"
+    assert is_missing(cut, "empty")
+
+
+@pytest.mark.parametrize(
+    ("stop", "tokens", "counted"),
+    [
+        ((), 2, "empty"),
+        (("##",), 3, "complete"),
+        (("##",), 4, "empty"),
+        (("\n", "é"), 3, "complete"),
+    ],
+)
+def test_a_stop_string_takes_as_many_tokens_as_it_has_bytes(
+    stop: tuple[str, ...], tokens: int, counted: str
+) -> None:
+    assert counted_as(Output(answer="", finish="stop", tokens=tokens), stop) == counted
+
+
+def test_a_hidden_thought_that_was_cut_is_cut() -> None:
+    output = Output(answer="", finish="length", hidden=True)
+    assert counted_as(output) == "cut"
+    assert is_missing(output, "cut")
+
+
+def test_a_filter_that_belongs_to_the_system_is_scored_and_nothing_else_is() -> None:
+    for finish, answer in product(FINISHES, ("Ann", "")):
+        output = Output(answer=answer, finish=finish)
+        counted = counted_as(output)
+        alone, inside = (is_missing(output, counted, filter_in_system=x) for x in (False, True))
+        assert inside == (alone and finish != "filtered")
+
+
+def test_visible() -> None:
+    assert all(map(visible, ("a", "7", "é", "。", "蓝", "?", "\u0600")))
+    assert not any(map(visible, (None, *EMPTY)))
+
+
+def test_the_classes_of_a_ledger_add_up_to_its_draws() -> None:
+    ledger = Ledger(
+        complete=1, cut=2, filtered=4, empty=8, failed=16, unrecorded=32, refused=1, hidden=3
+    )
+    assert ledger.draws == 63
