@@ -67,7 +67,12 @@ class Threshold:
 
     def check(self, prompt: Prompt) -> None:
         """Refuse what the scorer underneath refuses."""
-        check_prompts(self.scorer, [prompt])
+        if hasattr(self.scorer, "check"):
+            self.scorer.check(prompt)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """What the scorer underneath notes about all prompts."""
+        return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return self.cut(score_texts(self.scorer, texts, prompt))
