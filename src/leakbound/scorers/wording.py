@@ -137,8 +137,8 @@ def _says(
     """Whether a normalised text says enough of the keywords."""
     enough = any if require == "any" else all
     if match == "word":
-        return enough(occurs(keyword, text, following) for keyword in keywords)
-    return enough(keyword in text for keyword in keywords)
+        return enough([occurs(keyword, text, following) for keyword in keywords])
+    return enough([keyword in text for keyword in keywords])
 
 
 _ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]")

@@ -49,20 +49,23 @@ _KEPT_RUN = re.compile(f"([{_KEPT}]+)")
 _UNSPACED, _OF_HANGUL = re.compile(f"[{UNSPACED}]"), re.compile(f"[{_HANGUL}]")
 
 
-def unified(text: str) -> str:
-    """The text with straight quotes and hyphens, and without default-ignorable characters."""
-    return _UNIFIED.sub(lambda match: _STRAIGHT.get(match[0], ""), text)
+def plain(text: str) -> str:
+    """The text with straight quotes and hyphens, in NFKC, without default-ignorable characters.
 
-
-def compatible(text: str) -> str:
-    """The NFKC of a text, but for superscripts and fractions, which stay.
-
-    These are starters that no canonical composition contains, so the pieces between them are
-    composed separately.
+    Superscripts and fractions stay. They are starters that no canonical composition contains, so
+    the pieces between them compose separately. What NFKC makes of presentation forms may be a dash
+    or ignorable again.
     """
-    parts = _KEPT_RUN.split(text)
+    parts = _KEPT_RUN.split(_UNIFIED.sub(_straight, text))
     parts[::2] = (unicodedata.normalize("NFKC", part) for part in parts[::2])
-    return "".join(parts)
+    return _UNIFIED.sub(_straight, "".join(parts))
+
+
+def _straight(match: re.Match[str]) -> str:
+    return _STRAIGHT.get(match[0], "")
+
+
+plain_character = lru_cache(maxsize=2**12)(plain)
 
 
 def is_digit(character: str) -> bool:
@@ -85,7 +88,7 @@ def is_hangul(character: str) -> bool:
     return _OF_HANGUL.match(character) is not None
 
 
-@lru_cache(maxsize=2**14)
+@lru_cache(maxsize=2**12)
 def folded_character(character: str) -> str:
     """A character as `normalise` reads it, blanks not yet collapsed; empty if it is ignorable."""
-    return compatible(unified(compatible(unified(character))).casefold())
+    return unicodedata.normalize("NFC", plain(character).casefold())

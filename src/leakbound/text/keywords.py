@@ -45,13 +45,13 @@ from typing import NamedTuple
 
 from leakbound.text.characters import (
     MARKUP,
-    compatible,
     folded_character,
     is_digit,
     is_hangul,
     is_unspaced,
     joins,
-    unified,
+    plain,
+    plain_character,
 )
 
 # English words that carry no fact: without them, what an answer says beyond its question is left.
@@ -71,6 +71,7 @@ _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 RULE = 2  # the version of the rule that counts outputs and matches texts; part of every digest
 
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _RUN = re.compile(f"[{re.escape(MARKUP)}]+")
 
 
@@ -91,13 +92,18 @@ def normalise(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """A text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed."""
-    text = unified(text)
+    """A text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
+
+    NFKC changes no ASCII and is the NFC of its own pieces, so only the runs between ASCII are read.
+    """
+    text = _FOREIGN.sub(_plain, text)
     if text.isascii():
         return text.lower()
-    # what NFKC makes of presentation forms is unified too
-    folded = unified(compatible(text)).casefold()
-    return unicodedata.normalize("NFC", folded)
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _plain(run: re.Match[str]) -> str:
+    return plain_character(run[0]) if len(run[0]) == 1 else plain(run[0])
 
 
 def _without_markup(text: str) -> str:
@@ -110,10 +116,11 @@ def _without_markup(text: str) -> str:
 
 
 def _kept(run: re.Match[str]) -> str:
-    before, after = run.string[: run.start()][-1:], run.string[run.end() : run.end() + 1]
-    return run[0] if _holds(before) and _holds(after) else ""
+    text, start, end = run.string, run.start(), run.end()
+    return run[0] if _holds(text[start - 1 : start]) and _holds(text[end : end + 1]) else ""
 
 
+@lru_cache(maxsize=4096)
 def _holds(side: str) -> bool:
     """Whether a neighbour keeps a run of markup: it joins, and belongs to a script with blanks."""
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
@@ -158,7 +165,7 @@ def _apart(edge: str, neighbour: str, *, right: bool) -> bool:
 
 def occurs(keyword: str, text: str, following: str = ".") -> bool:
     """Whether a keyword is anywhere in a text; see `places`."""
-    return next(places(keyword, text, following), -1) >= 0
+    return keyword in text and any(True for _ in places(keyword, text, following))
 
 
 def content_words(text: str) -> tuple[str, ...]:
