@@ -86,9 +86,3 @@ def is_unspaced(character: str) -> bool:
 def is_hangul(character: str) -> bool:
     """True for syllables and jamo of Hangul."""
     return _OF_HANGUL.match(character) is not None
-
-
-@lru_cache(maxsize=2**12)
-def folded_character(character: str) -> str:
-    """A character as `normalise` reads it, blanks not yet collapsed; empty if it is ignorable."""
-    return unicodedata.normalize("NFC", plain(character).casefold())

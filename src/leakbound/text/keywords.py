@@ -6,18 +6,19 @@ markup (`*`, `_`, `~`, backticks) unless letters, marks or digits of scripts wit
 its sides; single blanks, none at the ends. Markup that stays counts as a letter. `places` then
 finds keywords at word boundaries.
 
-**What settles.** Let p = x d z be a prefix, N the rule, and f the folding of one character
-(`folded_character`). The character d is an *anchor* if f(d) begins with no mark, jamo or markup and
-is not empty. Let e be the last character of x whose f is not empty. Suppose that f(e) does not end
+**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's
+NFKC, straightened, empty if it is ignorable (`plain_character`). The character d is an *anchor* if
+f(d) is not empty and begins with no mark, jamo or markup. Let e be the last character of x whose f is not empty. Suppose that f(e) does not end
 in markup, or that f(d) begins with a *sign*, which is no letter, mark or digit. Then, for every y,
 
     N(p y) begins with N(x).                                                                    (1)
 
 *Folding.* Straightening, removal and case folding go character by character. Only marks and jamo
-compose with what precedes them or are reordered (in `unicodedata` as well; tested for every
-character), so NFKC(x d ...) is NFKC(x), then a piece that begins as f(d) does, up to marks composed
-with it. Such a composition keeps the general category's letter (tested), so a sign remains a sign.
-Let F(x) be the folding of x. The folding of p y is F(x), then a character g of f(d)'s class.
+compose with what precedes them or are reordered, so NFKC(x d ...) is NFKC(x), then a piece that
+begins as f(d) does, up to marks composed with it. Such a composition and case folding keep what
+joins words, what is a sign, and what is written without blanks, but for U+0345, a mark that folds
+to a letter and is no anchor. The tests verify these facts for every character. Let F(x) be the
+folding of x. The folding of p y is F(x), then a character g, a sign or not as f(d) begins.
 
 *Markup.* Dropping a run looks at the run's two neighbours. Those of a run inside F(x) are in F(x),
 or the run ends F(x). In that case g is a sign by assumption, and in N(x) the run is at the end of
@@ -45,7 +46,6 @@ from typing import NamedTuple
 
 from leakbound.text.characters import (
     MARKUP,
-    folded_character,
     is_digit,
     is_hangul,
     is_unspaced,
@@ -214,10 +214,10 @@ def settled(prefix: str) -> Settled:
         The normalised opening that no continuation changes, and what is known to follow it.
     """
     for at in range(len(prefix) - 1, -1, -1):
-        first = folded_character(prefix[at])[:1]
+        first = plain_character(prefix[at])[:1]
         if not first or first in MARKUP or _composes(first):
             continue
-        before = (folded_character(prefix[i]) for i in range(at - 1, -1, -1))
+        before = (plain_character(prefix[i]) for i in range(at - 1, -1, -1))
         last = next(filter(None, before), "")[-1:]
         if joins(first) and last and last in MARKUP:
             continue
