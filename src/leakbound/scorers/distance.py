@@ -1,7 +1,8 @@
 """Whether a completion opens with the answer, but for so many changes: near-verbatim extraction.
 
-A unit is a character or a word, of texts normalised by `leakbound.text.keywords`. A scorer sees texts, never a model's tokens: the tokens of one text
-differ from model to model, and one text has many.
+A unit is a character or a word, of texts normalised by `leakbound.text.keywords`. A scorer sees
+texts, never a model's tokens: the tokens of one text differ from model to model, and one text has
+many.
 """
 
 from __future__ import annotations

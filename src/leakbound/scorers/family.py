@@ -171,15 +171,14 @@ def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prom
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
-    """The reference answer; InputError with the prompt's id for none, or one that is not visible.
-    """
+    """The reference answer; InputError with the prompt's id where there is none, or it is empty."""
     if isinstance(prompt, str):
         answer: str | None = prompt
         where = "the reference answer"
     else:
         answer, where = prompt.answer, f"prompt {prompt.id!r}"
     if answer is None or not normalise(answer):
-        got = "none" if answer is None else f"{answer!r}, of which nothing visible is left"
+        got = "none" if answer is None else f"{answer!r} (nothing visible)"
         words = not isinstance(prompt, str) and prompt.keywords
         other = ", or use `keyword`, which reads its keywords" if words else ""
         raise InputError(
@@ -209,9 +208,10 @@ def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
             scores would say nothing about any of the prompts.
     """
     prompts = list(prompts)
-    for prompt in prompts if hasattr(scorer, "check") else ():
-        scorer.check(prompt)
-    check_all = getattr(scorer, "check_all", None)
+    check, check_all = (getattr(scorer, name, None) for name in ("check", "check_all"))
+    if check is not None:
+        for prompt in prompts:
+            check(prompt)
     return list(check_all(prompts)) if check_all is not None and prompts else []
 
 

@@ -45,10 +45,11 @@ class _RougeL:
                 f"{some[0]!r}, because ROUGE reads ASCII letters and digits only: "
                 f"{named_ids(lost)}. Use `contains`, `keyword` or `similarity`."
             )
-        return [
+        note = (
             f"scorer {self.name!r} drops words of {len(lost)} answers, such as {some[0]!r}: ROUGE "
             f"reads ASCII letters and digits only: {named_ids(lost)}. Add `contains` or `keyword`."
-        ]
+        )
+        return [note]
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         answer = require_rouge_answer(prompt, self.name)

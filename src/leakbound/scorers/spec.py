@@ -67,8 +67,9 @@ class Threshold:
 
     def check(self, prompt: Prompt) -> None:
         """Refuse what the scorer underneath refuses."""
-        if hasattr(self.scorer, "check"):
-            self.scorer.check(prompt)
+        check = getattr(self.scorer, "check", None)
+        if check is not None:
+            check(prompt)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
         """What the scorer underneath notes about all prompts."""

@@ -131,9 +131,7 @@ def _scores(
     return [float(_says(text, ".", keywords, match, require)) for text in written]
 
 
-def _says(
-    text: str, following: str, keywords: tuple[str, ...], match: Match, require: str
-) -> bool:
+def _says(text: str, following: str, keywords: tuple[str, ...], match: Match, require: str) -> bool:
     """Whether a normalised text says enough of the keywords."""
     enough = any if require == "any" else all
     if match == "word":
@@ -151,10 +149,11 @@ def _attached(scorer: Contains | Keyword, prompts: Sequence[Prompt]) -> list[str
     ids = [p.id for p in prompts if any(_ATTACHING.match(word) for word in scorer.sought(p))]
     if not ids:
         return []
-    return [
+    note = (
         f"scorer {scorer.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
         f"them: {named_ids(ids)}. Add the scorer `{scorer.name.partition(':')[0]}:match=substring`."
-    ]
+    )
+    return [note]
 
 
 def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 
 MARKUP = "*_~`"
-UNSPACED = (  # Thai, Lao, Myanmar, Khmer; Han, Hiragana, Katakana with their repeat and length marks
+UNSPACED = (  # Thai, Lao, Myanmar, Khmer; Han and kana with their repeat and length marks
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
     "\U000116d0-\U000116e3\u3005-\u3007\u3021-\u302d\u3031-\u303c\u3041-\u30ff\u3190-\u319f"
     "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00016fe2-\U00016fe3"

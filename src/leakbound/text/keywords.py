@@ -6,10 +6,11 @@ markup (`*`, `_`, `~`, backticks) unless letters, marks or digits of scripts wit
 its sides; single blanks, none at the ends. Markup that stays counts as a letter. `places` then
 finds keywords at word boundaries.
 
-**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's
-NFKC, straightened, empty if it is ignorable (`plain_character`). The character d is an *anchor* if
-f(d) is not empty and begins with no mark, jamo or markup. Let e be the last character of x whose f is not empty. Suppose that f(e) does not end
-in markup, or that f(d) begins with a *sign*, which is no letter, mark or digit. Then, for every y,
+**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's NFKC, straightened,
+empty if it is ignorable (`plain_character`). The character d is an *anchor* if f(d) is not empty
+and begins with no mark, jamo or markup. Let e be the last character of x whose f is not empty.
+Suppose that f(e) does not end in markup, or that f(d) begins with a *sign*, which is no letter,
+mark or digit. Then, for every y,
 
     N(p y) begins with N(x).                                                                    (1)
 
