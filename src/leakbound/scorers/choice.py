@@ -67,8 +67,11 @@ def _letters(text: str, letters: str) -> set[int]:
 def _by_text(text: str, options: Sequence[str]) -> Iterator[int]:
     """The options whose texts occur, not only within that of another."""
     plain = normalise(text)
-    found = [(i, option, at) for i, option in enumerate(options) for at in places(option, plain)]
-    spans = [(i, (at, at + len(option))) for i, option, at in found]
+    spans = [
+        (i, (at, at + len(option)))
+        for i, option in enumerate(options)
+        for at in places(option, plain)
+    ]
     for i, (start, end) in spans:
         if not any(s <= start and end <= e and (s, e) != (start, end) for _, (s, e) in spans):
             yield i

@@ -106,19 +106,19 @@ def has_rouge_words(text: str) -> bool:
     return any(character.isascii() and character.isalnum() for character in text.lower())
 
 
-def dropped_words(text: str, known: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words of a text that another lacks and ROUGE drops, and those that it reads.
+def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Sort the words that distinguish an answer by whether ROUGE's tokeniser reads them.
 
     Args:
-        text: an answer.
-        known: its question.
+        answer: the answer.
+        question: its question, whose words do not distinguish it.
 
     Returns:
-        Content words of the text that `known` lacks. ROUGE's tokeniser drops those of which less
-        than half of the letters and digits are ASCII in lower case; of others it reads a part at
-        least, of "josé" "jos", in answer and completion.
+        The answer's content words that the question lacks: first those of which less than half of
+        the letters and digits are ASCII, in lower case, then the others. Of these ROUGE reads a
+        part at least ("jos" of "josé"), in answers and completions.
     """
-    words = [w for w in _ANY_WORD.findall(text.lower()) if answer_keywords(known, w)]
+    words = [w for w in _ANY_WORD.findall(answer.lower()) if answer_keywords(question, w)]
     dropped = [w for w in words if 2 * sum(map(str.isascii, w)) < len(w)]
     return tuple(dropped), tuple(w for w in words if w not in dropped)
 
