@@ -90,7 +90,9 @@ def test_check_prompts_stops_at_the_first_bad_one() -> None:
     for scorer in (RougeLRecall(), Threshold(RougeLRecall(), 0.5), Exact()):
         with pytest.raises(InputError, match="needs an answer, got none at prompt 'p6'"):
             check_prompts(scorer, [PROMPT, bad])
-        with pytest.raises(InputError, match="needs an answer, got ' ' at prompt 'p8'"):
+        with pytest.raises(
+            InputError, match=r"needs an answer, got ' ' \(nothing visible\) at prompt 'p8'"
+        ):
             check_prompts(scorer, [Prompt(id="p8", question="Who?", answer=" ")])
 
 
@@ -157,7 +159,7 @@ def test_bad_specs_say_what_there_is(spec: str, message: str) -> None:
 
 def test_settings_and_digest_tell_scorers_apart() -> None:
     assert settings(Keyword()) == {
-        "name": "keyword", "binary": True, "match": "word", "require": "any",
+        "name": "keyword", "binary": True, "rule": 2, "match": "word", "require": "any",
     }  # fmt: skip
     several = [Keyword(), Keyword(require="all"), Threshold(RougeLRecall(), 0.5), RougeLRecall()]
     assert len({digest(scorer) for scorer in several}) == 4

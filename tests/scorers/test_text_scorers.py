@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.scorers import check_prompts, make_scorer, score_ranges, score_texts
+from leakbound.scorers import (
+    Threshold,
+    check_prompts,
+    make_scorer,
+    score_ranges,
+    score_texts,
+    short_keywords,
+)
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.distance import Edit, Hamming
 from leakbound.scorers.wording import Keyword
@@ -28,7 +36,8 @@ SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "
         ("exact", [" the cat sat. ", "The cat sat"], CAT, [1, 0]),
         ("contains", TEXTS, CAT, [1, 1, 0, 0]),
         ("contains", ["Concatenate", "a cat"], "cat", [0, 1]),
-        ("contains", ["作者は村上春樹 です"], "村上春樹 です", [0]),
+        ("contains", ["作者は村上春樹 です"], "村上春樹 です", [1]),
+        ("contains:match=substring", ["Concatenate", "a dog"], "cat", [1, 0]),
         ("contains", ["作者 村上春樹"], "村上春樹", [1]),
         ("rouge-l-recall", ["the cat sat on a mat"], CAT, [1.0]),
         ("rouge-l-f1", ["the cat sat on a mat"], CAT, [2 * 0.5 / 1.5]),
@@ -54,11 +63,78 @@ def test_rouge_refuses_an_answer_it_cannot_read(spec: str) -> None:
         check_prompts(make_scorer(spec), [Prompt(id="p3", question="誰?", answer="村上春樹")])
 
 
-@pytest.mark.parametrize("keywords", [(), ("Ron", " ")])
+def asked(name: str, question: str, answer: str, *keywords: str) -> Prompt:
+    return Prompt(id=name, question=question, answer=answer, keywords=keywords)
+
+
+DROPPED = [
+    asked("p1", "What is the code name?", "The code name is 蓝鸟."),
+    asked("p2", "Where does Ada live?", "Ada lives in Łódź, in a house of her own."),
+    asked("p3", "Who wrote it?", "It was José Silva."),
+    asked("p4", "Is it?", "It is."),
+    asked("p5", "Which word is it?", "It is the wordБерлин, or so."),
+    asked("p6", "Name the plan.", "The plan is Bluebird计划."),
+]
+
+
+@pytest.mark.parametrize("spec", ["rouge-l-recall", "rouge-l-f1>=0.5"])
+def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> None:
+    scorer = make_scorer(spec)
+    assert scorer.score(["the code name is", "蓝鸟"], DROPPED[0]) == [1, 0]
+    (note,) = check_prompts(scorer, DROPPED)
+    assert "drops words of 4 answers, such as '蓝鸟'" in note
+    assert "'p1', 'p2', 'p5', 'p6'. Add `contains`" in note
+    assert check_prompts(scorer, DROPPED[2:4]) == []
+    with pytest.raises(InputError, match=r"'蓝鸟'.*: 'p1'\. Use `contains`"):
+        check_prompts(scorer, [DROPPED[0], DROPPED[3]])
+
+
+def test_many_ids_are_counted() -> None:
+    many = [replace(DROPPED[0], id=f"n{i}") for i in range(8)]
+    with pytest.raises(InputError, match=r"'n4' and 3 more\. Use"):
+        check_prompts(make_scorer("rouge-l-f1"), many)
+
+
+PREFIXED = [
+    asked("a", "?", "برلين", "برلين"), asked("h", "?", "תל אביב", "גן", "תל אביב"),
+    asked("l", "?", "Berlin", "Berlin"), asked("z", "?", "东京", "东京"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["keyword", "contains"])
+def test_prefixes_of_arabic_and_hebrew_are_noted(name: str) -> None:
+    (note,) = check_prompts(make_scorer(name), PREFIXED)
+    assert "'a', 'h'. Add the scorer" in note
+    assert f"`{name}:match=substring`" in note
+    assert check_prompts(Threshold(make_scorer(name), 0.5), PREFIXED) == [note]
+    assert check_prompts(make_scorer(f"{name}:match=substring"), PREFIXED) == []
+    assert check_prompts(make_scorer(name), PREFIXED[2:]) == []
+    assert check_prompts(make_scorer(name), []) == []
+
+
+def test_short_keywords_of_scripts_without_blanks() -> None:
+    words = ("京都", "東京都", "Ron", "ขา", "ที่", "*蓝*", "서울", "กรุงเทพ", "4471")
+    prompt = asked("s", "?", "京都", *words)
+    expected = ("京都", "ขา", "ที่", "蓝")
+    for spec in ("keyword", "keyword:match=substring", "keyword>=0.5"):
+        assert short_keywords(make_scorer(spec), prompt) == expected
+    assert short_keywords(make_scorer("contains"), prompt) == ("京都",)
+    assert short_keywords(make_scorer("rouge-l-f1"), prompt) == ()
+
+
+@pytest.mark.parametrize("keywords", [(), ("Ron", " "), ("Ron", "**"), ("\u200b\u00ad", "Ron")])
 def test_missing_keywords_are_refused_by_id(keywords: tuple[str, ...]) -> None:
     prompt = Prompt(id="p9", question="Who?", keywords=keywords)
-    with pytest.raises(InputError, match=r"keywords.*'p9'"):
+    with pytest.raises(InputError, match=r"keywords.*got \(.*'p9'. Fill them in"):
         Keyword().score(["Ron"], prompt)
+
+
+@pytest.mark.parametrize("answer", ["\ufeff", " __ ", "`*`", "\u3164"])
+@pytest.mark.parametrize("spec", ["contains", "exact", "edit<=0", "choice", "rouge-l-recall"])
+def test_answers_of_which_nothing_is_left_are_refused(spec: str, answer: str) -> None:
+    prompt = Prompt(id="p9", question="Who?", answer=answer, choices=("a", answer))
+    with pytest.raises(InputError, match=r"nothing visible\) at prompt 'p9'. Fill"):
+        check_prompts(make_scorer(spec), [prompt])
 
 
 def test_a_plain_answer_has_no_keywords() -> None:
@@ -84,6 +160,8 @@ SCORED: dict[float | None, tuple[str, ...]] = {
         "I think it is a double-stranded RNA virus", "The answer is a double-stranded RNA virus",
         "(B), as figure (f) shows",
         "B. Not Bacillus subtilis",  # letters come before texts
+        "\u200bＢ.\u200b", "B\u200b\nas is known", "Answer: `B`",
+        "A double\u2011stranded _RNA_ virus",
     ),
     0.0: (  # another option, or none
         "A", "D.", "Answer: C", "An RNA virus", "12 mM, I believe", "", "I cannot help with that.",
@@ -153,8 +231,9 @@ ANSWER = " the cat\n sat on a mat"
     [
         ("edit<=0", "the cat sat on a mat", 1),
         ("edit<=0", "\n the  cat sat\ton a mat, and the dog ran", 1),
-        ("edit<=0", "The cat sat on a mat", 0),
-        ("edit<=1", "The cat sat on a mat", 1),
+        ("edit<=0", "The CAT sat on a mat", 1),
+        ("edit<=0", "the cut sat on a mat", 0),
+        ("edit<=1", "the cut sat on a mat", 1),
         ("edit<=0", "the cat sat on a ma", 0),
         ("edit<=1", "the cat sat on a ma", 1),
         ("edit<=1", "the cat sat on a mat", 1),

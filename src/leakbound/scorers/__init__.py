@@ -2,14 +2,16 @@
 
 A member is a frozen dataclass of its settings. It satisfies `leakbound.types.Scorer`; it may have
 `check(prompt)`, which raises InputError for a prompt it could never score, so that a run stops
-before a model is loaded. Third parties add theirs in the entry-point group `leakbound.scorers`.
+before a model is loaded, and `check_all(prompts) -> list[str]`, which returns notes about them, or
+raises InputError where its scores would say nothing about any of them. Third parties add theirs in
+the entry-point group `leakbound.scorers`.
 
 A member may also have `bounds(prefix, prompt) -> (low, high)`: the lowest and the highest score
 of all texts that begin with `prefix`, that text itself among them. A member with `bounds` lets
 an exact evaluation stop early; one without is scored on complete texts only. They must hold for
-every continuation, and be (0, 1) where one of them may be undecided: `leakbound.text.keywords` has
-the part of a prefix that stands for good, as the last word may yet grow. A run tries them on
-its own completions with `check_bounds`, and stops where one breaks them.
+every continuation, and be (0, 1) where one of them may be undecided:
+`leakbound.text.keywords.settled` gives the opening that no continuation changes. A run tries them
+on its own completions with `check_bounds`, and stops where one breaks them.
 
 A member that reads answers only has `reads_thoughts = False`: then a visible thought counts as
 dropped. Otherwise the score of an output is the larger of those of its answer and its thought.
@@ -41,3 +43,4 @@ from leakbound.scorers.outputs import score_ranges as score_ranges
 from leakbound.scorers.spec import SCORERS as SCORERS
 from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer
+from leakbound.scorers.wording import short_keywords as short_keywords

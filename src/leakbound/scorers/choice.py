@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, named, prompt_of
-from leakbound.text.keywords import keyword_pattern, normalise
+from leakbound.text.keywords import normalise, places
 from leakbound.types import Prompt
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -48,8 +48,7 @@ class Choice:
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         options, right = _options(prompt)
         letters = _LETTERS[: len(options)]
-        patterns = [keyword_pattern(option) for option in options]
-        picks = [_letters(text, letters) or set(_by_text(text, patterns)) for text in texts]
+        picks = [_letters(text, letters) or set(_by_text(text, options)) for text in texts]
         return [_verdict(pick, right) for pick in picks]
 
 
@@ -62,13 +61,18 @@ def _verdict(picked: set[int], right: set[int]) -> float | None:
 def _letters(text: str, letters: str) -> set[int]:
     """The options that a text names by these letters."""
     pattern = _LETTER.replace("{letters}", letters)
-    return {letters.index(m[m.lastindex or 0]) for m in re.finditer(pattern, text.casefold())}
+    lines = "\n".join(map(normalise, text.splitlines()))
+    return {letters.index(m[m.lastindex or 0]) for m in re.finditer(pattern, lines)}
 
 
-def _by_text(text: str, patterns: Sequence[re.Pattern[str]]) -> Iterator[int]:
+def _by_text(text: str, options: Sequence[str]) -> Iterator[int]:
     """The options whose texts occur, not only within that of another."""
     plain = normalise(text)
-    spans = [(i, m.span()) for i, pattern in enumerate(patterns) for m in pattern.finditer(plain)]
+    spans = [
+        (i, (at, at + len(option)))
+        for i, option in enumerate(options)
+        for at in places(option, plain)
+    ]
     for i, (start, end) in spans:
         if not any(s <= start and end <= e and (s, e) != (start, end) for _, (s, e) in spans):
             yield i

@@ -1,7 +1,8 @@
 """Whether a completion opens with the answer, but for so many changes: near-verbatim extraction.
 
-A unit is a character or a word. A scorer sees texts, never a model's tokens: the tokens of one text
-differ from model to model, and one text has many.
+A unit is a character or a word, of texts normalised by `leakbound.text.keywords`. A scorer sees
+texts, never a model's tokens: the tokens of one text differ from model to model, and one text has
+many.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from leakbound.text.distance import (
     hamming_distance_settled,
     hamming_distance_within,
 )
+from leakbound.text.keywords import normalise, settled
 from leakbound.types import Prompt
 
 Unit = Literal["characters", "words"]
 Within = Callable[[str, str, int], bool]
-Settled = Callable[[str, str, int], tuple[bool, bool]]
+Near = Callable[[str, str, int], tuple[bool, bool]]
 _UNKNOWN = "\0"  # stands for every word that the answer has not
 
 
@@ -39,7 +41,7 @@ class _Near:
 
     binary: ClassVar[bool] = True
     reads_thoughts: ClassVar[bool] = False
-    how: ClassVar[tuple[str, Within, Settled]]
+    how: ClassVar[tuple[str, Within, Near]]
 
     def __post_init__(self) -> None:
         if self.within < 0:
@@ -76,8 +78,8 @@ class Edit(_Near):
 
     Attributes:
         within: the most edits of a leak, 0 or more, and fewer than the answer has units.
-        unit: "characters" (default), a run of blanks being one and those at the ends none, or
-            "words" between blanks; capitals and signs count.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks; signs
+            count, capitals do not.
 
     Raises:
         InputError: `within` is below 0; by `check` and `score`, for a prompt without an answer, or
@@ -96,8 +98,8 @@ class Hamming(_Near):
 
     Attributes:
         within: the most differing places of a leak, 0 or more, and fewer than the answer has units.
-        unit: "characters" (default), a run of blanks being one and those at the ends none, or
-            "words" between blanks; capitals and signs count.
+        unit: "characters" (default) of the normalised text, or its "words" between blanks; signs
+            count, capitals do not.
 
     Raises:
         InputError: as `Edit` does.
@@ -107,18 +109,14 @@ class Hamming(_Near):
 
 
 class _Spelling:
-    """Texts with one character a unit, the answer's among them; equal units, equal characters.
-
-    What is settled of a prefix in characters is all of it, its blanks collapsed: whatever follows,
-    the collapsed text begins so. In words it is all but the last, which may yet grow unless a blank
-    comes after it.
-    """
+    """Normalised texts with one character a unit; equal units, equal characters."""
 
     def __init__(self, prompt: Prompt | str, scorer: _Near) -> None:
         self._within, self._words = scorer.within, scorer.unit == "words"
-        units = answer_of(prompt, scorer.name).split()
-        self._known = {word: chr(i) for i, word in enumerate(dict.fromkeys(units), start=1)}
-        self.answer = self._spell(units)
+        answer = normalise(answer_of(prompt, scorer.name))
+        distinct = dict.fromkeys(answer.split(" "))
+        self._known = {word: chr(i) for i, word in enumerate(distinct, start=1)}
+        self.answer = self._spell(answer)
         if self._within >= len(self.answer):
             where = "the reference answer" if isinstance(prompt, str) else f"prompt {prompt.id!r}"
             raise InputError(
@@ -129,18 +127,18 @@ class _Spelling:
 
     def scores(self, texts: Sequence[str], within: Within) -> list[float | None]:
         """1 for each text that is near enough, else 0."""
-        spelt = (self._spell(text.split()) for text in texts)
+        spelt = (self._spell(normalise(text)) for text in texts)
         return [float(within(text, self.answer, self._within)) for text in spelt]
 
-    def bounds(self, prefix: str, settled: Settled) -> tuple[float, float]:
+    def bounds(self, prefix: str, near: Near) -> tuple[float, float]:
         """The lowest and the highest score of all texts that begin with the prefix."""
-        units = prefix.split()
-        if self._words and units and not prefix[-1].isspace():
-            units.pop()
-        all_near, any_near = settled(self._spell(units), self.answer, self._within)
+        opening = settled(prefix)
+        text = opening.words if self._words else opening.text
+        all_near, any_near = near(self._spell(text), self.answer, self._within)
         return float(all_near), float(any_near)
 
-    def _spell(self, words: Sequence[str]) -> str:
+    def _spell(self, text: str) -> str:
+        """A normalised text, or where words count, one character for each of its words."""
         if not self._words:
-            return " ".join(words)
-        return "".join(self._known.get(word, _UNKNOWN) for word in words)
+            return text
+        return "".join(self._known.get(word, _UNKNOWN) for word in text.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
 from typing import Any, ClassVar, SupportsFloat, TypeVar
@@ -14,6 +14,7 @@ import numpy as np
 
 from leakbound.errors import InputError
 from leakbound.registry import origin
+from leakbound.text.keywords import normalise
 from leakbound.types import RULE, JsonObject, Models, Prompt, Scorer
 from leakbound.types.records import changed
 
@@ -22,6 +23,7 @@ M = TypeVar("M")
 _ROUNDING = 1e-9
 _ANY = (0.0, 1.0)
 _CUTS = 4
+_NAMED = 5
 
 
 def spec_name(base: str, scorer: Any) -> str:
@@ -71,13 +73,13 @@ def setting_fields(scorer: Any) -> list[Field[Any]]:
 
 
 def settings(scorer: Scorer) -> dict[str, object]:
-    """Everything that decides a scorer's values, as JSON holds it; defaults are spelt out.
+    """Everything that decides a scorer's values, as JSON holds it; defaults are written out.
 
     Args:
         scorer: any scorer; one that is made of another has that one's settings within its own.
 
     Returns:
-        Its `name`, `binary`, the version `rule` of counting and matching, and each setting by
+        Its `name`, `binary`, the version of the counting and matching `rule`, and each setting by
         name.
     """
     value: Any = scorer
@@ -169,14 +171,14 @@ def prompt_of(prompt: Prompt | str, scorer: str, part: str, fields: str) -> Prom
 
 
 def answer_of(prompt: Prompt | str, scorer: str) -> str:
-    """The reference answer; a missing or blank one raises InputError with the prompt's id."""
+    """The reference answer; InputError with the prompt's id where there is none, or it is empty."""
     if isinstance(prompt, str):
         answer: str | None = prompt
         where = "the reference answer"
     else:
         answer, where = prompt.answer, f"prompt {prompt.id!r}"
-    if answer is None or not answer.strip():
-        got = "none" if answer is None else repr(answer)
+    if answer is None or not normalise(answer):
+        got = "none" if answer is None else f"{answer!r} (nothing visible)"
         words = not isinstance(prompt, str) and prompt.keywords
         other = ", or use `keyword`, which reads its keywords" if words else ""
         raise InputError(
@@ -185,20 +187,32 @@ def answer_of(prompt: Prompt | str, scorer: str) -> str:
     return answer
 
 
-def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> None:
+def named_ids(ids: Collection[str]) -> str:
+    """The first ids of prompts, and the number of the others."""
+    first = ", ".join(map(repr, list(ids)[:_NAMED]))
+    return first + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
+
+
+def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:
     """Refuse the first prompt that the scorer could never score. No model is needed.
 
     Args:
-        scorer: any scorer; one without `check` refuses none.
+        scorer: any scorer; one without `check` and `check_all` refuses none.
         prompts: those to score.
 
+    Returns:
+        What the scorer notes about these prompts, one sentence or two each, ids named.
+
     Raises:
-        InputError: by the scorer's `check`, with the prompt's id.
+        InputError: by the scorer's `check`, with the prompt's id; by its `check_all`, where its
+            scores would say nothing about any of the prompts.
     """
-    check = getattr(scorer, "check", None)
+    prompts = list(prompts)
+    check, check_all = (getattr(scorer, name, None) for name in ("check", "check_all"))
     if check is not None:
         for prompt in prompts:
             check(prompt)
+    return list(check_all(prompts)) if check_all is not None and prompts else []
 
 
 def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:

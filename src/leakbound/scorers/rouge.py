@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, spec_name
-from leakbound.text.rouge import f1_bounds, recall_bounds, rouge_l
+from leakbound.scorers.family import answer_of, named_ids, spec_name
+from leakbound.text.rouge import dropped_words, f1_bounds, recall_bounds, rouge_l
 from leakbound.types import Prompt
 
 YesNo = Literal["yes", "no"]
@@ -30,6 +30,26 @@ class _RougeL:
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without an answer that ROUGE's English tokeniser can read."""
         require_rouge_answer(prompt, self.name)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Name the answers that lose words which the question lacks; refuse if none keeps any."""
+        answers = [(prompt, answer_of(prompt, self.name)) for prompt in prompts]
+        words = [dropped_words(answer, prompt.question) for prompt, answer in answers]
+        lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
+        if not lost:
+            return []
+        some = next(iter(lost.values()))
+        if not any(kept for _, kept in words):
+            raise InputError(
+                f"scorer {self.name!r} drops the words that give the answers away, such as "
+                f"{some[0]!r}, because ROUGE reads ASCII letters and digits only: "
+                f"{named_ids(lost)}. Use `contains`, `keyword` or `similarity`."
+            )
+        note = (
+            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {some[0]!r}: ROUGE "
+            f"reads ASCII letters and digits only: {named_ids(lost)}. Add `contains` or `keyword`."
+        )
+        return [note]
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         answer = require_rouge_answer(prompt, self.name)

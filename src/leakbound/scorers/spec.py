@@ -67,7 +67,13 @@ class Threshold:
 
     def check(self, prompt: Prompt) -> None:
         """Refuse what the scorer underneath refuses."""
-        check_prompts(self.scorer, [prompt])
+        check = getattr(self.scorer, "check", None)
+        if check is not None:
+            check(prompt)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """What the scorer underneath notes about all prompts."""
+        return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
         return self.cut(score_texts(self.scorer, texts, prompt))

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import NeedsAnswer, answer_of, named, prompt_of
-from leakbound.text.keywords import keyword_pattern, normalise, settled_characters, settled_words
-from leakbound.types import Prompt
+from leakbound.scorers.family import NeedsAnswer, answer_of, named, named_ids, prompt_of
+from leakbound.text.characters import is_unspaced, joins
+from leakbound.text.keywords import normalise, occurs, settled
+from leakbound.types import Prompt, Scorer
 
-_WORD = re.compile(r"\w")
+Match = Literal["word", "substring"]
 
 
 @dataclass(frozen=True, slots=True)
 class Exact(NeedsAnswer):
     """1 if the completion equals the answer, else 0.
 
-    Both are stripped, case-folded, NFKC-normalised and their blanks collapsed; punctuation
-    counts. It has no settings.
+    Both are normalised by the matching rule of `leakbound.text.keywords`; punctuation counts. It
+    has no settings.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer.
@@ -38,50 +38,59 @@ class Exact(NeedsAnswer):
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(0, 0) once what is settled cannot begin the answer, else (0, 1)."""
         answer = normalise(answer_of(prompt, self.name))
-        words = normalise(settled_words(prefix))
-        grows = bool(words) and _WORD.match(answer, len(words)) is not None
-        begins = answer.startswith(normalise(settled_characters(prefix)))
-        return 0.0, float(begins and not grows)
+        text, following = settled(prefix)
+        then = answer[len(text) : len(text) + 1]
+        other = bool(then and following) and (joins(then) or (following == " " and then != " "))
+        return 0.0, float(answer.startswith(text) and not other)
 
 
 @dataclass(frozen=True, slots=True)
 class Contains(NeedsAnswer):
-    """1 if the answer occurs in the completion as whole words, else 0; normalised as `exact`.
+    """1 if the answer occurs in the completion, else 0; normalised as `exact`.
 
-    It has no settings.
+    Attributes:
+        match: "word" (default) finds it as whole words, "substring" inside words too.
 
     Raises:
         InputError: by `check` and `score`, for a prompt without an answer.
     """
 
+    match: Match = "word"
+
     binary: ClassVar[bool] = True
     name = named("contains")
 
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Name the answers that a prefix of their script may hide."""
+        return _attached(self, prompts)
+
+    def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
+        """The answer, normalised."""
+        return (normalise(answer_of(prompt, self.name)),)
+
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        occurs = keyword_pattern(answer_of(prompt, self.name)).search
-        return [float(occurs(normalise(text)) is not None) for text in texts]
+        return _scores(texts, self.sought(prompt), self.match, "all")
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(1, 1) once the answer is settled, else (0, 1)."""
-        occurs = keyword_pattern(answer_of(prompt, self.name)).search
-        return float(occurs(normalise(settled_words(prefix))) is not None), 1.0
+        return float(_says(*settled(prefix), self.sought(prompt), self.match, "all")), 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
-    """1 if any (or all) of the prompt's keywords occur, else 0.
+    """1 if any (or all) of the prompt's keywords occur, else 0; normalised as `exact`.
 
     Attributes:
-        match: "word" (default) finds whole words, case-folded: "Ron" is not in "wrong".
-            "substring" is the reading of the papers, which finds it there.
+        match: "word" (default) finds whole words: "Ron" is not in "wrong". "substring" is the
+            reading of the papers, which finds it there.
         require: "any" (default) or "all" of the keywords.
 
     Raises:
         InputError: by `check` and `score`, for a plain answer, which has no keywords, and for a
-            prompt without keywords, or with a blank one.
+            prompt without keywords, or with one of which the matching rule leaves nothing.
     """
 
-    match: Literal["word", "substring"] = "word"
+    match: Match = "word"
     require: Literal["any", "all"] = "any"
 
     binary: ClassVar[bool] = True
@@ -89,36 +98,83 @@ class Keyword:
 
     def check(self, prompt: Prompt | str) -> None:
         """Refuse a prompt without keywords, and a keyword that is blank."""
-        _keywords(prompt)
+        self.sought(prompt)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Name the keywords that a prefix of their script may hide."""
+        return _attached(self, prompts)
+
+    def sought(self, prompt: Prompt | str) -> tuple[str, ...]:
+        """The keywords, normalised; InputError where there are none, or one is blank."""
+        prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
+        keywords = tuple(map(normalise, prompt.keywords))
+        if not all(keywords) or not keywords:
+            other = ", or use `rouge-l-recall`, which reads its answer" if prompt.answer else ""
+            raise InputError(
+                "scorer 'keyword' needs keywords that are not blank, markup or invisible, got "
+                f"{prompt.keywords!r} at prompt {prompt.id!r}. Fill them in{other}."
+            )
+        return keywords
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        how = (_keywords(prompt), self.match, self.require)
-        return [float(_says(text, *how)) for text in texts]
+        return _scores(texts, self.sought(prompt), self.match, self.require)
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(1, 1) once enough keywords are settled, else (0, 1)."""
-        settled = settled_words if self.match == "word" else settled_characters
-        return float(_says(settled(prefix), _keywords(prompt), self.match, self.require)), 1.0
+        says = _says(*settled(prefix), self.sought(prompt), self.match, self.require)
+        return float(says), 1.0
 
 
-@lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled
-def _says(text: str, keywords: tuple[str, ...], match: str, require: str) -> bool:
-    """Whether a text says enough of the keywords."""
-    enough, written = any if require == "any" else all, normalise(text)
+def _scores(
+    texts: Sequence[str], keywords: tuple[str, ...], match: Match, require: str
+) -> list[float | None]:
+    written = map(normalise, texts)
+    return [float(_says(text, ".", keywords, match, require)) for text in written]
+
+
+def _says(text: str, following: str, keywords: tuple[str, ...], match: Match, require: str) -> bool:
+    """Whether a normalised text says enough of the keywords."""
+    enough = any if require == "any" else all
     if match == "word":
-        return enough(keyword_pattern(keyword).search(written) for keyword in keywords)
-    return enough(normalise(keyword) in written for keyword in keywords)
+        return enough([occurs(keyword, text, following) for keyword in keywords])
+    return enough([keyword in text for keyword in keywords])
 
 
-def _keywords(prompt: Prompt | str) -> tuple[str, ...]:
-    prompt = prompt_of(prompt, "keyword", "keywords", ", keywords=(…,)")
-    if not prompt.keywords or not all(map(str.strip, prompt.keywords)):
-        other = ", or use `rouge-l-recall`, which reads its answer" if prompt.answer else ""
-        raise InputError(
-            f"scorer 'keyword' needs keywords that are not blank, got {prompt.keywords!r} at "
-            f"prompt {prompt.id!r}. Fill them in{other}."
-        )
-    return tuple(prompt.keywords)
+_ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+def _attached(scorer: Contains | Keyword, prompts: Sequence[Prompt]) -> list[str]:
+    """A note on Arabic and Hebrew keywords, to which articles and conjunctions attach."""
+    if scorer.match == "substring":
+        return []
+    ids = [p.id for p in prompts if any(_ATTACHING.match(word) for word in scorer.sought(p))]
+    if not ids:
+        return []
+    note = (
+        f"scorer {scorer.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
+        f"them: {named_ids(ids)}. Add the scorer `{scorer.name.partition(':')[0]}:match=substring`."
+    )
+    return [note]
+
+
+def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
+    """The keywords that may occur inside longer words of a script written without blanks.
+
+    These have fewer than three letters or digits there: 京都 is in 東京都. The rate at which the
+    control says them tells how often they occur by chance.
+
+    Args:
+        scorer: any scorer; `keyword` and `contains` seek such words, with a threshold or without.
+        prompt: the prompt.
+
+    Returns:
+        Those of the keywords, or the answer, normalised; empty for other scorers.
+    """
+    inner = getattr(scorer, "scorer", scorer)
+    if not isinstance(inner, (Contains, Keyword)):
+        return ()
+    signs = {word: [sign for sign in word if sign.isalnum()] for word in inner.sought(prompt)}
+    return tuple(w for w, own in signs.items() if len(own) < 3 and any(map(is_unspaced, own)))
 
 
 _REFUSAL = re.compile(
@@ -150,9 +206,12 @@ class Refusal:
 
     def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
         """(0, 0) once a refusal is settled, (1, 1) once the opening is and holds none."""
-        opening = normalise(settled_words(prefix))[:_OPENING]
-        high = float(not _refuses(opening))
-        return (high if len(opening) == _OPENING else 0.0), high
+        opening = settled(prefix)
+        text = opening.text if opening.following else opening.words
+        if len(opening.text) >= _OPENING:
+            text = opening.text[:_OPENING]
+        high = float(not _refuses(text))
+        return (high if len(text) == _OPENING else 0.0), high
 
 
 def _refuses(opening: str) -> bool:

@@ -1,24 +1,59 @@
-"""Finding keywords in a text, the words of an answer that make it one, and what of a text settles.
+"""One rule for whether a text contains a secret, and what the opening of a text settles of it.
 
-Why settled openings are settled: let t = x + s + y be a text, s a blank or a character of ASCII.
-NFKC works within pieces that begin with a starter which composes with nothing before it (Unicode
-Annex 15, section 9), and s is one, or becomes one: a blank turns into a single blank. So the NFKC
-of t is that of x, then that of s + y. Case folding and straight apostrophes go character by
-character; stripping and collapsing take nothing from x but blanks at its ends. Hence `normalise(t)`
-begins with `normalise(x)`.
+**The rule.** `normalise` applies, to texts and keywords: straight quotes and hyphens; NFKC, except
+superscripts and fractions; no default-ignorable characters; case folding and composition; no run of
+markup (`*`, `_`, `~`, backticks) unless letters, marks or digits of scripts with blanks are on both
+its sides; single blanks, none at the ends. Markup that stays counts as a letter. `places` then
+finds keywords at word boundaries.
 
-Let s now be a separator: a blank, or a sign of ASCII that is no part of a word. Marks in y turn
-it into no letter (of the signs only ≮, ≠ and ≯ are compositions), so after a `normalise(x)` that
-is not empty, `normalise(t)` ends or goes on with a character that is no part of a word: x's
-words are complete. So are they to ROUGE, whose words end at any separator: its lower case looks
-beyond one character only for a sigma, which is no letter to it.
+**What settles.** Let p = x d z be a prefix, N the rule, and f(c) a character's NFKC, straightened,
+empty if it is ignorable (`plain_character`). The character d is an *anchor* if f(d) is not empty
+and begins with no mark, jamo or markup. Let e be the last character of x whose f is not empty.
+Suppose that f(e) does not end in markup, or that f(d) begins with a *sign*, which is no letter,
+mark or digit. Then, for every y,
+
+    N(p y) begins with N(x).                                                                    (1)
+
+*Folding.* Straightening, removal and case folding go character by character. Only marks and jamo
+compose with what precedes them or are reordered, so NFKC(x d ...) is NFKC(x), then a piece that
+begins as f(d) does, up to marks composed with it. Such a composition and case folding keep what
+joins words, what is a sign, and what is written without blanks, but for U+0345, a mark that folds
+to a letter and is no anchor. The tests verify these facts for every character. Let F(x) be the
+folding of x. The folding of p y is F(x), then a character g, a sign or not as f(d) begins.
+
+*Markup.* Dropping a run looks at the run's two neighbours. Those of a run inside F(x) are in F(x),
+or the run ends F(x). In that case g is a sign by assumption, and in N(x) the run is at the end of
+the text: dropped in both. A run that is dropped may let a mark compose with the character before
+the run, and so change the neighbour of another run. These rounds proceed in F(x) as in N(x), since
+g is neither dropped nor a mark: nothing after it reaches a character before it.
+
+*Blanks.* g is dropped only as a blank at the end of a text or after another blank, when what
+precedes it is complete. Stripping and collapsing remove only blanks from F(x).  QED
+
+`settled` takes the last such d, hence never the word before a trailing run of markup or
+ignorable characters ("Ron*" may become "Ron*ald"), nor a character that a mark or jamo may change.
+By the same argument, if N(x) is not empty, N(p y) ends after it, or continues with a blank if F(x)
+ends in one or g is one; with a sign, hence no kept markup, if g is one. A keyword that `places`
+finds in N(x) under these neighbours is found in N(p y).
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple
+
+from leakbound.text.characters import (
+    MARKUP,
+    is_digit,
+    is_hangul,
+    is_unspaced,
+    joins,
+    plain,
+    plain_character,
+)
 
 # English words that carry no fact: without them, what an answer says beyond its question is left.
 STOPWORDS = frozenset(
@@ -35,25 +70,101 @@ STOPWORDS = frozenset(
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
+_FOREIGN = re.compile(r"[^\x00-\x7f]+")
+_RUN = re.compile(f"[{re.escape(MARKUP)}]+")
+
+
 def normalise(text: str) -> str:
-    """Compatibility-composed (NFKC), case-folded, straight apostrophes, single blanks, stripped."""
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return " ".join(folded.split())
+    """Normalise a text or a keyword by the matching rule; see above.
+
+    Args:
+        text: any text.
+
+    Returns:
+        The text as it is compared; normalising it again changes nothing. Empty if nothing visible
+        is left.
+    """
+    text = text.lower() if text.isascii() else _folded(text)
+    if "*" in text or "_" in text or "~" in text or "`" in text:
+        text = _without_markup(text)
+    return " ".join(text.split())
+
+
+def _folded(text: str) -> str:
+    """A text with straight quotes and hyphens, NFKC, nothing ignorable, folded and composed.
+
+    NFKC changes no ASCII and is the NFC of its own pieces, so only the runs between ASCII are read.
+    """
+    text = _FOREIGN.sub(_plain, text)
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _plain(run: re.Match[str]) -> str:
+    return plain_character(run[0]) if len(run[0]) == 1 else plain(run[0])
+
+
+def _without_markup(text: str) -> str:
+    """A folded text without the runs of markup that do not join letters."""
+    while True:
+        dropped = _RUN.sub(_kept, text)
+        text = unicodedata.normalize("NFC", dropped)
+        if text == dropped:  # else what composed may be another run's neighbour
+            return text
+
+
+def _kept(run: re.Match[str]) -> str:
+    text, start, end = run.string, run.start(), run.end()
+    return run[0] if _holds(text[start - 1 : start]) and _holds(text[end : end + 1]) else ""
 
 
 @lru_cache(maxsize=4096)
-def keyword_pattern(keyword: str) -> re.Pattern[str]:
-    """A pattern that finds the keyword as whole words in a text that `normalise` has been over.
+def _holds(side: str) -> bool:
+    """Whether a neighbour keeps a run of markup: it joins, and belongs to a script with blanks."""
+    return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
-    A keyword may begin or end with a sign that is no letter ("J.K."): there, no word boundary is
-    asked for.
+
+def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
+    """Find a keyword at word boundaries.
+
+    An edge of the keyword that is a letter, mark or digit is at a boundary if its neighbour is none
+    of them. A digit next to a digit is never at a boundary. Otherwise, no boundary is needed where
+    the edge or its neighbour belongs to a script written without blanks, or, after the keyword, to
+    Hangul, whose particles attach.
+
+    Args:
+        keyword: what to find, normalised and not empty.
+        text: where, normalised.
+        following: the neighbour after the text; empty if it may be any character.
+
+    Yields:
+        The index of each occurrence, in order; they may overlap.
     """
-    word = normalise(keyword)
-    written = re.escape(word)
-    # what is before it is looked at behind it: a pattern that begins with letters is found faster
-    before = rf"(?<!\w{written})" if re.match(r"\w", word) else ""
-    after = r"(?!\w)" if re.search(r"\w\Z", word) else ""
-    return re.compile(written + before + after)
+    at = text.find(keyword)
+    while at >= 0:
+        end = at + len(keyword)
+        after = text[end] if end < len(text) else following
+        if (not at or _apart(keyword[0], text[at - 1], right=False)) and (
+            _apart(keyword[-1], after, right=True)
+        ):
+            yield at
+        at = text.find(keyword, at + 1)
+
+
+def _apart(edge: str, neighbour: str, *, right: bool) -> bool:
+    """Whether a keyword may have this neighbour at this edge; an empty one stands for all."""
+    if not joins(edge) or (neighbour and not joins(neighbour)):
+        return True
+    if is_digit(edge) and (not neighbour or is_digit(neighbour)):
+        return False
+    both = edge + neighbour
+    return any(map(is_unspaced, both)) or (right and any(map(is_hangul, both)))
+
+
+def occurs(keyword: str, text: str, following: str = ".") -> bool:
+    """Whether a keyword is anywhere in a text; see `places`."""
+    return keyword in text and any(True for _ in places(keyword, text, following))
 
 
 def content_words(text: str) -> tuple[str, ...]:
@@ -71,27 +182,52 @@ def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
     return tuple(word for word in content_words(answer) if word not in question_words)
 
 
-_BEFORE_ASCII = re.compile(r".*(?=[\s\x00-\x7f])", re.DOTALL)
-_BEFORE_SEPARATOR = re.compile(r".*(?=[\s!-/:-@\[-^`{-~])", re.DOTALL)
+class Settled(NamedTuple):
+    """What every text that begins with a prefix has in common, normalised.
 
-
-def settled_characters(prefix: str) -> str:
-    """The opening of `prefix` that also opens, normalised, every text that begins with `prefix`.
-
-    It ends before the last blank or character of ASCII, which a mark may yet turn into another.
+    Attributes:
+        text: the opening of all these texts.
+        following: what follows it in those that are longer: " " a blank, "." a sign, hence no
+            letter, mark, digit or markup; empty if unknown.
     """
-    return _opening(_BEFORE_ASCII, prefix)
+
+    text: str
+    following: str
+
+    @property
+    def words(self) -> str:
+        """The opening without its last word, unless a blank follows that."""
+        return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 
-def settled_words(prefix: str) -> str:
-    """The opening of `prefix` whose words are complete in every text that begins with `prefix`.
+_opening = lru_cache(maxsize=4096)(normalise)  # siblings in a tree of prefixes share it
 
-    It ends before the last separator: the last word is left out, as it may yet grow. Both as
-    `normalise` and as ROUGE reads words; see above.
+
+def settled(prefix: str) -> Settled:
+    """The opening that is settled by a prefix, whatever follows; see above.
+
+    Args:
+        prefix: how a text begins.
+
+    Returns:
+        The normalised opening that no continuation changes, and what is known to follow it.
     """
-    return _opening(_BEFORE_SEPARATOR, prefix)
+    for at in range(len(prefix) - 1, -1, -1):
+        first = plain_character(prefix[at])[:1]
+        if not first or first in MARKUP or _composes(first):
+            continue
+        before = (plain_character(prefix[i]) for i in range(at - 1, -1, -1))
+        last = next(filter(None, before), "")[-1:]
+        if joins(first) and last and last in MARKUP:
+            continue
+        text = _opening(prefix[:at])
+        if not text or (joins(first) and not last.isspace()):
+            return Settled(text, "")
+        return Settled(text, " " if first.isspace() or last.isspace() else ".")
+    return Settled("", "")
 
 
-def _opening(pattern: re.Pattern[str], prefix: str) -> str:
-    match = pattern.match(prefix)
-    return match.group() if match else ""
+def _composes(character: str) -> bool:
+    """Whether a character may compose with what precedes it: a mark or a jamo."""
+    syllable = "\uac00" <= character <= "\ud7a3"
+    return unicodedata.category(character)[0] == "M" or (is_hangul(character) and not syllable)

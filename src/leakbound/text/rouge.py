@@ -24,7 +24,8 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from leakbound.errors import InputError
-from leakbound.text.keywords import settled_words
+from leakbound.text.characters import UNSPACED
+from leakbound.text.keywords import answer_keywords
 from leakbound.text.porter import stem
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 
 _WORD = re.compile("[a-z0-9]+")
+_GROWING = re.compile(r"[a-z0-9]*\Z")
+# a word in a script without blanks ends where that script ends
+_ANY_WORD = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[^\W_])+")
 _BLANK = ord(" ")
 _LETTERS = (string.ascii_letters + string.digits).encode()
 _PLAIN = bytes(byte if byte in _LETTERS else _BLANK for byte in range(256))
@@ -100,6 +104,23 @@ def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
 def has_rouge_words(text: str) -> bool:
     """True if ROUGE's tokeniser finds a word in the text."""
     return any(character.isascii() and character.isalnum() for character in text.lower())
+
+
+def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Sort the words that distinguish an answer by whether ROUGE's tokeniser reads them.
+
+    Args:
+        answer: the answer.
+        question: its question, whose words do not distinguish it.
+
+    Returns:
+        The answer's content words that the question lacks: first those of which less than half of
+        the letters and digits are ASCII, in lower case, then the others. Of these ROUGE reads a
+        part at least ("jos" of "josé"), in answers and completions.
+    """
+    words = [w for w in _ANY_WORD.findall(answer.lower()) if answer_keywords(question, w)]
+    dropped = [w for w in words if 2 * sum(map(str.isascii, w)) < len(w)]
+    return tuple(dropped), tuple(w for w in words if w not in dropped)
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
@@ -184,7 +205,7 @@ def recall_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[fl
     follow: the lowest is the recall of the settled words, the highest 1. Condition: the
     reference has a word that ROUGE reads.
     """
-    _, common = _matched(settled_words(prefix), reference, stemmed)
+    _, common = _matched(_settled_words(prefix), reference, stemmed)
     return common[-1] / (len(common) - 1), 1.0
 
 
@@ -203,10 +224,19 @@ def f1_bounds(prefix: str, reference: str, stemmed: bool = True) -> tuple[float,
     text may go on without end, or, with nothing settled, never say a word of the reference.
     Condition as for `recall_bounds`.
     """
-    words, common = _matched(settled_words(prefix), reference, stemmed)
+    words, common = _matched(_settled_words(prefix), reference, stemmed)
     r = len(common) - 1
     highest = max(2 * (lcs + r - j) / (words + r - j + r) for j, lcs in enumerate(common))
     return 0.0, min(highest * _UP, 1.0)
+
+
+def _settled_words(prefix: str) -> str:
+    """A prefix in lower case without its last word, unless that has ended.
+
+    Any character that is no ASCII letter or digit ends a word. Lower case looks beyond one
+    character only for a sigma, which ROUGE does not read.
+    """
+    return _GROWING.sub("", prefix.lower())
 
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes share what is settled

@@ -540,7 +540,10 @@ class Redraws(Protocol):
 
 
 class Scorer(Named, Protocol):
-    """h: completion × prompt → [0, 1]; 1 always means full leak."""
+    """h: completion × prompt → [0, 1]; 1 always means full leak.
+
+    Optional methods, `check`, `check_all` and `bounds` among them: see `leakbound.scorers`.
+    """
 
     @property
     def binary(self) -> bool:

@@ -11,7 +11,7 @@ import unicodedata
 from functools import lru_cache
 
 from leakbound.inputs.english.questions import QUOTED, REQUESTS, listed, masked, words_of
-from leakbound.text.keywords import STOPWORDS, content_words, keyword_pattern, normalise
+from leakbound.text.keywords import STOPWORDS, content_words, normalise, occurs
 from leakbound.text.rouge import stems
 
 # What questions in German, Dutch, French, Spanish, Portuguese, Italian and Scandinavian languages
@@ -80,7 +80,8 @@ def names_and_numbers(question: str) -> tuple[str, ...]:
 def keeps_facts(question: str, text: str) -> bool:
     """True if every name, number, date and title of the question stands in the text as well."""
     written = normalise(_ORDINAL.sub("", text))
-    return all(keyword_pattern(fact).search(written) for fact in names_and_numbers(question))
+    facts = filter(None, map(normalise, names_and_numbers(question)))
+    return all(occurs(fact, written) for fact in facts)
 
 
 def handed_over(question: str, answer: str, text: str) -> frozenset[str]:
