@@ -16,7 +16,7 @@ for the texts, is no count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -43,24 +43,21 @@ _FILTERS = (
     "prompt_filter_results", "safety_ratings", "vertex_ai_safety_results",
     "amazon-bedrock-guardrailAction",
 )  # fmt: skip
-_WITHHELD = ("INTERVENED", "GUARDRAIL_INTERVENED", "BLOCKED")
+_WITHHELD = ("INTERVENED", "GUARDRAIL_INTERVENED", "BLOCKED")  # of a guardrail's action
 _THOUGHTS = (
     "reasoning", "reasoning_content", "reasoning_text", "reasoning_details", "reasoning_items",
     "thinking", "thinking_content", "thinking_blocks", "thought", "thoughts",
 )  # fmt: skip
-_TEXTS = ("text", "content", "summary", *_THOUGHTS)  # of a part of a thought
-_CLOSED = (
-    "summary",
-    "redacted",
-    "encrypted",
-    "'data'",
-)  # types of thoughts that are not shown in full
-_ABOUT_A_CHOICE = frozenset(
+_SHOWN = frozenset(("text", "content", *_THOUGHTS))
+_TEXTS = frozenset((*_SHOWN, "summary"))
+_CLOSED = ("summary", "redacted", "encrypted")  # types of thoughts that are not shown in full
+_OF_THOUGHTS = frozenset(("type", "id", "index", "format", "signature", "closed", "status"))
+_OF_CHOICES = frozenset(
     ("index", "role", "logprobs", "token_ids", "prompt_token_ids", "prompt_logprobs", "stop_reason",
      "matched_stop", "annotations", "citations", "seed", "hidden_states", "meta_info",
      "routed_experts", "thought_signatures")
 )  # fmt: skip
-_ABOUT_A_REPLY = frozenset(
+_OF_REPLIES = frozenset(
     ("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier",
      "provider", "timings", "__verbose", "metadata", "prompt_logprobs", "prompt_token_ids",
      "prompt_routed_experts", "kv_transfer_params", "sglext", "request_id", "x_groq", "time_info",
@@ -124,19 +121,14 @@ def read_answer(body: Any, request: Asked) -> Answer:
     if len(choices) > request.choices:
         raise ValueError(f"{len(choices)} choices where {request.choices} were asked for")
     shared = _Fields(request.ignored)
-    shared.read(body, _ABOUT_A_REPLY)
+    shared.read(body, _OF_REPLIES)
     count, thinking = _counts(body)
     read = [_output(choice, request, shared, bool(thinking)) for choice in choices]
     outputs = [output for output in read if isinstance(output, Output)]
     losses: list[Loss] = [loss for loss in read if not isinstance(loss, Output)]
     losses += ["fewer"] * (request.choices - len(choices))
-    tokens = None
-    if (
-        isinstance(count, int)
-        and not isinstance(count, bool)
-        and count >= sum(map(_least, outputs))
-    ):
-        tokens = count
+    tokens = count if type(count) is int and count >= sum(map(_least, outputs)) else None
+    if tokens is not None:
         outputs, more = _by_count(outputs, tokens, thinking, request)
         losses += more
     return Answer(
@@ -186,7 +178,7 @@ class _Fields:
                 self.marks |= {"filtered"} if _withholds(value) else set()
             elif name == "error":
                 self.marks.add("error")
-            elif about is _ABOUT_A_REPLY:
+            elif about is _OF_REPLIES:
                 self.know_not(name)
             elif name == "finish_reason":
                 self.marks.add(finish or "error")
@@ -209,18 +201,15 @@ class _Fields:
     def content(self, parts: Sequence[Any]) -> str:
         """The text in the parts of a content; thoughts and refusals among them are kept apart."""
         texts = []
-        for part in parts:
-            kind, text = (part.get("type"), part.get("text")) if isinstance(part, Mapping) else (
-                "text", part
-            )  # fmt: skip
-            if kind in ("text", "output_text") and isinstance(text, str):
-                texts.append(text)
-            elif kind == "refusal":
-                self.read({"refusal": part.get("refusal")}, _ABOUT_A_CHOICE)
-            elif isinstance(kind, str) and ("think" in kind or "reason" in kind):
+        for part in ({"type": "text", "text": p} if isinstance(p, str) else p for p in parts):
+            kind = f"{part.get('type')}" if isinstance(part, Mapping) else ""
+            if kind in ("text", "output_text", "refusal"):
+                texts += [part["text"]] if isinstance(part.get("text"), str) else []
+                self.read({k: v for k, v in part.items() if k not in ("type", "text")}, _OF_CHOICES)
+            elif "think" in kind or "reason" in kind:
                 self.think(part)
             else:
-                self.read({f"content of type {kind!r}": part}, _ABOUT_A_CHOICE)
+                self.know_not(f"content of type {kind!r}")
         return "".join(texts)
 
     def think(self, value: Any) -> None:
@@ -231,11 +220,11 @@ class _Fields:
             for part in value:
                 self.think(part)
         elif isinstance(value, Mapping):
-            names = [name for name in value if not _is_empty(value[name])]
-            closed = f"{value.get('type')} {names}"
-            texts = [value[name] for name in names if name in _TEXTS]
-            self.hidden |= not texts or any(word in closed for word in _CLOSED)
-            self.think(texts)
+            names = {name for name in value if not _is_empty(value[name])}
+            shown = names & _SHOWN and not names - _SHOWN - _OF_THOUGHTS
+            closed = any(word in f"{value.get('type')}" for word in _CLOSED)
+            self.hidden |= closed or not shown
+            self.think([value[name] for name in value if name in names & _TEXTS])
         else:
             self.hidden = True
 
@@ -246,17 +235,17 @@ def _output(choice: Any, request: Asked, shared: _Fields, thinking: bool) -> Out
     `thinking`: whether the outputs of the reply spent tokens on thoughts.
     """
     message = choice.get("message") if isinstance(choice, Mapping) else None
+    message = message if isinstance(message, Mapping) else None
     holder, place = (message, "content") if request.chat else (choice, "text")
     content = holder.get(place) if isinstance(holder, Mapping) else 0
     if not isinstance(content, str | Sequence | None):
         return "no text"
     own = _Fields(request.ignored, {*shared.marks})
     text = content if isinstance(content, str) else own.content(content or ())
-    for fields, apart in ((choice, "message"), (message, "")):
+    for fields in (choice, message):
         if isinstance(fields, Mapping):
-            read = {place} if fields is holder else set()
-            read |= {apart} if isinstance(message, Mapping) else set()
-            own.read({k: v for k, v in fields.items() if k not in read}, _ABOUT_A_CHOICE)
+            apart = {place if fields is holder else "", "message" if message is not None else ""}
+            own.read({k: v for k, v in fields.items() if k not in apart}, _OF_CHOICES)
     shared.unknown |= own.unknown
     inline, answer = split_thought(text)
     if own.refusal and not visible(answer):
@@ -268,7 +257,7 @@ def _output(choice: Any, request: Asked, shared: _Fields, thinking: bool) -> Out
     except UnicodeEncodeError:
         return "no text"
     marks = own.marks if choice.get("finish_reason") else {"error"}
-    finish = next(finish for finish in _WORST if finish in marks)
+    finish = next((finish for finish in _WORST if finish in marks), _WORST[0])
     output = Output(
         answer=answer,
         thought=thought,
@@ -280,12 +269,8 @@ def _output(choice: Any, request: Asked, shared: _Fields, thinking: bool) -> Out
         return output
     if len(answer.split()) > _WORDS * request.most:
         return "longer"
-    at, stop = min(((answer.find(s), s) for s in request.stop if s in answer), default=(0, ""))
-    if not stop:
-        return output
-    seen = len(stop.encode())  # the reply shows what ended it: it took no more tokens
-    tokens = None if visible(answer[:at]) else seen
-    return replace(output, answer=answer[:at], finish="stop_string", tokens=tokens)
+    at = min((answer.find(stop) for stop in request.stop if stop in answer), default=None)
+    return output if at is None else replace(output, answer=answer[:at], finish="stop_string")
 
 
 def _by_count(
@@ -309,33 +294,37 @@ def _by_count(
 def _is_bare(output: Output) -> bool:
     """Whether an output that ended by itself shows nothing, so that its tokens must explain it."""
     shows = visible(output.answer) or visible(output.thought) or output.hidden
-    return output.finish in ("stop", "stop_string") and output.tokens is None and not shows
+    return output.finish in ("stop", "stop_string") and not shows
 
 
 def _least(output: Output) -> int:
     """The fewest tokens that the texts of an output need."""
-    return (
-        0
-        if _is_bare(output)
-        else -(-len(f"{output.answer} {output.thought or ''}".split()) // _WORDS)
-    )
+    words = len(f"{output.answer} {output.thought or ''}".split())
+    return 0 if _is_bare(output) else -(-words // _WORDS)
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """All values in nested fields that hold no others, with their names."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, key)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        for inner in value:
+            yield from _leaves(inner, name)
+    else:
+        yield name, value
 
 
 def _is_empty(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(map(_is_empty, value.values()))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return all(map(_is_empty, value))
-    return not value
+    return not any(leaf for _, leaf in _leaves(value))
 
 
-def _withholds(value: Any) -> bool:
+def _withholds(results: Any) -> bool:
     """Whether the results of a filter report that it withheld something."""
-    if isinstance(value, Mapping):
-        return any(_withholds(v) for name, v in value.items() if name != "detected")
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return any(map(_withholds, value))
-    return value is True or (isinstance(value, str) and value.upper() in _WITHHELD)
+    return any(
+        leaf in _WITHHELD or (leaf is True and name != "detected")
+        for name, leaf in _leaves(results)
+    )
 
 
 def _counts(body: Mapping[str, Any]) -> tuple[Any, int]:
