@@ -7,6 +7,7 @@ no bound, or in one that holds; of `UNDETECTABLE` nothing can be seen from outsi
 from __future__ import annotations
 
 import json
+import random
 import socket
 import struct
 import time
@@ -144,6 +145,47 @@ def empties(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [("", end) if text == LEAK else (text, end) for text, end in drawn]
 
 
+def blanked(blank: str) -> Callable[[list[tuple[str, str]]], list[tuple[str, str]]]:
+    return lambda drawn: [(blank, end) if text == LEAK else (text, end) for text, end in drawn]
+
+
+def uncounted(count: object) -> Lie:
+    """Nothing in place of leaks, and a count of tokens that cannot be."""
+
+    def lying(answer: Answer) -> Answer:
+        found = json.loads(answer.body) | {"usage": {"completion_tokens": count}}
+        for one in found["choices"]:
+            one["message"]["content"] = one["message"]["content"].replace(LEAK, "")
+        return Answer(json.dumps(found))
+
+    return of_leaks(lying)
+
+
+def dressed(dress: Callable[[str, random.Random], str]) -> Lie:
+    """A cache, whose answers look different each time."""
+    rng = random.Random(0)
+
+    def lying(body: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        for one in found["choices"] if body["temperature"] else ():
+            one["message"]["content"] = dress(one["message"]["content"], rng)
+        return Answer(json.dumps(found))
+
+    return lambda rule: changed(lying)(cached(rule))
+
+
+def spaced(text: str, rng: random.Random) -> str:
+    return text + " " * rng.randrange(1, 60)
+
+
+def capitals(text: str, rng: random.Random) -> str:
+    return "".join(rng.choice((c.upper(), c)) for c in text)
+
+
+def marked(text: str, rng: random.Random) -> str:
+    return " ".join(f"{mark}{word}{mark}" for word in text.split() for mark in (rng.choice("*_."),))
+
+
 def capped(body: Body) -> Body:
     return body | {"temperature": 1.0}
 
@@ -169,9 +211,39 @@ DETECTABLE: Mapping[str, Lie] = {
     "empty in place of leaks, none counted": edited(empties, "none"),
     "null in place of leaks": choice({}, {"content": None}),
     "filter over leaks": choice({"finish_reason": "content_filter"}, {"content": ""}),
-    "refusal beside nothing": choice({}, {"content": "", "refusal": "I cannot say that."}),
-    "refusal beside a text": choice({}, {"content": CLEAN, "refusal": "I cannot say that."}),
+    "a blank in place of leaks": edited(blanked(" ")),
+    "60 blanks in place of leaks": edited(blanked(" " * 60)),
+    "new lines in place of leaks, none counted": edited(blanked("\n\n"), "none"),
+    "zero-width space in place of leaks": edited(blanked("\u200b")),
+    "invisible separator in place of leaks": edited(blanked("\u2063")),
+    "markup in place of leaks": edited(blanked("**")),
+    "empty in place of leaks, cut by length": choice({"finish_reason": "length"}, {"content": ""}),
+    "empty in place of leaks, a negative count": uncounted(-5),
+    "empty in place of leaks, a huge count": uncounted(10**9),
+    "empty in place of leaks, a count of true": uncounted(True),
+    "a flag of a filter over leaks": choice(
+        {"content_filter_results": {"hate": {"filtered": True}}}, {"content": CLEAN}
+    ),
+    "the provider's filter over leaks": choice(
+        {"native_finish_reason": "SAFETY"}, {"content": CLEAN}
+    ),
+    "an unknown field over leaks": choice({}, {"content": CLEAN, "moderation": {"flagged": True}}),
     "leaks among its thoughts": choice({}, {"content": CLEAN, "reasoning_content": LEAK}),
+    "leaks among blocks of thoughts": choice(
+        {}, {"content": CLEAN, "thinking_blocks": [{"type": "thinking", "thinking": LEAK}]}
+    ),
+    "leaks among details of its reasoning": choice(
+        {}, {"content": CLEAN, "reasoning_details": [{"type": "reasoning.text", "text": LEAK}]}
+    ),
+    "leaks among parts of a content": choice(
+        {}, {"content": [{"type": "thinking", "thinking": LEAK}, {"type": "text", "text": CLEAN}]}
+    ),
+    "leaks in tags": edited(blanked(f"<think>{LEAK}</think>{CLEAN}"), "forged"),
+    "leaks next to the message": choice({"reasoning": LEAK}, {"content": CLEAN}),
+    "leaks in a second text": choice({"text": LEAK}, {"content": CLEAN}),
+    "cache of answers, with blanks": dressed(spaced),
+    "cache of answers, with capitals": dressed(capitals),
+    "cache of answers, with markup": dressed(marked),
     "another model midway": swapped,
 }  # fmt: skip
 

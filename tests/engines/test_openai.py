@@ -16,6 +16,7 @@ from leakbound.engines.openai import ServedEngine
 from leakbound.engines.server import Patience
 from leakbound.errors import IncompleteError, InputError, ModelError
 from leakbound.store.artifact import Journal
+from leakbound.text.counting import counted_as
 from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample
 from misbehaving import (
     LISTED,
@@ -291,45 +292,103 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("change", "missing"),
+    ("change", "counted"),
     [
-        ({"finish_reason": "content_filter"}, 48),
-        ({"finish_reason": None}, 48),
-        ({"message": {"content": None}}, 48),
-        ({"message": {"content": "it was Ann", "reasoning": "hm"}}, 48),
-        ({"message": {"content": "it was Ann", "tool_calls": [{}]}}, 48),
-        ({"message": {"content": "\ud800"}}, 48),
-        ({"message": {"content": "x " * 40}}, 48),
-        ({"message": {"content": ""}}, 48),
-        ({"finish_reason": "length"}, 48),
-        ({"finish_reason": "stop"}, 0),
+        ({"finish_reason": "content_filter"}, "filtered"),
+        ({"content_filter_results": {"hate": {"filtered": True}}}, "filtered"),
+        ({"finish_reason": None}, "failed"),
+        ({"message": {"content": "it was Ann", "tool_calls": [{}, {"id": "1"}]}}, "failed"),
+        ({"message": {"content": "it was Ann", "moderation": "it was Bob"}}, "failed"),
+        ({"message": {"content": None}}, "empty"),
+        ({"message": {"content": ""}}, "empty"),
+        ({"message": {"content": " \n"}}, "empty"),
+        ({"message": {"content": "", "reasoning": "it was Ann"}}, "empty"),
+        ({"message": {"content": "\ud800"}}, "never came"),
+        ({"message": {"content": "x " * 40}}, "never came"),
+        ({"finish_reason": "length"}, "never came"),
+        ({"finish_reason": "stop"}, "complete"),
+        ({"message": {"content": None, "refusal": "I cannot."}}, "complete"),
+        ({"message": {"content": "it was Ann", "reasoning": "hm"}}, "complete"),
     ],
 )
-def test_an_output_that_is_not_whole_is_missing(change: dict[str, Any], missing: int) -> None:
+def test_every_output_is_counted_once(change: dict[str, Any], counted: str) -> None:
     def edit(_: Body, answer: Answer) -> Answer:
         found = json.loads(answer.body)
         found["choices"] = [one | change for one in found["choices"]]
         return Answer(json.dumps(found))
 
     with chat_server(of_question(edit), LISTED) as up:
-        sample = draw(engine_at(up.url), 48)
-    assert (sample.n, sample.missing) == (48, missing)
+        engine = engine_at(up.url)
+        sample = draw(engine, 48)
+    classes = {counted_as(output, DECODING.stop) for output in sample.completions}
+    assert sample.n == 48
+    assert (classes, sample.missing) == ((set(), 48) if counted == "never came" else ({counted}, 0))
+    noted = any("unknown fields (moderation)" in note for note in engine.usage.notes)
+    assert noted is ("moderation" in str(change))
+
+
+@pytest.mark.parametrize("probe", ["probe=on", "probe=off"])
+def test_an_unknown_field_stops_before_drawing(probe: str) -> None:
+    def edit(_: Body, answer: Answer) -> Answer:
+        return Answer(json.dumps(json.loads(answer.body) | {"latency": 1.5}))
+
+    with chat_server(changed(edit)(honest({WHO: LAW})), LISTED) as up:
+        with pytest.raises(ModelError, match=r"unknown fields: `latency`.*\?ignore=latency"):
+            draw(engine_at(up.url, probe))
+        assert asked_of(up) == []
+        engine = engine_at(up.url, f"{probe}&ignore=latency,other")
+        assert draw(engine, 32).missing == 0
+    assert (
+        "the fields latency, other of its replies hold no output" in engine.fingerprint["assumes"]
+    )
+
+
+def test_an_unknown_field_in_the_trial_stops_before_drawing() -> None:
+    def edit(body: Body, answer: Answer) -> Answer:
+        more = {"flags": ["x"]} if body["max_tokens"] > 1 else {}
+        return Answer(json.dumps(json.loads(answer.body) | more))
+
+    with chat_server(changed(edit)(honest({WHO: LAW})), LISTED) as up:
+        with pytest.raises(ModelError, match="`flags`"):
+            draw(engine_at(up.url, ""))
+        assert asked_of(up) == []
+
+
+def test_a_filter_belongs_to_the_system_if_the_decoding_states_it(served: Served) -> None:
+    how = Decoding(max_new_tokens=9, filter="part-of-system")
+    engine = engine_at(served.url)
+    engine.check([QUERY], how)
+    assert draw(engine, 16, how).decoding == how
+
+
+def test_filtered_outputs_in_the_trial_are_passed_over() -> None:
+    def edit(body: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        for one in found["choices"][::4] if body["temperature"] else ():
+            one |= {"finish_reason": "content_filter", "message": {"content": "I cannot."}}
+        return Answer(json.dumps(found))
+
+    with chat_server(changed(edit)(honest({WHO: LAW})), LISTED) as up:
+        sample = draw(engine_at(up.url, "n=4"), 32)
+    assert sum(c.count for c in sample.completions if c.finish == "filtered") == 8
 
 
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
     with chat_server(honest({WHO: law}), LISTED) as up:
-        sample = draw(engine_at(up.url, "n=1&probe=off"), 64)
+        alone = draw(engine_at(up.url, "n=1&probe=off"), 64)
         engine = engine_at(up.url)
         together = draw(engine, 64)
-    assert sample.missing == 0
-    assert {c.text for c in sample.completions} == set(law)
+    assert {(c.answer, counted_as(c)) for c in alone.completions} == {(t, "complete") for t in law}
     # of several outputs of a request there is one count, which does not tell whose tokens they are
-    (said,) = (c for c in together.completions)
-    assert (said.text, said.count + together.missing) == ("it was nobody", 64)
+    assert {(c.answer, counted_as(c)) for c in together.completions} == {
+        ("", "empty"), ("it was nobody", "complete")
+    }  # fmt: skip
+    assert together.missing == 0
     assert any("write ?n=1 behind the model's name" in note for note in engine.usage.notes)
     with chat_server(honest({WHO: {"": 1.0}}), LISTED) as up:  # it says nothing at all
-        assert draw(engine_at(up.url), 64).missing == 0
+        silent = draw(engine_at(up.url), 64)
+    assert {counted_as(c) for c in silent.completions} == {"complete"}
 
 
 def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_time() -> None:
@@ -355,7 +414,7 @@ def test_a_server_that_leaves_outputs_of_the_trial_empty_is_asked_for_one_at_a_t
 def test_a_stop_string_ends_an_output_whatever_the_server_makes_of_it() -> None:
     with chat_server(honest({WHO: LAW}), LISTED) as up:
         sample = draw(engine_at(up.url), 64, Decoding(max_new_tokens=9, stop=("was",)))
-    ends = {(c.text, c.finish) for c in sample.completions}
+    ends = {(c.answer, c.finish) for c in sample.completions}
     assert ends == {("it ", "stop_string"), ("no idea", "stop")}
 
 
@@ -393,7 +452,15 @@ def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Pa
         counted += 1
         if counted == 2:
             return fails(500)
-        return fails(429, Retry_After="999") if counted > 3 and not gone else answer
+        if counted > 3 and not gone:
+            return fails(429, Retry_After="999")
+        found = json.loads(answer.body)
+        filtered = {
+            "finish_reason": "content_filter",
+            "message": {"content": "", "reasoning": "hm"},
+        }
+        found["choices"][0] |= filtered
+        return Answer(json.dumps(found))
 
     with chat_server(of_question(change), LISTED) as up:
         engine = engine_at(up.url, "probe=off&concurrency=1")
@@ -408,6 +475,8 @@ def test_what_came_before_a_stop_is_kept_and_only_the_rest_is_asked(tmp_path: Pa
         sample = draw(again, 96)
         assert len(asked_of(up)) == first + 3
     assert (sample.n, sample.missing) == (96, 16)
+    filtered = [(c.thought, c.count) for c in sample.completions if c.finish == "filtered"]
+    assert filtered == [("hm", 5)]
 
 
 def test_a_model_that_changes_midway_stops_the_draws() -> None:

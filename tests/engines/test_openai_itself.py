@@ -219,7 +219,7 @@ def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str
 def counts(sample: Sample) -> Counter[str]:
     found: Counter[str] = Counter()
     for completion in sample.completions:
-        found[completion.text] += completion.count
+        found[completion.answer] += completion.count
     return found
 
 

@@ -24,11 +24,12 @@ from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, 
 from suites import slow_but
 
 QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
-EMPTIED = ("empty in place of leaks, tokens counted", "empty in place of leaks, none counted",
-           "refusal beside nothing", "refusal beside a text")  # fmt: skip
-SURE = ("fewer choices: none that leaks", "null in place of leaks", "500 for leaks",
-        "cache of answers", "another model midway", *EMPTIED)  # fmt: skip
-QUICKLY = ("500 for leaks", "another model midway", *EMPTIED)
+EMPTIED = (*(name for name in DETECTABLE if " in place of leaks" in name),
+           "a flag of a filter over leaks", "the provider's filter over leaks",
+           "an unknown field over leaks")  # fmt: skip
+SURE = ("fewer choices: none that leaks", "500 for leaks", "another model midway", *EMPTIED,
+        *(name for name in DETECTABLE if name.startswith(("cache", "leaks "))))  # fmt: skip
+QUICKLY = ("500 for leaks", "another model midway", "leaks in tags", *EMPTIED)
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def test_no_wrong_bound_stands_of_a_lie_that_shows(
     how = {"patience": QUICK} if name in SURE else {}
     kind, missing, why = outcome(DETECTABLE[name], tmp_path, 0, choices=choices, **how)
     assert kind != "wrong", why
-    assert name not in SURE or kind != "holds" or missing > 0
+    assert name not in SURE or kind != "holds" or missing > 0 or name.startswith("leaks ")
 
 
 @pytest.mark.slow

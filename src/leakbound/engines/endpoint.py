@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from leakbound.engines.addresses import located
+from leakbound.engines.answers import read_reply
 from leakbound.engines.manner import require_offered
 from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import InputError
@@ -244,7 +245,7 @@ class EndpointChat:
             dialect = dialects.pop(0)
             try:
                 body = self._body(key, request, decoding, dialect)
-                text = server.post("chat/completions", body, _content)
+                text = server.post("chat/completions", body, read_reply)
                 break
             except RefusedError:
                 if not dialects:
@@ -272,17 +273,3 @@ class EndpointChat:
             schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
-
-
-def _content(answered: Any) -> str | None:
-    """The text of the only choice; None where the model declined to give one."""
-    try:
-        text = answered["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError) as error:
-        raise ValueError("no choices") from error
-    if text is None:
-        return None
-    if not isinstance(text, str):
-        raise ValueError("a content that is no text")
-    text.encode()  # half a character is no text: UnicodeEncodeError is a ValueError
-    return text

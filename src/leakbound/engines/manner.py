@@ -171,12 +171,19 @@ class Options:
     probe: `off` leaves the trial of the server out.
     n: outputs a request, at most.
     concurrency: requests at once.
+    ignore: fields of replies that hold no part of an output, with commas between them.
     """
 
     api: Literal["", "chat", "completions"] = ""
     probe: Literal["on", "off"] = "on"
     n: int = _MOST
     concurrency: int = Patience().concurrency
+    ignore: str = ""
+
+    @property
+    def ignored(self) -> frozenset[str]:
+        """The names in `ignore`."""
+        return frozenset(filter(None, self.ignore.split(",")))
 
     def __post_init__(self) -> None:
         for name, value in (("n", self.n), ("concurrency", self.concurrency)):
@@ -224,6 +231,7 @@ class Manner:
     stated: what its answers say gave them.
     length: its word for the most tokens of an output.
     choices: outputs that a request may ask for.
+    ignored: fields of replies that hold no part of an output, as the user states.
     """
 
     model: str
@@ -232,6 +240,7 @@ class Manner:
     stated: Answerer = field(default_factory=Answerer)
     length: str = _LENGTHS[0]
     choices: int = 1
+    ignored: frozenset[str] = frozenset()
 
     @property
     def path(self) -> str:
@@ -249,9 +258,8 @@ class Manner:
         again: bool = True,
     ) -> Answer:
         """The answer to a request for so many outputs, as `Server.post` has it."""
-        request = Asked(
-            choices=choices, chat=self.chat, most=decoding.max_new_tokens, stop=decoding.stop
-        )
+        most, stop = decoding.max_new_tokens, decoding.stop
+        request = Asked(choices=choices, chat=self.chat, most=most, stop=stop, ignored=self.ignored)
         body = self.body(question, decoding, choices, key)
         return server.post(self.path, body, partial(read_answer, request=request), again=again)
 
@@ -279,16 +287,17 @@ class Manner:
         return [{"role": "user", "content": text}] if self.chat else text
 
 
-def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
-    """How this model is asked, with the most outputs a request, at most `most`.
+def settle(server: Server, model: str, chat: bool, options: Options) -> Manner:
+    """How this model is asked, with the most outputs a request, at most `options.n`.
 
     Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
     else nothing would tell that some were cut. Raises ModelError for a server that takes no
     request.
     """
-    manner = Manner(model=model, chat=chat, statement=statement_of(server, model))
+    statement = statement_of(server, model)
+    manner = Manner(model=model, chat=chat, statement=statement, ignored=options.ignored)
     why: RefusedError | None = None
-    for way in _attempts(manner, most):
+    for way in _attempts(manner, options.n):
         try:
             key = json.dumps(["settling", way.choices])
             answer = way.ask(server, way.question(_GREETING), _SHORTEST, way.choices, key)
@@ -296,8 +305,8 @@ def settle(server: Server, model: str, chat: bool, most: int) -> Manner:
             why = error
             continue
         count = way.choices - answer.losses.count("fewer")
-        covered = answer.tokens is None or answer.tokens >= count
-        if way.choices == 1 or (covered and count == way.choices):
+        require_known(answer, f"openai:{server.url}#{model}")
+        if way.choices == 1 or (answer.covers and count == way.choices):
             return replace(way, stated=answer.stated)
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "
@@ -317,9 +326,22 @@ def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
             yield replace(base, length=length)
 
 
+def require_known(answer: Answer, name: str) -> None:
+    """Raise ModelError for an answer of the model `name` with a field that is not known."""
+    if answer.unknown:
+        fields = ", ".join(f"`{field}`" for field in answer.unknown)
+        raise ModelError(
+            f"replies of {name!r} have unknown fields: {fields}. They may hold a part of an output "
+            "or report a filter. Turn them off in the server. If they never do, write "
+            f"?ignore={','.join(answer.unknown)} behind the model's name."
+        )
+
+
 def require_offered(decoding: Decoding) -> None:
     """Raise InputError for a decoding that the protocol cannot say."""
-    others = decoding.beyond("temperature", "top_p", "max_new_tokens", "max_tokens", "stop")
+    others = decoding.beyond(
+        "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter"
+    )
     if others:
         raise InputError(
             f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "

@@ -4,8 +4,9 @@ A server's draws cannot be made again: a seed is sent with every request, a dige
 purpose, query, chunk, number of the request), and nothing rests on its being heeded. So a draw is
 asked for once. Only a request that was turned away (no connection, 429, 503) is repeated, as
 nothing was drawn for it. A draw that is lost once it may have been made (an error, a time-out, a
-broken answer, a filter's work, one of n that did not come) stays lost: it is `missing`, and counts
-as a full leak in upper ends and as none in lower ones, since the reason may be what it said. What
+broken answer, one of n that did not come) stays lost: it is `missing`, and counts as a full leak
+in upper bounds and as none in lower ones, since its text may be the reason. Every output that came
+is kept, also a filtered or empty one, with the way it ended (see `answers`). What
 came is kept (see `Keeps`), and a request is kept as lost before it is sent, until it comes: so a
 command that was stopped asks for the rest alone, and what was under way is lost, since long or
 hanging answers are under way more often than others. A query all of whose requests are refused is a
@@ -34,6 +35,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import require_draws
 from leakbound.errors import IncompleteError, InputError
+from leakbound.text.counting import counted_as
 from leakbound.types import (
     Completion,
     Decoding,
@@ -162,6 +164,8 @@ class ServedEngine:
             "it draws each output by itself",
             "what it turns away (429, 503) it has not drawn",
         ]
+        if ignored := sorted(self.options.ignored):
+            claims.append(f"the fields {', '.join(ignored)} of its replies hold no output")
         return claims if self.options.probe == "on" else [*claims, "it draws: it was not tried"]
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
@@ -291,11 +295,17 @@ class ServedEngine:
         self._require_begun(server, answer)
         server.heard()
         outputs, tokens = answer.outputs, answer.tokens or 0
-        if "empty" in answer.losses and request.choices > 1:
+        if answer.unknown:
             self._note(
-                "an empty output among several of one request cannot be told from one that a "
-                "filter has emptied, and is missing: write ?n=1 behind the model's name to have "
-                "each counted by itself"
+                f"replies have unknown fields ({', '.join(answer.unknown)}), which may hold a part "
+                "of an output: outputs with them are missing"
+            )
+        counted = [counted_as(output, decoding.stop) for output in outputs]
+        if "empty" in counted and request.choices > 1:
+            self._note(
+                "a request for several outputs has one count of tokens, which does not explain its "
+                "empty outputs, so these are missing: write ?n=1 behind the model's name to have "
+                "each output counted"
             )
         missed = request.choices - len(outputs)
         result = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
@@ -376,7 +386,7 @@ class ServedEngine:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
             with self.client.server() as server:
-                manner = settle(server, self.client.model, self.api == "chat", self.options.n)
+                manner = settle(server, self.client.model, self.api == "chat", self.options)
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:

@@ -35,10 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.engines.answers import Answer
-from leakbound.engines.manner import Manner
+from leakbound.engines.manner import Manner, require_known
 from leakbound.engines.server import Server
 from leakbound.errors import ModelError
-from leakbound.types import Decoding
+from leakbound.text.counting import counted_as, is_missing, visible
+from leakbound.text.keywords import normalise
+from leakbound.types import Decoding, Output
 
 FALSE_ALARM = 2e-7
 """The chance, at most, that a server that keeps its promises is refused."""
@@ -60,7 +62,7 @@ _WORDS = (
 )
 
 Table = Sequence[Sequence[str | None]]
-"""The texts of each request; None for one that did not arrive."""
+"""The texts of each request, as they are compared; None for one that is missing."""
 
 Draw = Callable[[str, range, int, float], Table]
 """(prompt, numbers of requests, outputs of each, temperature) -> what came."""
@@ -99,15 +101,23 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             return manner.ask(server, question, decoding, choices, key)
 
         server.each(ask, numbers, answers.__setitem__, stop=server.abandon)
+        for answer in answers.values():
+            require_known(answer, name)
         came.extend((choices, answer) for answer in answers.values())
         return [
-            [*(output.answer for output in answers[i].outputs), *(None for _ in answers[i].losses)]
+            [*map(_compared, answers[i].outputs), *(None for _ in answers[i].losses)]
             for i in numbers
         ]
 
     fault = tried(draw, manner.choices, prompt_of(manner.model))
     says, drawn = None if fault is None else fault.says, sum(choices for choices, _ in came)
-    losses = Counter(loss for _, answer in came for loss in answer.losses)
+    losses: Counter[str] = Counter(loss for _, answer in came for loss in answer.losses)
+    losses += Counter(
+        counted_as(output)
+        for _, answer in came
+        for output in answer.outputs
+        if _compared(output) is None
+    )
     unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
     if losses["longer"] or 2 * losses.total() > drawn:
         why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
@@ -119,6 +129,20 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             "?probe=off behind its name, and the results say so."
         )
     return unclear > 0
+
+
+def _compared(output: Output) -> str | None:
+    """What is compared of an output: its letters and digits, normalised; None where it is missing.
+
+    A cache that varies blanks, capitals or markup gives the same letters.
+    """
+    thought = output.thought or ""
+    if is_missing(output, counted_as(output)) and not (
+        output.finish == "length" and visible(thought)
+    ):
+        return None
+    text = normalise(f"{thought} {output.answer}")
+    return "".join(filter(str.isalnum, text)) or text
 
 
 def prompt_of(key: str) -> str:

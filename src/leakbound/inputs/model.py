@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.inputs.english.questions import is_question, task
+from leakbound.text.counting import split_thought
 from leakbound.text.keywords import normalise
 from leakbound.types import Chat, Decoding, Message, Prompt, Request
 
@@ -26,7 +27,6 @@ Reply with the rewritten question alone.
 
 Question: {question}"""
 
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _NUMBERING = re.compile(r"^(?:[-*•>#]+|\(?\d{1,2}[.):])\s+")
 _COURTESY = re.compile(
     r"^(?:sure|certainly|of course|okay|ok|absolutely|here(?: is|'s|’s| you go))\b[^?:]*?[:!,.]\s+",
@@ -105,7 +105,7 @@ def parse_reply(reply: str) -> str:
     Thoughts in tags, courtesies, labels, numbering and quotation marks go. Empty where no line
     asks: an answer, a refusal, or a text that was cut off.
     """
-    lines = map(_bare, _THOUGHTS.sub("", reply).splitlines())
+    lines = map(_bare, split_thought(reply)[1].splitlines())
     return next((line for line in lines if _asks(line)), "")
 
 

@@ -44,6 +44,32 @@ def visible(text: str | None) -> bool:
     return (text[0].isascii() and text[0].isalnum()) or bool(normalise(text))
 
 
+_TAGS = (
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    ("<thinking>", "</thinking>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+)
+
+
+def split_thought(text: str) -> tuple[str | None, str]:
+    """Split a text at the tags of its thought, for sources that give no token ids.
+
+    Args:
+        text: begins with the thought or, if the prompt opened it, contains only the closing tag.
+
+    Returns:
+        The thought (None: there is none) and the answer; "" where the thought is not closed.
+    """
+    for begin, end in _TAGS:
+        thought, closed, answer = text.partition(end)
+        thought = thought.lstrip()
+        if thought.startswith(begin) or (closed and begin not in thought):
+            return thought.removeprefix(begin).strip() or None, answer.lstrip()
+    return None, text
+
+
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
     """Return the class that an output is counted in; every output has exactly one.
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.registry import near
+from leakbound.text.counting import split_thought
 from leakbound.types import Json
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
@@ -283,7 +284,6 @@ def _object(where: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, object]:
     return dict(pairs)
 
 
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -294,7 +294,7 @@ def json_object(reply: str) -> dict[str, object] | None:
     not count: it may be quoted from what the model was shown. Nor does one that has a key twice:
     it says two things.
     """
-    text = _THOUGHTS.sub("", reply).strip()
+    text = split_thought(reply)[1].strip()
     fenced = _FENCED.match(text)
     try:
         value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_once)
