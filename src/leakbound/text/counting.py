@@ -20,14 +20,18 @@ tokens explains an empty text only if there is no room for more than an end toke
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from leakbound.text.keywords import normalise
-from leakbound.types import Output
+from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
+
+_OPENED = re.compile(r"\s*(?:<think(?:ing)?>|\[THINK\])", re.IGNORECASE)
+_CLOSED = re.compile(r"</think(?:ing)?>|\[/THINK\]", re.IGNORECASE)
 
 
 def visible(text: str | None) -> bool:
@@ -42,6 +46,48 @@ def visible(text: str | None) -> bool:
     if not text:
         return False
     return (text[0].isascii() and text[0].isalnum()) or bool(normalise(text))
+
+
+def split_thought(text: str) -> tuple[str | None, str]:
+    """Return the thought and the answer of a text with thought tags (`<think>`, `[THINK]`).
+
+    Args:
+        text: a whole output, from a source that gives no token ids.
+
+    Returns:
+        The thought and what follows its last closing tag; the opening tag may be missing, as some
+        templates put it into the prompt. (The thought so far, "") without a closing tag, and
+        (None, text) without tags.
+    """
+    opened, closed = _OPENED.match(text), [*_CLOSED.finditer(text)]
+    if not opened and not closed:
+        return None, text
+    begin = opened.end() if opened else 0
+    if not closed:
+        return text[begin:].strip(), ""
+    return text[begin : closed[-1].start()].strip(), text[closed[-1].end() :].lstrip()
+
+
+def output_of(
+    text: str, finish: Finish = "unknown", *, thought: str | None = None, **more: Any
+) -> Output:
+    """Return the output of a text from a source that gives no token ids.
+
+    Args:
+        text: the answer, or a thought in tags and the answer.
+        finish: how it ended.
+        thought: what the source gives apart from the text.
+        more: the other fields of `Output` by name.
+
+    Returns:
+        The output, with both thoughts, if there are two. A number of tokens below 1 counts as not
+        known: every output has a token.
+    """
+    tagged, answer = split_thought(text)
+    if (more.get("tokens") or 0) < 1:
+        more["tokens"] = None
+    thoughts = "\n".join(filter(None, (thought, tagged)))
+    return Output(answer=answer, thought=thoughts or None, finish=finish, **more)
 
 
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
