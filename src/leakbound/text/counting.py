@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from leakbound.text.keywords import normalise
 from leakbound.types import Finish, Output
@@ -69,7 +69,12 @@ def split_thought(text: str) -> tuple[str | None, str]:
 
 
 def output_of(
-    text: str, finish: Finish = "unknown", *, thought: str | None = None, **more: Any
+    text: str,
+    finish: Finish = "unknown",
+    *,
+    thought: str | None = None,
+    tokens: object = None,
+    **more: bool,
 ) -> Output:
     """Return the output of a text from a source that gives no token ids.
 
@@ -77,17 +82,18 @@ def output_of(
         text: the answer, or a thought in tags and the answer.
         finish: how it ended.
         thought: what the source gives apart from the text.
-        more: the other fields of `Output` by name.
+        tokens: its number of tokens; what is no whole number of at least 1 counts as not known,
+            as every output has a token and some tools write 0 for a number that they do not know.
+        more: `refused` and `hidden`, as of an `Output`.
 
     Returns:
-        The output, with both thoughts, if there are two. A number of tokens below 1 counts as not
-        known: every output has a token.
+        The output, with both thoughts, if there are two.
     """
     tagged, answer = split_thought(text)
-    if (more.get("tokens") or 0) < 1:
-        more["tokens"] = None
+    if type(tokens) is not int or tokens < 1:
+        tokens = None
     thoughts = "\n".join(filter(None, (thought, tagged)))
-    return Output(answer=answer, thought=thoughts or None, finish=finish, **more)
+    return Output(answer=answer, thought=thoughts or None, finish=finish, tokens=tokens, **more)
 
 
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
