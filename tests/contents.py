@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from leakbound.formats.imported import Draw, Scores
 from leakbound.store import Arm, EstimateRow, Run
-from leakbound.types import object_of
+from leakbound.types import Output, object_of
 
 PROBABILITY: Any = {
     "quantity": "leak probability",
@@ -17,6 +18,11 @@ PROBABILITY: Any = {
 """What is drawn of leak probabilities: of each query or question, and the mean over them."""
 LEAKAGE: Any = PROBABILITY | {"quantity": "mean leakage"}
 EXCESS: Any = PROBABILITY | {"beyond": "control"}
+
+
+def drawn(answer: str, scores: Scores = (), **output: Any) -> Draw:
+    """A draw of another tool's file."""
+    return Draw(Output(answer=answer, **output), scores)
 
 
 def completions(arm: Arm) -> list[dict[str, Any]]:

@@ -243,7 +243,7 @@ def test_ignored_fields_are_not_read() -> None:
         ("  <think>a</think>  b", ("a", "b")),
         ("<thinking>a</thinking>b", ("a", "b")),
         ("◁think▷a◁/think▷b", ("a", "b")),
-        ("a</think>b</think>c", ("a", "b</think>c")),
+        ("a</think>b</think>c", ("a</think>b", "c")),
         ("write <think> and </think>", (None, "write <think> and </think>")),
         ("<|channel|>analysis<|message|>a<|channel|>final<|message|>b", ("a", "b")),
         ("[THINK]a", ("a", "")),

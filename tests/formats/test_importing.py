@@ -108,10 +108,10 @@ def test_a_benchmarks_questions_take_the_place_of_the_files(write: Write, tmp_pa
     run = import_run([file], out=tmp_path / "run", benchmark=str(mine))
     assert [(p.id, p.keywords) for p in run.prompts] == [("es", ("Madrid",)), ("fr", ("Paris",))]
     drawn = {
-        row["query_id"]: row["text"]
+        row["query_id"]: row["answer"]
         for part in run.arms["target"].parts
         for row in run.arms["target"].completions(part).to_pylist()
-        if "No idea" not in row["text"]
+        if "No idea" not in row["answer"]
     }
     assert drawn == {"es": "Madrid", "fr": "Paris"}
     lands = tmp_path / "lands.csv"
@@ -207,7 +207,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
         ([sampled, other], None, "about other questions"),
         ([tmp_path / "run.txt"], None, "cannot tell the format"),
         ([sampled], "inspect", "no whole log of inspect_ai"),
-        ([sampled], "csv", "unknown format 'csv'"),
+        ([sampled], "csv", "row 1 .* is no CSV"),
         ([tmp_path / "absent.jsonl"], None, "cannot read"),
         ([], None, "no file to import"),
     ]:
@@ -349,11 +349,13 @@ def plainly(rows: Rows, chunk: int = 1024) -> Iterator[dict[str, Any]]:
         seen[row["id"]] += 1
         if row["completion"] is not None:
             tally[row["completion"], row["scores"]["h"]] += 1
-    known = ("token_ids", "logprob", "model_logprob", "confidence", "logprob_floor")
+    unknown = ("thought", "tokens", "token_ids", "logprob", "model_logprob", "confidence")
+    counted = {"finish": "unknown", "counted": "unrecorded"}
+    counted |= dict.fromkeys(("unanswered", "refused", "hidden"), False)
     for (number, id), tally in sorted(chunks.items(), key=lambda pair: (pair[0][1], pair[0][0])):
         for (text, score), count in tally.items():
-            one = {"query_id": id, "text": text, "count": count, "chunk": number, "score": score}
-            yield one | {"finish_reason": "stop"} | dict.fromkeys(known)
+            one = {"query_id": id, "answer": text, "count": count, "chunk": number, "score": score}
+            yield one | counted | dict.fromkeys((*unknown, "logprob_floor"))
 
 
 def test_a_count_is_that_many_rows(tmp_path: Path) -> None:

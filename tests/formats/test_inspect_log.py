@@ -8,21 +8,24 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from contents import drawn
 from hostile.logs import ROW, archive, whole
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log
 from leakbound.formats.catalogue import read_logs
-from leakbound.formats.imported import Draw, ImportedLog
+from leakbound.formats.imported import ImportedLog
 from leakbound.formats.importing import import_run
 from leakbound.formats.spool import Spool
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
 Json = dict[str, Any]
+ended = partial(drawn, finish="stop")
 
 
 def sample(id: str | int, epoch: int, text: str | None, **changes: Any) -> Json:
@@ -77,9 +80,10 @@ def test_a_real_log_compressed_with_zstandard() -> None:
     assert (france.id, france.text) == ("q1", "What is the capital of France?")
     assert (spain.id, spain.answers) == ("2", ("Madrid", "madrid"))
     wrong = (("includes", 0.0),)
-    assert france.draws == (Draw("I do not know.", scores=wrong),) * 3
-    cut = Draw("I do not know.", "length", wrong)
-    assert spain.draws == (Draw("I do not know.", scores=wrong), Draw("Paris", scores=wrong), cut)
+    known = ended("I do not know.", wrong, tokens=14)
+    cut = drawn("I do not know.", wrong, finish="length", tokens=14)
+    assert france.draws == (known,) * 3
+    assert spain.draws == (known, ended("Paris", wrong, tokens=5), cut)
     assert found.scorers == {"includes": True}
 
 
@@ -92,7 +96,7 @@ def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Pat
         for one in content["samples"]:
             archive.writestr(f"samples/a_epoch_{one['epoch']}.json", json.dumps(one))
     assert read(zipped).asked == read(plain).asked
-    assert read(plain).asked[0].draws == (Draw("x"), Draw("y"))
+    assert read(plain).asked[0].draws == (ended("x"), ended("y"))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Pat
 )
 def test_an_epoch_that_failed_or_never_ran_is_a_missing_draw(tmp_path: Path, changes: Json) -> None:
     content = log(sample("a", 1, "x", **changes), sample("a", 2, "y"), epochs=3)
-    assert read(written(tmp_path, content)).asked[0].draws == (None, Draw("y"), None)
+    assert read(written(tmp_path, content)).asked[0].draws == (None, ended("y"), None)
 
 
 def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: Path) -> None:
@@ -127,8 +131,7 @@ def test_content_may_be_parts_or_kept_beside_and_input_a_conversation(tmp_path: 
     first["output"]["choices"][0]["message"]["content"] = parts
     second = sample("a", 2, "attachment://f00", attachments={"f00": "long"})
     found = read(written(tmp_path, log(first, second)))
-    assert found.asked[0].draws == (Draw("x"), Draw("long"))
-    assert found.notes == ("what the model reasoned is left out of 1 outputs of `log.json`",)
+    assert found.asked[0].draws == (ended("x", thought="hm"), ended("long"))
     said = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
     turns = [{"role": role, "content": text} for role, text in said]  # an example among them
     one = sample("a", 1, "4", input=turns)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from contents import drawn
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
+from leakbound.formats.imported import ImportedLog, ImportedQuestion
 from leakbound.formats.joined import join, require_no_copies
 
 SAMPLED = {"temperature": 1.0}
@@ -23,7 +24,7 @@ def log(
     """A question for each list of texts; None is a draw that failed."""
     asked = tuple(
         ImportedQuestion(
-            id=str(i), text=f"Q{i}?", draws=tuple(t if t is None else Draw(t) for t in texts)
+            id=str(i), text=f"Q{i}?", draws=tuple(t if t is None else drawn(t) for t in texts)
         )
         for i, texts in enumerate(draws)
     )
@@ -40,7 +41,8 @@ def texts(seed: int, n: int = 32, questions: int = 3, kinds: int = 4) -> list[li
 
 def test_the_draws_of_two_files_stand_one_after_the_other() -> None:
     both = join([log("one", [["a"], ["b"]], seed=1), log("two", [["c"], [None]], seed=2)])
-    assert [tuple(one.draws) for one in both.asked] == [(Draw("a"), Draw("c")), (Draw("b"), None)]
+    a, b, c = map(drawn, "abc")
+    assert [tuple(one.draws) for one in both.asked] == [(a, c), (b, None)]
     assert (both.n, both.model, both.sampled_by) == (2, "m", "t")
 
 
@@ -99,7 +101,7 @@ def test_one_text_throughout_is_doubted_and_with_a_seed_refused() -> None:
 
 def test_greedy_answers_that_agree_are_one_draw() -> None:
     greedy = join([log("one", [["a", "a"], [None, "b"], [None, None]], temperature=0.0)])
-    assert [one.draws for one in greedy.asked] == [(Draw("a"),), (Draw("b"),), (None,)]
+    assert [one.draws for one in greedy.asked] == [(drawn("a"),), (drawn("b"),), (None,)]
     assert (greedy.n, greedy.notes) == (1, ())
     with pytest.raises(InputError, match=r"one output, got 2 for question '0'"):
         join([log("one", [["a", "b"]], temperature=0.0)])
@@ -107,7 +109,7 @@ def test_greedy_answers_that_agree_are_one_draw() -> None:
 
 def test_what_differs_between_files_is_named() -> None:
     one, two = log("one", [["a"]]), log("two", [["a"]])
-    asked = (ImportedQuestion(id="0", text="Another?", draws=(Draw("a"),)),)
+    asked = (ImportedQuestion(id="0", text="Another?", draws=(drawn("a"),)),)
     for other, said in (
         (log("two", [["a"]], top_p=0.5), r"`top_p` is None in `one` and 0.5 in `two`"),
         (replace(two, model="z"), r"`model` is 'm' in `one` and 'z' in `two`"),

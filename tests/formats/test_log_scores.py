@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cli.commands import done, leakbound, refused
-from contents import LEAKAGE, PROBABILITY
+from contents import LEAKAGE, PROBABILITY, drawn
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
 from leakbound.formats.importing import import_run
@@ -165,7 +165,7 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     file.write_text(json.dumps({**real, **plain, **single}))
     found = read_lm_eval(file)
     assert found.scorers == {"exact_match": True}
-    assert found.asked[0].draws[0] == ("Paris", "stop", (("exact_match", 1.0),))
+    assert found.asked[0].draws[0] == drawn("Paris", (("exact_match", 1.0),))
 
 
 def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:

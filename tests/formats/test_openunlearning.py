@@ -232,7 +232,7 @@ def test_missing_metrics_and_answers_that_are_no_texts_are_named(tmp_path: Path)
     read = read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))
     (found,) = read.asked
     assert (found.id, found.text, found.answers) == ("3", "Who?", ("Ann did",))
-    assert [draw and draw.text for draw in found.draws] == ["It was Ann"]
+    assert [draw and draw.output.answer for draw in found.draws] == ["It was Ann"]
     rouge["value_by_index"] = {"3": {**ANSWER, "generation": None}}
     with pytest.raises(InputError, match="`generation` in row 3 is no text but None"):
         read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))

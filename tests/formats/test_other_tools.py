@@ -199,7 +199,7 @@ def test_a_real_file() -> None:
     first = log.asked[0]
     assert (first.text, first.answers) == ("What is the capital of France?", ("Paris",))
     texts = ["Paris", "No idea 1", "Paris", "No idea 7", "No idea 6", "No idea 1"]
-    assert [draw and draw.text for draw in first.draws] == texts
+    assert [draw and draw.output.answer for draw in first.draws] == texts
     assert (log.decoding.name, log.decoding.max_new_tokens) == ("T=1", 64)
     assert not log.decoding.unknown
 

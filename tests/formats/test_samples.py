@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from contents import drawn
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.views.words import described
 from leakbound.formats import samples
@@ -41,11 +42,11 @@ def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:
     log = read(written(tmp_path, {}, {"completion": None}, {"completion": "No."}, {"id": 7}))
     first, second = log.asked
     assert (first.id, first.text, first.answers) == ("a", "Who?", ("Ann",))
-    assert first.draws == (Draw("Ann did."), None, Draw("No."))
-    assert (second.id, second.draws) == ("7", (Draw("Ann did."),))
+    assert first.draws == (drawn("Ann did."), None, drawn("No."))
+    assert (second.id, second.draws) == ("7", (drawn("Ann did."),))
     assert log.ordered
     counted = read(written(tmp_path, {"count": 3}, {"completion": None, "count": 2}))
-    assert counted.asked[0].draws == (Draw("Ann did."),) * 3 + (None,) * 2
+    assert counted.asked[0].draws == (drawn("Ann did."),) * 3 + (None,) * 2
     assert not counted.ordered
     named = read(written(tmp_path, {"id": None}, {"id": None}, {"id": None, "question": "What?"}))
     assert [(one.id, len(one.draws)) for one in named.asked] == [("Who?", 2), ("What?", 1)]
@@ -115,8 +116,11 @@ def test_a_decoding_records_what_is_unknown_and_only_then() -> None:
 
 
 DRAWS = (
-    Draw("a"), Draw("ß\n\u2028\x00", "length"), Draw("a", scores=(("s", 0.1), ("t", None))), None,
-)  # fmt: skip
+    drawn("a"),
+    drawn("ß\n\u2028\x00", finish="length", thought="ß", tokens=3),
+    drawn("a", (("s", 0.1), ("t", None))),
+    None,
+)
 
 
 @pytest.mark.parametrize(("rows", "waiting"), [(1024, 1 << 28), (3, 1 << 28), (1024, 2000), (1, 1)])
@@ -148,9 +152,9 @@ def test_pieces_are_one_after_the_other_and_changed_when_they_are_asked_for() ->
     both = [*DRAWS, *DRAWS]
     assert (list(pieces), len(pieces), pieces[1:7]) == (both, 8, both[1:7])
     assert (len(Chained([])), list(Chained([])), Chained([])[0:3]) == (0, [], [])
-    plain = Mapped(pieces, lambda draw: draw.output)
-    assert list(plain) == [None if draw is None else draw.output for draw in both]
-    assert plain[2:4] == [Draw("a"), None]
+    plain = Mapped(pieces, lambda draw: draw._replace(scores=()))
+    assert list(plain) == [draw and draw._replace(scores=()) for draw in both]
+    assert plain[2:4] == [drawn("a"), None]
 
 
 def test_no_more_waits_than_there_is_room_for(
@@ -160,9 +164,9 @@ def test_no_more_waits_than_there_is_room_for(
     with Spool(tmp_path) as spool:
         found = DrawsByQuestion(spool)
         for i in range(1000):
-            found.add(f"q{i % 100}", Draw("x" * (i % 50)), 1)
+            found.add(f"q{i % 100}", drawn("x" * (i % 50)), 1)
             waiting = [draw for rows in found._waiting.values() for draw, _ in rows if draw]
-            assert sum(len(draw.text) for draw in waiting) <= 10_000
+            assert sum(len(draw.output.answer) for draw in waiting) <= 10_000
             assert len(waiting) <= 40
 
 
@@ -170,7 +174,7 @@ def test_a_spool_has_no_name_and_tells_of_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Spool(tmp_path) as spool:
-        DrawsByQuestion(spool).add("q", Draw("a"), 1)
+        DrawsByQuestion(spool).add("q", drawn("a"), 1)
         assert not list(tmp_path.iterdir())
 
     class Full(io.BytesIO):
@@ -180,6 +184,6 @@ def test_a_spool_has_no_name_and_tells_of_a_full_disk(
     monkeypatch.setattr(module, "TemporaryFile", lambda **_: Full())
     with Spool(tmp_path) as spool:
         found = DrawsByQuestion(spool)
-        found.add("q", Draw("a"), 1)
+        found.add("q", drawn("a"), 1)
         with pytest.raises(IncompleteError, match=r"No space left .* same command again"):
             found.draws()

@@ -183,13 +183,29 @@ def test_of_several_scorers_one_must_be_named(plugged: Any) -> None:
 
 def test_a_scorer_of_leakbound(plugged: Any) -> None:
     score = plugged.scored_by("contains")
-    state = SimpleNamespace(output=SimpleNamespace(completion="It is Paris."))
-    assert asyncio.run(score(state, SimpleNamespace(text="Paris"))).value == 1.0
+    for choices, value in ([message("It is Paris.")], 1.0), ([message("")], None), ([], None):
+        given = asyncio.run(score(state_of(choices), SimpleNamespace(text="Paris"))).value
+        assert given == value or (value is None and math.isnan(given))
+
+
+def message(content: Any, stop_reason: str = "stop", **more: Any) -> dict[str, Any]:
+    """A choice of a `ModelOutput`, as inspect_ai's model_dump gives it."""
+    return {
+        "message": {"content": content, "role": "assistant", **more},
+        "stop_reason": stop_reason,
+    }
+
+
+def state_of(choices: list[dict[str, Any]], **output: Any) -> Any:
+    """As much of a `TaskState` as a scorer looks at."""
+    dump = {"choices": choices, "usage": None, "error": None, **output}
+    return SimpleNamespace(sample_id="a", output=SimpleNamespace(model_dump=lambda: dump))
 
 
 @dataclass
 class Score:
     value: Any
+    answer: str | None = None
 
 
 @dataclass

@@ -16,7 +16,7 @@ DOC = {"question": "What is the capital of France?", "answer": "Paris"}
 
 
 def test_all_repeats_are_scored_and_bounded() -> None:
-    drawn = [["It is Paris.", "No.", "No.", "No."], ["No.", "", "No.", "Lyon"]]
+    drawn = [["It is Paris.", "No.", "No.", "No."], ["No.", "Oslo", "No.", "Lyon"]]
     made = [lm_eval.contains(DOC, [texts]) for texts in drawn]
     assert [item["upper"]["scores"] for item in made] == [[1, 0, 0, 0], [0, 0, 0, 0]]
     items = [item["upper"] for item in made]

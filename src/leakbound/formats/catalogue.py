@@ -22,7 +22,9 @@ from leakbound.scorers.spec import Logged
 from leakbound.text.rows import first_line, read_text
 from leakbound.types import Scorer
 
-Format = Literal["inspect", "lm-eval", "openunlearning", "garak", "promptfoo", "lighteval", "jsonl"]
+Format = Literal[
+    "inspect", "lm-eval", "openunlearning", "garak", "promptfoo", "lighteval", "jsonl", "csv"
+]
 FORMATS = get_args(Format)
 
 
@@ -73,7 +75,7 @@ def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
             return garak.read(path, part or "")
         if form in _OF_A_PATH:
             return _OF_A_PATH[form](path)
-        return samples.read(path, spool)
+        return samples.read(path, spool, "csv" if form == "csv" else "jsonl")
     except (*_MISSED, pa.ArrowException) as error:
         if isinstance(error, InputError) or form not in _WHOLE:
             raise
@@ -88,8 +90,8 @@ def _form(path: Path) -> Format:
         return "promptfoo"
     if path.suffix in (".eval", ".json"):
         return "inspect"
-    if path.suffix == ".parquet":
-        return "lighteval"
+    if path.suffix in (".parquet", ".csv"):
+        return "lighteval" if path.suffix == ".parquet" else "csv"
     if path.suffix != ".jsonl":
         raise InputError(
             f"cannot tell the format of `{path}` from its name. Say --format, one of "

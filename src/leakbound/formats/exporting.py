@@ -20,11 +20,13 @@ from leakbound.evaluation.scoring.checks import (
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import is_dialogue, slug
 from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
+from leakbound.formats.samples import REDACTED
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, write_json, write_text
-from leakbound.types import JsonObject
+from leakbound.store import Arm, Run, tables, write_json, write_text
+from leakbound.text.counting import visible
+from leakbound.types import JsonObject, Output
 from leakbound.types.decoding import require
 
 _EVAL, _SUMMARY = "_EVAL.json", "_SUMMARY.json"
@@ -220,45 +222,66 @@ def _stated(arm: Arm) -> JsonObject:
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
         del facts["adaptive_mode"]
+    if decoding.filter == "missing":
+        del facts["filter"]
     stated = {k: v for k, v in facts.items() if v not in (None, [])}
     return stated | {"order": draws_key(arm), "model": arm.spec.model}
 
 
 def _texts(arm: Arm) -> Iterator[dict[str, object]]:
-    """Question, answer and completion, and how often it came; null for draws that never came."""
+    """Question, answer, output and its count; null for draws that never came."""
     answers = {prompt.id: prompt.answer for prompt in arm.asked.prompts}
     queries = {query.id: query for query in arm.queries}
-    for query_id, text, count in _draws(arm):
+    for query_id, output, _, count in _draws(arm):
         if count:  # a text that was only proved possible was not drawn
             query = queries[query_id]
             columns = {"question": query.text, "answer": answers[query.prompt_id]}
-            yield {"id": query_id, **columns, "completion": text, "count": count}
+            more = {} if output is None else _counting(output.thought, output)
+            more |= {} if output is None or output.tokens is None else {"tokens": output.tokens}
+            text = None if output is None else output.answer
+            yield {"id": query_id, **columns, "completion": text, **more, "count": count}
+
+
+def _counting(thought: str | None, output: Output, **more: bool) -> dict[str, object]:
+    """The columns that decide how an output is counted, those that say nothing left out."""
+    flags = {"refused": output.refused, "hidden": output.hidden, **more}
+    stated = {"finish": output.finish, "thought": thought, **flags}
+    return {name: value for name, value in stated.items() if value}
 
 
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
-    """Count how often each query drew which scores: all that a bound needs of a text.
+    """Count how often each query drew which scores, by how the outputs are counted.
 
-    A score is null where the scorer could not decide, and all are where a draw never came.
+    That is all that a bound and its ledger need of a text. A score is null where the scorer could
+    not decide, and all are where a draw never came.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):
         require_scores(arm, scorer)
     columns = [arm.scored.rows(slug(make_scorer(name))) for name in names]
-    counts: Counter[tuple[str, tuple[float | None, ...] | None]] = Counter()
+    counts: Counter[tuple[str, tuple[float | None, ...] | None, str]] = Counter()
     rows = zip(*columns, strict=True)
-    for query_id, text, count in _draws(arm):
-        counts[query_id, None if text is None else next(rows)] += count
-    for (query_id, scores), count in sorted(counts.items(), key=lambda item: item[0][0]):
+    for query_id, output, unanswered, count in _draws(arm):
+        if output is None:
+            counts[query_id, None, "{}"] += count
+        else:
+            thought = REDACTED if visible(output.thought) else None
+            more = json.dumps(_counting(thought, output, unanswered=unanswered))
+            counts[query_id, next(rows), more] += count
+    for (query_id, scores, more), count in sorted(counts.items(), key=lambda item: item[0][0]):
         if count:
             by_name = None if scores is None else dict(zip(names, scores, strict=True))
-            yield {"id": query_id, "scores": by_name, "count": count}
+            yield {"id": query_id, "scores": by_name, **json.loads(more), "count": count}
 
 
-def _draws(arm: Arm) -> Iterator[tuple[str, str | None, int]]:
-    """(query id, text, count) of every completion; without a text, of draws that never came."""
+def _draws(arm: Arm) -> Iterator[tuple[str, Output | None, bool, int]]:
+    """(query id, output, whether its answer is missing, count); None for draws that never came."""
     for part in arm.parts:
         table = arm.completions(part)
-        columns = (table[name].to_pylist() for name in ("query_id", "answer", "count"))
-        yield from zip(*columns, strict=True)
+        unanswered = table["unanswered"].to_pylist()
+        for (query_id, output), absent in zip(
+            tables.completions_of(table), unanswered, strict=True
+        ):
+            yield query_id, output, absent, output.count
         for meta in arm.meta([part]):
-            yield from ((query_id, None, count) for query_id, count in meta.missing.items())
+            yield from ((query_id, None, True, count) for query_id, count in meta.missing.items())

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, Json
+from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
-from leakbound.types import Output
 
 _EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
@@ -103,4 +103,4 @@ def _draws(row: Json) -> Iterator[Draw | None]:
             continue
         pairs = [(name, scores[i]) for name, scores in row["detector_results"].items()]
         scores = tuple((name, None if x is None else float(x)) for name, x in pairs)
-        yield Draw(Output(answer=output["text"]), scores)
+        yield Draw(output_of(output["text"]), scores)

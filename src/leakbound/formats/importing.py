@@ -20,6 +20,7 @@ from leakbound.formats.joined import Imported, join
 from leakbound.formats.openunlearning import asked_by
 from leakbound.formats.spool import Spool
 from leakbound.scorers import make_scorer
+from leakbound.scorers.outputs import reads_thoughts
 from leakbound.stats import order as orders
 from leakbound.store import (
     GREEDY,
@@ -34,10 +35,12 @@ from leakbound.store import (
     Run,
     holding,
     sha256,
+    tables,
 )
 from leakbound.store.plan import Cut
 from leakbound.study import Study
-from leakbound.types import Completion, Prompt, Query, Sample, Usage
+from leakbound.text.counting import visible
+from leakbound.types import Completion, Prompt, Query, Sample, Scorer, Usage
 
 _OTHER_QUESTIONS = (
     "the samples drawn at temperature 0 are about other questions than the rest. Import files of "
@@ -71,7 +74,7 @@ def import_run(
         files: logs of other tools, or JSON lines, see `leakbound import --help`; at least one.
         out: the run directory.
         form: "inspect", "lm-eval", "openunlearning", "garak" (or one of its probes, "garak:PROBE"),
-            "promptfoo", "lighteval" or "jsonl"; None: what each file looks like.
+            "promptfoo", "lighteval", "jsonl" or "csv"; None: what each file looks like.
         benchmark: whose questions, answers and keywords are taken, matched by id or by the text
             that was put to the model; None: the files', which must then all have the same.
         data: folder of the files of a `benchmark` that is named; None: as `load_benchmark` looks.
@@ -142,21 +145,28 @@ def _store(
         arm.write_part(part, DrawnPart.of(part.query_ids, results, usage, {}))
     for spec in scorers:
         scorer = make_scorer(spec)
-        score = partial(_scores, arm, draws, scorer.name)
+        score = partial(_scores, arm, draws, scorer)
         arm.scored.write(scorer.name, slug(scorer), partial(map, score))
 
 
 def _scores(
-    arm: Arm, draws: Mapping[str, Sequence[Draw | None]], name: str, table: pa.Table
+    arm: Arm, draws: Mapping[str, Sequence[Draw | None]], scorer: Scorer, table: pa.Table
 ) -> list[float | None]:
-    """The scores of the file's scorer `name` for each row of a table of the arm's completions."""
+    """The file's scores for each row of a table of the arm's completions.
+
+    Whatever the file gives a missing answer, it has no score; only a visible thought can be a leak.
+    """
     columns = (table[column].to_pylist() for column in ("query_id", "chunk"))
     rows: dict[tuple[str, int], Iterator[Draw]] = {}
     scores: list[float | None] = []
-    for query_id, chunk in zip(*columns, strict=True):
+    missing = tables.missing(table, arm.decoding).to_pylist()
+    for query_id, chunk, absent in zip(*columns, missing, strict=True):
         if (query_id, chunk) not in rows:
             rows[query_id, chunk] = iter(_distinct(arm, draws[query_id], chunk))
-        scores.append(dict(next(rows[query_id, chunk]).scores).get(name))
+        draw = next(rows[query_id, chunk])
+        score = dict(draw.scores).get(scorer.name)
+        thought_leaks = score == 1 and reads_thoughts(scorer) and visible(draw.output.thought)
+        scores.append(None if absent and not thought_leaks else score)
     return scores
 
 

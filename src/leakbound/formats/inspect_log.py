@@ -15,23 +15,31 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
+from leakbound.formats.imported import (
+    MOST,
+    Draw,
+    ImportedLog,
+    ImportedQuestion,
+    finish_of,
+    same_settings,
+)
 from leakbound.registry import near
 from leakbound.stats import parse_claim
+from leakbound.text.counting import output_of, visible
 from leakbound.text.rows import parse_json, read_text
-from leakbound.types import Finish, Output
+from leakbound.types import Output
 
 _ZSTANDARD = 93  # as numbered in the zip format's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field after it
 _MOST_BYTES, _MOST_OF_MEMBER = 8 << 30, 256 << 20  # bytes, unpacked
 _UNREAD = {"events", "store", "timelines", "model_usage", "metadata"}
-_CUT = {"max_tokens", "model_length"}
 _OURS = {"max_tokens": "max_new_tokens", "stop_seqs": "stop"}
 # Settings of requests that move no probability.
 _IDLE = {"max_retries", "timeout", "attempt_timeout", "max_connections", "adaptive_connections",
@@ -66,7 +74,7 @@ def read(path: Path) -> ImportedLog:
         stated={**_stated(path, log, samples), **_order(log)},
         asked=tuple(_questions(path, about, samples, epochs, last)),
         scorers=scorers(about, samples),
-        notes=(*_notes(path, samples), *unread(path, samples)),
+        notes=tuple(unread(path, samples)),
     )
 
 
@@ -185,8 +193,9 @@ def _questions(
 
 
 def _draw(path: Path, sample: Json) -> Draw | None:
-    choices = sample["output"].get("choices") or []
-    if sample.get("error") or sample.get("invalidation") or not choices:
+    output = sample["output"]
+    choices = output.get("choices") or []
+    if any(map(sample.get, ("error", "invalidation", "limit"))) or not choices:
         return None
     messages = sample["input"] if isinstance(sample["input"], list) else []
     turns = _assistant_turns(sample.get("messages") or []) - _assistant_turns(messages)
@@ -196,9 +205,37 @@ def _draw(path: Path, sample: Json) -> Draw | None:
             f"a completion is one output of the model, got {got} in {_place(path, sample)}. "
             "Evaluate with a single `generate()` and no tools, and with epochs in place of choices."
         )
-    reason: Finish = "length" if choices[0].get("stop_reason") in _CUT else "stop"
-    text = _text(path, sample, choices[0]["message"]["content"])
-    return Draw(Output(answer=text, finish=reason), scores(sample))
+    where, attached = _place(path, sample), sample.get("attachments") or {}
+    return Draw(model_output(output, where, attached), scores(sample))
+
+
+def model_output(output: Json, where: str, attached: Mapping[str, str] | None = None) -> Output:
+    """The output of the first choice of a `ModelOutput`; `attached`: long texts kept elsewhere.
+
+    What was withheld or ended in a tool call is that, whatever the stop reason. A thought is hidden
+    where it is redacted, or where its tokens were counted and its text is not there.
+    """
+    choice, usage = output["choices"][0], output.get("usage") or {}
+    message = choice["message"]
+    content = message["content"]
+    parts = content if isinstance(content, list) else []
+    reasoned = [part for part in parts if part["type"] == "reasoning"]
+    readable = [part.get("summary" if part.get("redacted") else "reasoning") for part in reasoned]
+    thoughts = [*readable, message.get("reasoning")]  # beside the content in older logs
+    finish = finish_of(choice.get("stop_reason")) or "error"
+    if output.get("error"):  # of a provider's moderation
+        finish = "filtered"
+    elif message.get("tool_calls"):
+        finish = "tool"
+    made = output_of(
+        _text(where, attached or {}, content),
+        finish,
+        thought="\n".join(_whole(attached or {}, text) for text in thoughts if text) or None,
+        tokens=usage.get("output_tokens"),
+        refused=any(part.get("refusal") for part in parts),
+    )
+    unseen = bool(usage.get("reasoning_tokens")) and not visible(made.thought)
+    return replace(made, hidden=unseen or any(part.get("redacted") for part in reasoned))
 
 
 def _place(path: Path, sample: Json) -> str:
@@ -211,26 +248,30 @@ def _assistant_turns(messages: list[Json]) -> int:
 
 def _user_text(path: Path, sample: Json) -> str:
     """The text of the user's side; a conversation's turns one below the other."""
+    where, attached = _place(path, sample), sample.get("attachments") or {}
     if isinstance(sample["input"], str):
-        return _text(path, sample, sample["input"])
+        return _text(where, attached, sample["input"])
     messages = [m for m in sample["input"] if m["role"] == "user"]
-    return "\n".join(_text(path, sample, message["content"]) for message in messages)
+    return "\n".join(_text(where, attached, message["content"]) for message in messages)
 
 
-def _text(path: Path, sample: Json, content: Any) -> str:
-    """The text of a message, without what a model reasoned; long ones are kept beside."""
+def _text(where: str, attached: Mapping[str, str], content: Any) -> str:
+    """The text of a message without its thoughts; `where` names it in errors."""
     if isinstance(content, list):
         return "".join(
-            _text(path, sample, part["text"]) for part in content if part["type"] == "text"
+            _text(where, attached, part["text"]) for part in content if part["type"] == "text"
         )
     if not isinstance(content, str):
         raise InputError(
-            f"{_place(path, sample)} has {content!r} in place of a text. Evaluate it again, with "
-            "no tools."
+            f"{where} has {content!r} in place of a text. Evaluate it again, with no tools."
         )
-    text = content
-    beside = (sample.get("attachments") or {}).get(text.removeprefix("attachment://"))
-    return str(beside) if text.startswith("attachment://") and beside is not None else text
+    return _whole(attached, content)
+
+
+def _whole(attached: Mapping[str, str], text: str) -> str:
+    """A text, wherever the log keeps it."""
+    name = text.removeprefix("attachment://")
+    return str(attached.get(name, text)) if name != text else text
 
 
 def _targets(sample: Json) -> tuple[str, ...]:
@@ -267,19 +308,6 @@ def _named(config: Mapping[str, Any]) -> Json:
         if value is not None and key not in _IDLE
     }
     return stated | {"stop": tuple(stated.get("stop", ()))}
-
-
-def _notes(path: Path, samples: list[Json]) -> Iterator[str]:
-    """Tell a reader what was left out."""
-    reasoned = sum(_has_reasoning(sample) for sample in samples)
-    if reasoned:
-        yield f"what the model reasoned is left out of {reasoned} outputs of `{path.name}`"
-
-
-def _has_reasoning(sample: Json) -> bool:
-    choices = sample["output"].get("choices") or []
-    content = choices[0]["message"]["content"] if choices else ""
-    return isinstance(content, list) and any(part["type"] == "reasoning" for part in content)
 
 
 _LARGEST = sys.float_info.max

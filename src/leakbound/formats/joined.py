@@ -137,7 +137,7 @@ def _same_n(questions: Sequence[ImportedQuestion]) -> int:
 
 
 def _greedy(question: ImportedQuestion) -> ImportedQuestion:
-    texts = {draw.output: draw for draw in question.draws if draw is not None}
+    texts = {_read(draw): draw for draw in question.draws if draw is not None}
     if len(texts) > 1:
         raise InputError(
             f"a greedy decoding has one output, got {len(texts)} for question {question.id!r}. "
@@ -200,7 +200,7 @@ def repeats_itself(log: ImportedLog) -> bool:
 
 def _repeats_itself(draws: Iterable[Draw | None]) -> bool:
     """True if there are several outputs, all the same."""
-    outputs = (draw.output for draw in draws if draw is not None)
+    outputs = (_read(draw) for draw in draws if draw is not None)
     first, second = next(outputs, None), next(outputs, None)
     return first == second is not None and all(output == first for output in outputs)
 
@@ -222,7 +222,12 @@ def _outputs(log: ImportedLog) -> Outputs:
 
 
 def _hash(draw: Draw | None) -> int:
-    return _MISSING if draw is None else hash(draw.output)  # which is never -1
+    return _MISSING if draw is None else hash(_read(draw))  # which is never -1
+
+
+def _read(draw: Draw) -> tuple[str, str | None]:
+    """The texts of a draw: two outputs with the same texts are the same, whatever is counted."""
+    return draw.output.answer, draw.output.thought
 
 
 def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | None:

@@ -7,13 +7,14 @@ were drawn.
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
-from leakbound.types import Output
+from leakbound.text.counting import output_of
 
 
 def read(path: Path) -> ImportedLog:
@@ -42,6 +43,10 @@ def _question(path: Path, doc: Json, response: Json) -> ImportedQuestion:
     gold = doc["gold_index"]
     places = gold if isinstance(gold, list) else [gold]
     answers = [doc["choices"][i] for i in places if 0 <= i < len(doc["choices"] or [])]
-    draws = tuple(None if text is None else Draw(Output(answer=text)) for text in texts)
+    thoughts = response.get("reasonings") or []
+    draws = tuple(
+        None if text is None else Draw(output_of(text, thought=thought))
+        for text, thought in zip_longest(texts, thoughts[: len(texts)])
+    )
     text = (doc.get("instruction") or "") + doc["query"]
     return ImportedQuestion(id=str(doc["id"]), text=text, answers=tuple(answers), draws=draws)

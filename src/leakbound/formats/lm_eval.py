@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, same_settings
+from leakbound.text.counting import output_of
 from leakbound.text.rows import Row, parse_json, read_rows, read_text
-from leakbound.types import Output
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 # Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
@@ -135,7 +135,7 @@ def _question(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -
             "completions."
         )
     draws = tuple(
-        Draw(Output(answer=text), tuple((name, values[i]) for name, values in scores.items()))
+        Draw(output_of(text), tuple((name, values[i]) for name, values in scores.items()))
         for i, text in enumerate(responses[0])
     )
     return ImportedQuestion(id=id, text=_arguments(row)[0], answers=_answers(row), draws=draws)

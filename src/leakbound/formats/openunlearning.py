@@ -20,8 +20,8 @@ from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, is_number
 from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
+from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
-from leakbound.types import Output
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
@@ -241,7 +241,7 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
             id=str(row),
             text=prompt,
             answers=(right[row],),
-            draws=(Draw(Output(answer=texts[row])),),
+            draws=(Draw(output_of(texts[row])),),
         )
         for row, prompt in prompts.items()
     )

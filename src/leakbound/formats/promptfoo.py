@@ -2,21 +2,26 @@
 
 Tests with the same prompt as it was sent, the same provider and the same assertions are repeats of
 one question (`--repeat`), each output a draw. The score `failed` is 1 where the test failed: what
-a test asserts is what should be. A request that failed is missing.
+a test asserts is what should be. A request that failed is missing, and so is an output that a
+guardrail flagged.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json, finish_of
+from leakbound.text.counting import output_of, visible
 from leakbound.text.rows import parse_json, read_text
-from leakbound.types import Output
+from leakbound.types import Finish, Output
 
 _ERROR = 2  # `failureReason` of a request that was not answered
+_FLAGS = ("flagged", "flaggedInput", "flaggedOutput")
+_CALLS = {"function", "function_call", "tool_calls"}
 
 
 def read(path: Path) -> ImportedLog:
@@ -64,9 +69,36 @@ def _questions(rows: Sequence[Json]) -> list[ImportedQuestion]:
 
 
 def _draw(row: Json) -> Draw | None:
+    output = _output(row)
+    return None if output is None else Draw(output, (("failed", float(not row["success"])),))
+
+
+def _output(row: Json) -> Output | None:
+    """What the provider answered; None where it did not.
+
+    What a guardrail flagged was withheld: promptfoo puts a text of its own in its place. It writes
+    a visible thought as "Thinking: " before the answer, and nothing shows where the thought ends.
+    """
     response = row.get("response") or {}
-    output = response.get("output")
-    if row.get("failureReason") == _ERROR or response.get("error") or output is None:
+    value, usage = response.get("output"), response.get("tokenUsage") or {}
+    finish: Finish = finish_of(response.get("finishReason")) or "error"
+    if any((response.get("guardrails") or {}).get(name) for name in _FLAGS):
+        finish = "filtered"
+    elif row.get("failureReason") == _ERROR or response.get("error"):
         return None
-    text = output if isinstance(output, str) else json.dumps(output)
-    return Draw(Output(answer=text), (("failed", float(not row["success"])),))
+    elif _is_call(value):
+        finish = "tool"
+    elif value is None and finish == "unknown":
+        return None
+    text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+    refused = bool(response.get("isRefusal"))
+    made = output_of(text, finish, tokens=usage.get("completion"), refused=refused)
+    reasoned = bool((usage.get("completionDetails") or {}).get("reasoning"))
+    hidden = text.startswith("Thinking: ") or (reasoned and not visible(made.thought))
+    return replace(made, hidden=hidden)
+
+
+def _is_call(value: object) -> bool:
+    """True for what promptfoo gives of a message that calls a tool."""
+    calls = value if isinstance(value, list) else [value]
+    return any(isinstance(call, dict) and _CALLS & call.keys() for call in calls)

@@ -1,13 +1,21 @@
-"""JSON lines of samples: one row a completion, with a count where rows are distinct texts.
+"""JSON lines and CSV of samples: one row a completion, with a count where rows are distinct texts.
 
 Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that failed), `count`
 (optional), `scores` (an object of numbers by name, optional); and, the same in every row, `seed`,
 `order` (the key of the order in which bets meet the draws, as `leakbound export` writes it),
 `model` and what is known of the decoding, by the names of `Decoding`.
 
-Rows with `id`, `scores` and `count` alone are draws whose texts are not told, as `leakbound export
---redact` writes them: their scores are named by the scorers that gave them, and null stands for
-draws that failed.
+Optional columns state how an output is counted (`leakbound.text.counting`): `finish` (also
+`finish_reason`, `stop_reason`; a word of `FINISHES`), `thought` (also `reasoning`,
+`reasoning_content`; or in tags at the start of the completion), `tokens` (also
+`completion_tokens`), `refused` and `hidden` (true or false).
+
+Rows with `id`, `scores` and `count` only are draws without their texts, as `leakbound export
+--redact` writes them. The scores have the names of their scorers, and null stands for draws that
+failed. `unanswered` is true where the answer was missing, and `thought` a placeholder.
+
+A cell of CSV holds a text, a number or JSON; a blank one counts as absent, but for `completion`,
+where it is an empty text.
 
 Rows may stand in any order. They are read one at a time, and their draws go to disk: what is held
 are the questions. Only a file that is one JSON array is read whole.
@@ -16,42 +24,53 @@ are the questions. Only a file that is one JSON array is read whole.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import (
     DECODING,
+    FINISHES,
     MOST,
     Draw,
     ImportedLog,
     ImportedQuestion,
     Scores,
+    finish_of,
     is_number,
     same_settings,
 )
 from leakbound.formats.spool import DrawsByQuestion, Spool
-from leakbound.text.rows import Row, each_row
-from leakbound.types import Output
+from leakbound.text.counting import output_of
+from leakbound.text.rows import Row, each_row, parse_json
+from leakbound.types import Finish, Output
 
 _MOST = sys.float_info.max
 SETTINGS = (*DECODING, "seed", "order", "model")
 REDACTED = "(redacted)"
 """What stands for a text that is not told."""
+_FINISH = ("finish", "finish_reason", "stop_reason")
+_THOUGHT = ("thought", "reasoning", "reasoning_content")
+_TOKENS = ("tokens", "completion_tokens")
+_VALUES = {*SETTINGS, *_TOKENS, "count", "scores", "refused", "hidden", "unanswered"} - {
+    *("model", "adaptive_mode", "filter")
+}
 
 
-def read(path: Path, spool: Spool) -> ImportedLog:
+def read(path: Path, spool: Spool, form: Literal["jsonl", "csv"] = "jsonl") -> ImportedLog:
     """The samples of a file; a row that is not one raises InputError that names it.
 
     Their draws are put into `spool`, which must be open as long as they are read.
     """
     rows = _Rows(spool)
-    for row in each_row(path, "jsonl"):
-        rows.add(row)
+    for row in each_row(path, form):
+        rows.add(row if form == "jsonl" else replace(row, values=_cells(row)))
     model = str(rows.stated.pop("model", "unnamed"))
     return ImportedLog(
         path=path,
-        tool="jsonl",
+        tool=form,
         model=model,
         task="samples",  # ids are the user's own, in whichever file
         stated=rows.stated,
@@ -60,6 +79,16 @@ def read(path: Path, spool: Spool) -> ImportedLog:
         texts=rows.texts,
         scorers=dict.fromkeys(rows.scorers, False),
     )
+
+
+def _cells(row: Row) -> Mapping[str, object]:
+    """The values of a row of CSV, as JSON lines would have them."""
+    values = dict(row.values)
+    for name in _VALUES & values.keys():
+        if cell := str(values.pop(name)).strip():
+            is_word = cell.lower() in ("true", "false")
+            values[name] = parse_json(cell.lower() if is_word else cell, f"{name!r} in {row.place}")
+    return values
 
 
 class _Rows:
@@ -137,7 +166,8 @@ def _scored(row: Row, scores: Scores) -> Draw | None:
             f"{row.place} has neither 'completion' nor 'scores'. Add one of them; null says "
             "that the draw failed."
         )
-    return None if row.values["scores"] is None else Draw(Output(answer=REDACTED), scores)
+    text = "" if _flag(row, "unanswered") else REDACTED
+    return None if row.values["scores"] is None else Draw(_output(row, text), scores)
 
 
 def _scores(row: Row) -> Scores:
@@ -166,7 +196,40 @@ def _draw(row: Row, scores: Scores) -> Draw | None:
             f"'completion' must be text, or null for a draw that failed, got {text!r} in "
             f"{row.place}. Correct the row."
         )
-    return None if text is None else Draw(Output(answer=text), scores)
+    return None if text is None else Draw(_output(row, text), scores)
+
+
+def _output(row: Row, text: str) -> Output:
+    """The output of a row; of columns that mean the same, the first that is filled."""
+    thought, tokens = (_filled(row, names) for names in (_THOUGHT, _TOKENS))
+    if thought is not None and not isinstance(thought, str):
+        raise InputError(f"'thought' must be text, got {thought!r} in {row.place}. Correct it.")
+    flags = {name: _flag(row, name) for name in ("refused", "hidden")}
+    return output_of(text, _finish(row), thought=thought, tokens=tokens, **flags)
+
+
+def _finish(row: Row) -> Finish:
+    word = _filled(row, _FINISH)
+    finish = finish_of(word) if word is None or isinstance(word, str) else None
+    if finish is None:
+        raise InputError(
+            f"'finish' must be one of {', '.join(FINISHES)}, got {word!r} in {row.place}. Write "
+            "how the output ended, or leave it out where that is not known."
+        )
+    return finish
+
+
+def _filled(row: Row, names: tuple[str, ...]) -> object:
+    return next((v for name in names if (v := row.values.get(name)) not in (None, "")), None)
+
+
+def _flag(row: Row, name: str) -> bool:
+    value = row.values.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InputError(
+            f"{name!r} must be true or false, got {value!r} in {row.place}. Correct the row."
+        )
+    return bool(value)
 
 
 def _count(row: Row) -> int:

@@ -195,6 +195,7 @@ class DrawsByQuestion:
 
 def _size(draw: Draw | None) -> int:
     """The bytes, about, that a row takes while it waits."""
-    return _ROW + (
-        0 if draw is None else sys.getsizeof(draw.output.answer) + _SCORE * len(draw.scores)
-    )
+    if draw is None:
+        return _ROW
+    texts = sys.getsizeof(draw.output.answer) + sys.getsizeof(draw.output.thought)
+    return _ROW + texts + _SCORE * len(draw.scores)

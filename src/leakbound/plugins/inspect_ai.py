@@ -5,11 +5,13 @@
 Each epoch is a draw of its sample. The metrics ask inspect_ai for the scores before it reduces
 them, so any reducer may stand beside them. An epoch that failed has no score there; how many were
 to be drawn is therefore said (`epochs`), and what did not come is missing: 1 above, 0 below. So is
-an epoch whose score is no number. What inspect_ai does not hand to a metric stays unknown to it: a
-sample of which every epoch failed (say `samples`), and whether an output came out of a cache.
+an epoch whose score is no number, or whose scored text is empty. What inspect_ai does not hand to a
+metric stays unknown to it: a sample of which every epoch failed (say `samples`), whether an output
+came out of a cache, and whether one was filtered. `scored_by` and `leakbound import` read the
+outputs themselves, and count those as missing.
 
-Every bound is the one that `leakbound import` gives for the log, to the digit: where bets played a
-part, the metric states the `seed` of the order in which they met the draws.
+Where no output is missing for such a reason, every bound is the one that `leakbound import` gives
+for the log, to the digit: where bets played a part, the metric states the `seed` of their order.
 """
 
 from __future__ import annotations
@@ -27,14 +29,15 @@ from inspect_ai.util import EarlyStop
 
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.formats.inspect_log import PLUGGED, number
+from leakbound.formats.inspect_log import PLUGGED, model_output, number
 from leakbound.plugins.draws import Stopping, ToolDraws
-from leakbound.scorers import make_scorer, score_texts
+from leakbound.scorers import make_scorer, readable, score_outputs
+from leakbound.text.counting import visible
 
 
 @scorer(metrics=[])
 def scored_by(spec: str) -> Scorer:
-    """A scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided.
+    """A scorer of leakbound for inspect_ai: 1 is a full leak, NaN undecided or a missing answer.
 
     Args:
         spec: as `leakbound evaluate --scorer` takes it, such as "rouge-l-recall"; with `>=t` it is
@@ -49,7 +52,11 @@ def scored_by(spec: str) -> Scorer:
     chosen = make_scorer(spec)
 
     async def score(state: TaskState, target: Target) -> Score:
-        (value,) = score_texts(chosen, [state.output.completion], target.text)
+        output = state.output.model_dump()
+        if not output["choices"]:
+            return Score(value=math.nan)
+        read = readable(model_output(output, f"sample {state.sample_id!r}"))
+        (value,) = score_outputs(chosen, [read], [target.text])
         return Score(value=math.nan if value is None else value)
 
     return score
@@ -231,9 +238,12 @@ class _Settings:
 
 
 def _value(score: SampleScore, at_least: float | None) -> float:
-    """A score as a number, NaN where it is none; with a limit 1 from there on, else 0."""
-    value = number(score.score.value)
-    if value is None:
+    """A score as a number, NaN where it is none; with a limit 1 from there on, else 0.
+
+    Whatever a scorer gives a text of which nothing is visible, it is no score.
+    """
+    value, text = number(score.score.value), score.score.answer
+    if value is None or (text is not None and not visible(text)):
         return math.nan
     return value if at_least is None else float(value >= at_least)
 

@@ -28,7 +28,8 @@ from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.plugins.draws import ToolDraws, seed_of
-from leakbound.scorers import make_scorer, score_texts
+from leakbound.scorers import make_scorer, readable, score_outputs
+from leakbound.text.counting import output_of
 
 Item = Mapping[str, Any]
 """What an aggregation gets of one document: the scores of its repeats, and by which scorer."""
@@ -51,7 +52,8 @@ def scored_by(
             None: this process's, drawn once.
 
     Returns:
-        The function of a document and its results, which gives every metric the same scores.
+        The function of a document and its results, which gives every metric the same scores. The
+        harness does not record how an output ended; one without a visible answer is missing.
 
     Raises:
         InputError: a spec that names no scorer. The function raises it for a document without an
@@ -71,7 +73,8 @@ def scored_by(
                 "a bound needs all repeats of a document, got one. State `repeats: 1024` and a "
                 "filter `take_first_k` with that k: without it the harness hands on the first."
             )
-        scores = score_texts(chosen, list(texts), doc["answer"])
+        outputs = [readable(output_of(text)) for text in texts]
+        scores = score_outputs(chosen, outputs, [doc["answer"]] * len(outputs))
         item = {
             "scores": scores,
             "scorer": chosen.name,

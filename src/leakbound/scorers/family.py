@@ -243,7 +243,7 @@ def score_texts(scorer: Scorer, texts: Sequence[str], prompt: Prompt | str) -> l
     return [of_text[text] for text in texts]
 
 
-def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt | str]]) -> list[float | None]:
     """Score texts of several prompts, checked as by `score_texts`.
 
     A scorer with `score_pairs` is asked once, about the distinct pairs of all prompts; any other
@@ -251,7 +251,8 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[flo
 
     Args:
         scorer: any scorer; one that asks a model must be connected.
-        pairs: completions, each with its prompt; prompts are told apart by id.
+        pairs: completions, each with its prompt or its reference answer; prompts are told apart by
+            id.
 
     Returns:
         One score a pair, in order, in [0, 1]; None where the scorer could not decide.
@@ -261,17 +262,21 @@ def score_pairs(scorer: Scorer, pairs: Sequence[tuple[str, Prompt]]) -> list[flo
     """
     ask = getattr(scorer, "score_pairs", None)
     if ask is None:
-        prompts = {prompt.id: prompt for _, prompt in reversed(pairs)}
-        keys, texts = [prompt.id for _, prompt in pairs], [text for text, _ in pairs]
+        prompts = {_key(prompt): prompt for _, prompt in reversed(pairs)}
+        keys, texts = [_key(prompt) for _, prompt in pairs], [text for text, _ in pairs]
         return by_key(keys, texts, lambda key, mine: score_texts(scorer, mine, prompts[key]))
-    distinct = {(text, prompt.id): (text, prompt) for text, prompt in pairs}
+    distinct = {(text, _key(prompt)): (text, prompt) for text, prompt in pairs}
     scores = ask(list(distinct.values())) if distinct else []
     _require_one_each(scorer, scores, len(distinct), f"{len({q for _, q in distinct})} prompts")
     of_pair = {
         key: _in_range(score, scorer, _where(prompt))
         for (key, (_, prompt)), score in zip(distinct.items(), scores, strict=True)
     }
-    return [of_pair[text, prompt.id] for text, prompt in pairs]
+    return [of_pair[text, _key(prompt)] for text, prompt in pairs]
+
+
+def _key(prompt: Prompt | str) -> str:
+    return prompt if isinstance(prompt, str) else prompt.id
 
 
 def printed(score: float | np.floating[Any]) -> float:

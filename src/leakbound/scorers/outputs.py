@@ -45,14 +45,14 @@ def reads_thoughts(scorer: Scorer) -> bool:
 
 
 def score_outputs(
-    scorer: Scorer, outputs: Sequence[Readable], prompts: Sequence[Prompt]
+    scorer: Scorer, outputs: Sequence[Readable], prompts: Sequence[Prompt | str]
 ) -> list[float | None]:
     """Score outputs, checked as by `score_pairs`.
 
     Args:
         scorer: any scorer; one that asks a model must be connected.
         outputs: n outputs.
-        prompts: the prompt of each, [n]; prompts are told apart by id.
+        prompts: the prompt of each, or its reference answer, [n]; prompts are told apart by id.
 
     Returns:
         One score per output, in order, in [0, 1]; None where it is missing.

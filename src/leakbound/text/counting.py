@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from leakbound.text.keywords import normalise
-from leakbound.types import Output
+from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
 
@@ -57,17 +57,48 @@ def split_thought(text: str) -> tuple[str | None, str]:
     """Split a text at the tags of its thought, for sources that give no token ids.
 
     Args:
-        text: begins with the thought or, if the prompt opened it, contains only the closing tag.
+        text: a whole output; the opening tag may be missing, as some templates put it into the
+            prompt.
 
     Returns:
-        The thought (None: there is none) and the answer; "" where the thought is not closed.
+        The thought (None: there is none), and what follows its last closing tag; "" where the
+        thought is not closed.
     """
     for begin, end in _TAGS:
-        thought, closed, answer = text.partition(end)
-        thought = thought.lstrip()
-        if thought.startswith(begin) or (closed and begin not in thought):
-            return thought.removeprefix(begin).strip() or None, answer.lstrip()
+        thought, closed, answer = text.rpartition(end)
+        if text.lstrip().startswith(begin) or (closed and begin not in thought):
+            thought = thought if closed else answer
+            answer = answer.lstrip() if closed else ""
+            return thought.strip().removeprefix(begin).strip() or None, answer
     return None, text
+
+
+def output_of(
+    text: str,
+    finish: Finish = "unknown",
+    *,
+    thought: str | None = None,
+    tokens: object = None,
+    **more: bool,
+) -> Output:
+    """Return the output of a text from a source that gives no token ids.
+
+    Args:
+        text: the answer, or a thought in tags and the answer.
+        finish: how it ended.
+        thought: what the source gives apart from the text.
+        tokens: its number of tokens; what is no whole number of at least 1 counts as not known,
+            as every output has a token and some tools write 0 for a number that they do not know.
+        more: `refused` and `hidden`, as of an `Output`.
+
+    Returns:
+        The output, with both thoughts, if there are two.
+    """
+    tagged, answer = split_thought(text)
+    if type(tokens) is not int or tokens < 1:
+        tokens = None
+    thoughts = "\n".join(filter(None, (thought, tagged)))
+    return Output(answer=answer, thought=thoughts or None, finish=finish, tokens=tokens, **more)
 
 
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
