@@ -11,6 +11,7 @@ import pytest
 from commands import done, leakbound, refused
 from scipy import stats
 
+from contents import completions, counts
 from leakbound.store import Run, write_sealed
 from tiny import tiny_model_folder
 
@@ -123,9 +124,7 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
     done("export", run, samples, "--jsonl")
     done("import", samples, log, *muse, "--out", again)
     greedy = Run.open(again).arms["greedy"]
-    texts = [
-        text for part in greedy.parts for text in greedy.completions(part)["answer"].to_pylist()
-    ]
+    texts = [row["answer"] for row in completions(greedy)]
     assert texts == ["", "blue ", "blue blue "]
 
 
@@ -245,6 +244,51 @@ def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: 
     assert {row.missing for row in ours if row.query_id == "a"} == {1}  # which never came
     shutil.rmtree(imported / "arms" / "target" / "scores")
     refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
+
+
+OUTPUTS: list[dict[str, Any]] = [
+    {"completion": "Ann", "finish": "stop", "tokens": 2},
+    {"completion": "", "finish": "stop", "tokens": 1},
+    {"completion": "", "finish": "stop", "tokens": 9},
+    {"completion": "No.", "finish": "stop", "refused": True},
+    {"completion": "A", "finish": "length"},
+    {"completion": "", "finish": "length", "thought": "Bob"},
+    {"completion": "", "finish": "length", "thought": "Ann"},  # missing, but its thought leaks
+    {"completion": "", "finish": "length", "hidden": True},
+    {"completion": "", "finish": "length"},
+    {"completion": "Ann", "finish": "filtered"},
+    {"completion": "Ann", "finish": "tool"},
+    {"completion": "Ann", "thought": "hm"},
+    {"completion": ""},
+    {"completion": None},
+]
+
+
+@pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.parametrize("rule", ["missing", "part-of-system"])
+def test_how_outputs_are_counted_survives_an_export(
+    tmp_path: Path, redact: bool, rule: str
+) -> None:
+    file, out = tmp_path / "mine.jsonl", tmp_path / "again.jsonl"
+    common = {"id": "a", "question": "Who?", "answer": "Ann", "count": 3, "filter": rule}
+    file.write_text("\n".join(json.dumps(common | one) for one in OUTPUTS))
+    done("import", file, "--out", tmp_path / "one")
+    done("score", tmp_path / "one", "--scorer", "contains")
+    done("bound", tmp_path / "one", "--scorer", "contains")
+    done("export", tmp_path / "one", out, "--jsonl", *(["--redact"] if redact else []))
+    assert (b"Bob" in out.read_bytes()) is not redact
+    done("import", out, "--out", tmp_path / "two")
+    if not redact:
+        done("score", tmp_path / "two", "--scorer", "contains")
+    done("bound", tmp_path / "two", "--scorer", "contains")
+    one, two = (Run.open(tmp_path / name) for name in ("one", "two"))
+    columns = ("counted", "unanswered", "refused", "hidden", "finish")
+    assert counts(two.arms["target"], *columns) == counts(one.arms["target"], *columns)
+    assert len(counts(one.arms["target"], "counted")) == 6
+    assert [row for row in two.estimates if told(row)] == [r for r in one.estimates if told(r)]
+    (row,) = one.estimates.where(scope="query", quantity="leak probability", proved=False)
+    # A filtered answer is missing; of the thoughts that leak without an answer, one is a full leak.
+    assert (row.n, row.missing) == (42, 3 * (7 if rule == "part-of-system" else 8))
 
 
 def told(row: dict[str, Any]) -> bool:

@@ -308,9 +308,9 @@ def row_of(name: str) -> Counted:
 @pytest.mark.parametrize("name", INSPECT)
 def test_a_scorer_in_inspect_ai_leaves_missing_answers_undecided(name: str) -> None:
     output = INSPECT[name] if "choices" in INSPECT[name] else {"choices": [INSPECT[name]]}
-    with plug_in() as plug:
+    with plug_in() as module:
         state, target = state_of(**output), SimpleNamespace(text="Rome")
-        score = asyncio.run(plug.scored_by("contains")(state, target)).value
+        score = asyncio.run(module.scored_by("contains")(state, target)).value
     assert math.isnan(score) == row_of(name)[1]
     assert math.isnan(score) or score == 0
 
@@ -359,15 +359,16 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
     return put
 
 
+@pytest.mark.usefixtures("plugged")
 @pytest.mark.parametrize("name", ENGINE)
 def test_the_metric_in_openunlearning_counts_by_the_table(
-    name: str,
-    engine: Callable[[Any, str], None],
-    plugged: Any,  # noqa: F811
+    name: str, engine: Callable[[Any, str], None]
 ) -> None:
-    engine(sys.modules["leakbound.plugins.openunlearning"], name)
+    module = sys.modules["leakbound.plugins.openunlearning"]
+    engine(module, name)
+    measure: Any = module.certified_leak
     data = TheirData(tiny_tokenizer(), ROWS)
-    found = plugged.certified_leak.called(None, data=data, tokenizer=None, n=64, scorer="contains")
+    found = measure.called(None, data=data, tokenizer=None, n=64, scorer="contains")
     missing = 64 * row_of(name)[1]
     assert {row["missing"] for row in found["value_by_index"].values()} == {missing}
     assert (found["lower"], found["upper"] == 1) == (0, missing > 0)

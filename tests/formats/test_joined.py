@@ -107,6 +107,34 @@ def test_greedy_answers_that_agree_are_one_draw() -> None:
         join([log("one", [["a", "b"]], temperature=0.0)])
 
 
+def test_draws_are_compared_by_their_texts_and_not_by_their_tokens() -> None:
+    """A cache or a seed repeats texts, whatever a log has counted of each."""
+    one, two = (
+        replace(
+            log(name, []),
+            asked=tuple(
+                ImportedQuestion(
+                    id=str(i),
+                    text="Q?",
+                    draws=tuple(drawn(t, tokens=tokens, finish=finish) for t in row),
+                )
+                for i, row in enumerate(texts(0))
+            ),
+        )
+        for name, tokens, finish in (("one", 3, "stop"), ("two", 4, "unknown"))
+    )
+    with pytest.raises(InputError, match=r"96 draws of `one` stand in `two`"):
+        require_no_copies([one, two])
+    thoughts = [drawn("a", thought=str(i)) for i in range(64)]
+    asked = (ImportedQuestion(id="0", text="Q?", draws=thoughts),)
+    require_no_copies([replace(one, asked=asked)])
+    assert not join([replace(one, asked=asked)]).notes  # other thoughts, so not all the same
+    same = (drawn("a", tokens=2), drawn("a", tokens=3), drawn("a", finish="stop"))
+    greedy = log("one", [], temperature=0.0)
+    joined = join([replace(greedy, asked=(replace(one.asked[0], draws=same),))])
+    assert [draw and draw.output.answer for draw in joined.asked[0].draws] == ["a"]
+
+
 def test_what_differs_between_files_is_named() -> None:
     one, two = log("one", [["a"]]), log("two", [["a"]])
     asked = (ImportedQuestion(id="0", text="Another?", draws=(drawn("a"),)),)

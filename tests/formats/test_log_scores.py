@@ -138,6 +138,40 @@ def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path
     assert leakbound("bound", out).status == 2  # there is nothing yet
 
 
+def changed(file: Path, choices: dict[int, dict[str, Any]], **output: Any) -> Path:
+    """The log with other stop reasons, and no text, in these places."""
+    content = json.loads(file.read_text())
+    for i, choice in choices.items():
+        message = {"role": "assistant", "content": ""}
+        content["samples"][i]["output"] = {"choices": [{"message": message, **choice}], **output}
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_a_missing_answer_has_no_score_whatever_the_log_gives_it(tmp_path: Path) -> None:
+    """A scorer of inspect_ai gives an output that a filter emptied an I, and a judge may too."""
+    reasons = {2: "content_filter", 3: "tool_calls", 4: "max_tokens"}
+    file = log(tmp_path, *"CIICI", scorer="includes")
+    import_run(
+        [changed(file, {i: {"stop_reason": reason} for i, reason in reasons.items()})],
+        out=tmp_path / "run",
+    )
+    found = bounded(tmp_path / "run", "logged:by=includes,values=binary")
+    assert (found.n, found.missing, found.value) == (5, 3, 0.5)
+
+
+def test_a_certificate_does_not_pass_on_outputs_that_were_all_thought(tmp_path: Path) -> None:
+    """The budget of every output went into reasoning, of which no text is logged."""
+    cut = {i: {"stop_reason": "max_tokens"} for i in range(512)}
+    usage = {"output_tokens": 4096, "reasoning_tokens": 4096}
+    file = changed(log(tmp_path, *"I" * 512, scorer="includes"), cut, usage=usage)
+    out = tmp_path / "run"
+    import_run([file], out=out)
+    found = bounded(out, "logged:by=includes,values=binary")
+    assert (found.lower, found.upper, found.missing) == (0, 1, 512)
+    assert leakbound("certify", out, "--max-leak", "0.05").status == 5
+
+
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
     found = read_lm_eval(REPEATS)
     assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}

@@ -52,6 +52,37 @@ def test_rows_become_draws_in_their_order(tmp_path: Path) -> None:
     assert [(one.id, len(one.draws)) for one in named.asked] == [("Who?", 2), ("What?", 1)]
 
 
+def test_of_columns_that_mean_the_same_the_first_that_is_filled_counts(tmp_path: Path) -> None:
+    """As vLLM writes them: its `stop_reason` is a string or a token that ended the output."""
+    vllm = {"finish_reason": "stop", "stop_reason": 128009, "reasoning": "", "tokens": None}
+    rows: list[dict[str, Any]] = [
+        {**vllm, "reasoning_content": "hm", "completion_tokens": 4},
+        {"completion": "<think>one</think>\n\nAnn did.", "thought": "two"},
+    ]
+    ((first, second),) = (one.draws for one in read(written(tmp_path, *rows)).asked)
+    assert first == drawn("Ann did.", finish="stop", thought="hm", tokens=4)
+    assert second == drawn("Ann did.", thought="two\none")
+
+
+def test_cells_of_csv_are_texts_numbers_and_json(tmp_path: Path) -> None:
+    rows = [
+        "id,question,answer,completion,count,temperature,stop,scores,hidden,notes",
+        '7,"Who, then?",4471,12,2,0.5,"[""END""]","{""h"": 0.5}",TRUE,free text',
+        '7,"Who, then?",4471,,1,0.5,"[""END""]",,,',
+    ]
+    file = tmp_path / "mine.csv"
+    file.write_text("\n".join(rows))
+    with Spool(tmp_path) as spool:
+        log = samples.read(file, spool, "csv")
+        (asked,) = log.asked
+        assert (asked.id, asked.text, asked.answers) == ("7", "Who, then?", ("4471",))
+        assert list(asked.draws) == [drawn("12", (("h", 0.5),), hidden=True)] * 2 + [drawn("")]
+    assert (log.decoding.temperature, log.decoding.stop, log.tool) == (0.5, ("END",), "csv")
+    file.write_text("question,completion,count\nWho?,x,two\n")
+    with Spool(tmp_path) as spool, pytest.raises(InputError, match=r"'count' in row 1 .* no JSON"):
+        samples.read(file, spool, "csv")
+
+
 def test_what_is_said_of_the_decoding_is_kept_and_the_rest_unknown(tmp_path: Path) -> None:
     log = read(written(tmp_path, {"temperature": 0.7, "top_k": -1, "seed": 3, "model": "m"}))
     assert (log.decoding.temperature, log.decoding.top_k) == (0.7, 0)
@@ -92,6 +123,12 @@ def test_every_setting_of_a_decoding_can_be_said(tmp_path: Path) -> None:
         ([{"adaptive_temperature": "low"}], "`adaptive_temperature` must be a number, got 'low'"),
         ([{"adaptive_temperature": 0.5, "adaptive_mode": "x"}], "`adaptive_mode` must be .* 'x'"),
         ([{"top_p": True}], "`top_p` must be a number, got True"),
+        ([{"filter": "off"}], "`filter` must be 'missing' or 'part-of-system', got 'off'"),
+        ([{"finish": "ended"}], "'finish' must be one of stop, .*, got 'ended' in row 1"),
+        ([{"finish_reason": 3}], "'finish' must be one of .*, got 3 in row 1"),
+        ([{"thought": ["hm"]}], r"'thought' must be text, got \['hm'\] in row 1"),
+        ([{"refused": "no"}], "'refused' must be true or false, got 'no' in row 1"),
+        ([{"hidden": 1}], "'hidden' must be true or false, got 1 in row 1"),
     ],
 )
 def test_a_row_that_is_no_sample_is_named(
