@@ -77,15 +77,14 @@ class Detokenizer:
 
     def parts(self, ids: Sequence[int], stop: Sequence[str], prompt: Sequence[int] = ()) -> Parts:
         """See `Spells.parts`."""
-        opened = self._opens(prompt)
-        pieces = self._between_marks(ids, self._decode)
-        thought, answer, _ = self._marks.compose(pieces, opened, whole=True)
-        finish: Finish | None = None
-        if not answer.strip() and (opened or len(pieces) > 1):
-            called = self._marks.call in map(self._marks.ids.get, ids[-1:])
-            cut = any(string in self._decode(ids) for string in stop)
-            finish = "tool" if called else "error" if cut else None
-        return Parts(_cut(thought or "", stop).strip() or None, _cut(answer, stop), finish)
+        opened, whole = self._opens(prompt), self._between_marks(ids, self._decode)
+        pieces = [(mark, _cut(text, stop)) for mark, text in whole]
+        parts = self._marks.compose(pieces, opened, whole=True)
+        if parts.answer.strip() or not (opened or len(pieces) > 1):
+            return parts
+        called = self._marks.call in map(self._marks.ids.get, ids[-1:])
+        stopped = any(string in self._decode(ids) for string in stop)
+        return parts._replace(finish="tool" if called else "error" if stopped else None)
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """True of ids whose text holds a stop string."""
@@ -99,11 +98,11 @@ class Detokenizer:
         Their last character may be unfinished, and what looks like the beginning of a stop string
         or of a tag may be cut off.
         """
-        reach = max(map(len, stop)) - 1 if stop else 0
-        pieces = self._between_marks(ids, self._settled)
-        thought, answer, _ = self._marks.compose(pieces, self._opens(prompt), whole=False)
-        shown = (thought or "")[: -reach or None].rstrip()
-        return Parts(shown or None, answer[: -reach or None])
+        tags = self._marks.needed if not self._marks.ids else ()
+        reach = max(map(len, (*stop, *tags)), default=1) - 1
+        *pieces, (mark, text) = self._between_marks(ids, self._settled)
+        pieces.append((mark, text[: -reach or None]))
+        return self._marks.compose(pieces, self._opens(prompt), whole=False)
 
     def _opens(self, prompt: Sequence[int]) -> bool:
         """Whether a prompt leaves a thought open, by its last tokens."""
@@ -119,12 +118,9 @@ class Detokenizer:
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:
-            text = read(ids)
-            if read != self._decode:
-                text = text[: 1 - max(map(len, marks.needed))]
-            _, *rest = parted = re.split(f"({'|'.join(map(re.escape, marks.needed))})", text)
-            found = zip(rest[::2], rest[1::2], strict=True)
-            return [(None, parted[0]), *((marks.begins[tag], text) for tag, text in found)]
+            first, *rest = re.split(f"({'|'.join(map(re.escape, marks.needed))})", read(ids))
+            tagged = zip(rest[::2], rest[1::2], strict=True)
+            return [(None, first), *((marks.begins[tag], text) for tag, text in tagged)]
         for at, token in enumerate(ids) if not marks.ids.keys().isdisjoint(ids) else ():
             if token in marks.ids:
                 pieces.append((mark, self._decode(ids[start:at])))

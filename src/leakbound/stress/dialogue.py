@@ -53,8 +53,8 @@ class DialogueEngine:
     """An engine that draws conversations: its completions are their turns, with `TURN` between.
 
     Each goes on with the answers only. Where the answer of a turn is missing, so is that of the
-    conversation: its finish is then "filtered" or "error". A question fails where one of its conversations does: where a turn cannot be sampled, or no
-    longer fits the context.
+    conversation: its finish is then "filtered" or "error". A question fails where one of its
+    conversations does: where a turn cannot be sampled, or no longer fits the context.
     """
 
     inner: Generate

@@ -17,8 +17,7 @@ from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError
 from leakbound.losses import Needs
-from leakbound.scorers import make_scorer
-from leakbound.scorers.outputs import readable, score_outputs
+from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.stats import expectation_deviation
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 from leakbound.unlearning.batches import Assembly, as_it_is
