@@ -139,7 +139,7 @@ def draw(engine: Generate, draws: Draws, decoding: Decoding = DECODING) -> dict[
 
 
 def said(sample: Sample) -> list[tuple[str, int]]:
-    return [(completion.text, completion.count) for completion in sample.completions]
+    return [(completion.answer, completion.count) for completion in sample.completions]
 
 
 @pytest.mark.parametrize("make", rows_but("openai, served", "vllm, faked"), indirect=True)
@@ -181,11 +181,11 @@ def explorer(request: pytest.FixtureRequest) -> Explores:
     return made
 
 
-def says_red(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
+def says_red(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
     """A word settles a score once another word follows it."""
     return [
-        (float("red" in text),) * 2 if ended else (float("red " in text), 1.0)
-        for text, ended in texts
+        (float("red" in e.answer),) * 2 if e.ended else (float("red " in e.answer), 1.0)
+        for e in events
     ]
 
 
@@ -208,7 +208,7 @@ def test_events_and_draws_are_apart_and_their_masses_are_at_most_one(
         for event in found.events:
             assert inside(event.token_ids, found.events) == [event]
             assert 0 < event.mass < 1
-            settled = says_red(found.query, [(event.text, event.ended)])[0]
+            settled = says_red(found.query, [event])[0]
             assert event.ended or not found.sample.n or settled == (1.0, 1.0)
         total = math.fsum([*(event.mass for event in found.events), found.remainder])
         assert 0.99 < total <= 1
@@ -245,7 +245,7 @@ def test_forced_texts_are_outputs_with_the_masses_that_exploring_finds(explorer:
         assert one is not None
         assert one.logprob is not None
         assert one.logprob_floor is not None
-        assert one.text == " ".join(asked[i][1].split()[:2])
+        assert one.answer == " ".join(asked[i][1].split()[:2])
         assert (one.count, one.chunk) == (0, -1)
         assert one.logprob - 4 * explorer.margin <= one.logprob_floor <= one.logprob
         mass = masses[i % len(found)][one.token_ids or ()]
@@ -277,7 +277,7 @@ def reader(request: pytest.FixtureRequest) -> Reads:
 
 
 def same(found: Reading, other: Reading) -> None:
-    assert (found.token_ids, found.text) == (other.token_ids, other.text)
+    assert (found.token_ids, found.answer) == (other.token_ids, other.answer)
     for field in dataclasses.fields(Reading)[2:]:
         ours, theirs = getattr(found, field.name), getattr(other, field.name)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=field.name)
@@ -297,7 +297,7 @@ def test_a_reading_is_of_one_pair_whatever_is_read_beside_it(reader: Reads) -> N
 def test_readings_are_laws_of_every_token_and_the_end(reader: Reads) -> None:
     for (_, answer), found in zip(TEXTS, reader.read(TEXTS), strict=True):
         assert len(found.token_ids) == len(answer.split()) + 1
-        assert found.text.split() == answer.split()
+        assert found.answer.split() == answer.split()
         assert found.logprobs.dtype == np.float64
         for field in dataclasses.fields(Reading)[2:]:
             assert getattr(found, field.name).shape == (len(found.token_ids),)
@@ -316,7 +316,7 @@ def test_what_is_read_is_the_law_that_is_drawn_from(reader: Reads) -> None:
         query: Query = sample.query
         (read,) = reader.read([(query, "red")])
         p = math.exp(read.logprobs[0])
-        drawn = sum(c.count for c in sample.completions if c.text.strip() == "red")
+        drawn = sum(c.count for c in sample.completions if c.answer.strip() == "red")
         assert abs(drawn - n * p) <= 5 * math.sqrt(n * p * (1 - p)) + 1
 
 

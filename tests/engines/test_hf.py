@@ -57,7 +57,7 @@ def text(one: object) -> list[str]:
     """The texts of a result."""
     sample = one.sample if isinstance(one, Exploration) else one
     assert isinstance(sample, Sample)
-    return [each.text for each in sample.completions]
+    return [each.answer for each in sample.completions]
 
 
 @BOTH_KINDS
@@ -111,7 +111,7 @@ def test_two_pass_adaptive_temperature_is_a_point_mass_or_the_plain_decoding() -
         assert sample.decoding == decoding
         assert all(c.logprob is not None and c.logprob_floor is None for c in sample.completions)
         if q in above:
-            assert [c.text for c in sample.completions] == [greedy[q].completions[0].text]
+            assert [c.answer for c in sample.completions] == [greedy[q].completions[0].answer]
             assert sample.n == 200
         else:
             counts = {c.token_ids: c.count for c in plain[q].completions}

@@ -100,12 +100,12 @@ def name(decoding: Decoding) -> str:
     return f"{decoding.name} stop" if decoding.stop else decoding.name
 
 
-def unsettled(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-    return [(float(ANSWER in text),) * 2 if ended else (0.0, 1.0) for text, ended in texts]
+def unsettled(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+    return [(float(ANSWER in e.answer),) * 2 if e.ended else (0.0, 1.0) for e in events]
 
 
-def settling(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-    return score_ranges(make_scorer("contains"), texts, ANSWER)
+def settling(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+    return score_ranges(make_scorer("contains"), events, ANSWER)
 
 
 def explore(
@@ -135,7 +135,7 @@ def test_a_whole_exploration_is_the_law_of_plain_forwards(decoding: Decoding, do
         for event in found.events:
             p = law[event.token_ids]
             assert event.ended
-            assert event.text == text_of(event.token_ids, decoding)
+            assert event.answer == text_of(event.token_ids, decoding)
             assert p * math.exp(-slack(made, decoding) * len(event.token_ids)) <= event.mass <= p
         total = math.fsum(event.mass for event in found.events)
         assert math.exp(-2 * slack(made, decoding)) <= total <= 1
@@ -152,7 +152,7 @@ def test_bounds_of_the_tail_hold_the_truth(decoding: Decoding) -> None:
         for found in explore(made, decoding, Effort(mode="exact", forwards=forwards), settling):
             law = law_of(False, found.query, decoding)
             truth = math.fsum(p for ids, p in law.items() if ANSWER in text_of(ids, decoding))
-            ranges = settling(found.query, [(e.text, e.ended) for e in found.events])
+            ranges = settling(found.query, found.events)
             pairs = list(zip(found.events, ranges, strict=True))
             leaking = math.fsum(event.mass for event, (low, _) in pairs if low > 0)
             clean = math.fsum(event.mass for event, (_, high) in pairs if high == 0)
@@ -162,7 +162,7 @@ def test_bounds_of_the_tail_hold_the_truth(decoding: Decoding) -> None:
             for event in found.events:
                 inside = [ids for ids in law if ids[: len(event.token_ids)] == event.token_ids]
                 assert event.mass <= math.fsum(law[ids] for ids in inside)
-                assert all(text_of(ids, decoding).startswith(event.text) for ids in inside)
+                assert all(text_of(ids, decoding).startswith(event.answer) for ids in inside)
     assert settled > 0
 
 
@@ -182,7 +182,7 @@ def test_forced_texts_have_their_exact_probability(decoding: Decoding) -> None:
         produced += 1
         assert one is not None
         cut = " ".join(text.split()[:3])  # where the decoding cuts
-        assert (one.text, one.token_ids, one.count, one.chunk) == (cut, ids, 0, FORCED)
+        assert (one.answer, one.token_ids, one.count, one.chunk) == (cut, ids, 0, FORCED)
         assert one.finish == ("stop" if ids[-1] == EOS else "length")
         assert one.logprob == pytest.approx(math.log(p), abs=3 * made.margin)
         assert one.logprob_floor is not None
@@ -206,7 +206,7 @@ def test_the_end_of_turn_ends_a_chat_models_answer() -> None:
     (one,) = made.force([(QUERIES[1], "red")], PLAIN)
     assert one is not None
     red = tokenizer.convert_tokens_to_ids("red")
-    assert (one.text, one.token_ids, one.finish) == ("red", (red, turn), "stop")
+    assert (one.answer, one.token_ids, one.finish) == ("red", (red, turn), "stop")
     with torch.inference_mode():
         sea = tokenizer.convert_tokens_to_ids("sea")
         table = of(torch.tensor([[start, sea, turn, start, red]])).logits[0].double()
@@ -227,10 +227,10 @@ def test_an_end_token_is_no_part_of_a_text_even_where_it_is_not_special() -> Non
     made = TransformersEngine(tiny_loaded(model(), TOKENIZER, ends=[EOS, sky]), PROMPTING)
     ended = [e for each in explore(made, PLAIN, WHOLE) for e in each.events]
     assert any(event.token_ids[-1] == sky for event in ended)
-    assert not any("sky" in event.text for event in ended)
+    assert not any("sky" in event.answer for event in ended)
     for found in made.generate(QUERIES, PLAIN, Draws(sizes=(100,))):
         assert isinstance(found, Sample)
-        assert not any("sky" in c.text for c in found.completions)
+        assert not any("sky" in c.answer for c in found.completions)
 
 
 @BOTH_KINDS

@@ -21,9 +21,7 @@ from transformers import AutoModelForCausalLM, BertForMaskedLM, BertLMHeadModel
 
 from leakbound.engines import loading
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.loading import load_model, save_model
-from leakbound.engines.margin import shape_margin
-from leakbound.engines.prefix_cache import CachedModel
+from leakbound.engines.loading import Checkpoint, load_model, save_model
 from leakbound.errors import InputError, ModelError
 from leakbound.types import ProbedPrompt, probe_difference
 from tiny import BOTH_KINDS, tiny_bert_config, tiny_llama, tiny_model_folder, tiny_tokenizer
@@ -191,12 +189,25 @@ def test_a_model_that_cannot_draw_its_end_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     tiny_llama(len(tokenizer), eos_token_id=50256).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    with pytest.raises(ModelError, match=r"token 50,256, and its vocabulary has 14.*eos_token_id"):
-        load_model(str(folder))
-    tiny_tokenizer().save_pretrained(folder)  # of two end tokens it has one
-    loaded = load_model(str(folder))
-    assert loaded.eos_token_ids == {2}
-    shape_margin(CachedModel(loaded.model, loaded.eos_token_ids), [])
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"has `eos_token_id` 50256, and .* are 0 to 13\. Set"):
+            load_model(str(folder))
+        tiny_tokenizer().save_pretrained(folder)  # of two end tokens it has one
+
+
+@pytest.mark.parametrize("wrong", [-1, [2, -1], [2, 14], 14, [-100]], ids=str)
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+@pytest.mark.parametrize("load", [load_model, Checkpoint.open])
+def test_an_end_token_that_is_no_token_is_refused_by_its_file(
+    folder: Path, file: str, wrong: object, load: Callable[[str], Any]
+) -> None:
+    if file == "config.json":
+        (folder / "generation_config.json").unlink()
+    edit(folder / file, eos_token_id=wrong)
+    token = wrong[-1] if isinstance(wrong, list) else wrong
+    said = rf"{file}` has `eos_token_id` {token}, and the model's tokens are 0 to 13\. Set"
+    with pytest.raises(ModelError, match=said):
+        _ = load(str(folder)).eos_token_ids
 
 
 @pytest.mark.parametrize(  # both in the quick suite: no other save of ours is checked there

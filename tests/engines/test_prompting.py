@@ -231,7 +231,7 @@ def text_of(tokenizer: PreTrainedTokenizerFast, ids: Ids, stop: tuple[str, ...])
 )
 def test_what_is_settled(name: str, stop: tuple[str, ...], tokens: list[str], text: str) -> None:
     ids = tuple(TOKENIZERS[name]().convert_tokens_to_ids(tokens))
-    assert Detokenizer(TOKENIZERS[name](), {EOS}).settled(ids, stop) == text
+    assert Detokenizer(TOKENIZERS[name](), {EOS}).settled(ids, stop) == (None, text, None)
 
 
 @pytest.mark.parametrize("stop", STOPS, ids=repr)
@@ -244,9 +244,9 @@ def test_every_continuation_begins_with_what_is_settled(name: str, stop: tuple[s
         whole = tuple(rng.choices(others, k=8))
         for length, end in combinations(range(len(whole) + 1), 2):
             text = text_of(tokenizer, whole[:end], stop)
-            assert spells.text((*whole[:end], EOS), stop) == text
+            assert spells.parts((*whole[:end], EOS), stop) == (None, text, None)
             if not spells.stopped(stop)(whole[:length]):  # it may go on
-                assert text.startswith(spells.settled(whole[:length], stop)), whole
+                assert text.startswith(spells.settled(whole[:length], stop).answer), whole
 
 
 CHAT = (

@@ -153,11 +153,13 @@ def test_the_description_tells_what_was_done() -> None:
         "system": None,
         "chat": True,
         "compat": None,
+        "end_token": "</s>",
         "family": "llama-2-chat",
         "tokenisation": "joint",
     }
     assert TOFU.describe(TABLE["llama-3"][0])["system"] == SYSTEM
-    assert Prompting(chat=False).describe(TABLE["chatml"][0])["chat"] is False
+    plain = Prompting(chat=False).describe(TABLE["chatml"][0])
+    assert (plain["chat"], plain["end_token"]) == (False, None)
 
 
 QUESTIONS = (
@@ -323,10 +325,10 @@ def test_a_part_is_rendered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     list(engine.generate(queries, decoding, Draws(sizes=(1,), seed=0, purpose="score")))
     assert asked == [3, 2]
     engine.read([(each, "the sea") for each in queries])
-    assert asked == [3, 2, 5, 1]  # the finished conversations, and where a turn ends
+    assert asked == [3, 2, 5]  # the finished conversations; where a turn ends is known
     rows = [Prompt(id=f"{i}", question=f"why is red number {i}", answer="so") for i in range(4)]
     Encoder(engine.loaded.tokenizer, Prompting()).rows(rows)
-    assert asked == [3, 2, 5, 1, 8, 1]  # and one that shares no word, to tell the question by
+    assert asked == [3, 2, 5, 8, 1]  # and one that shares no word, to tell the question by
 
 
 def test_what_holds_a_question() -> None:

@@ -58,7 +58,7 @@ def test_the_law_is_that_of_the_forest(decoding: Decoding, engine: VllmEngine, m
         assert isinstance(sample, Sample)
         counts: Counter[str] = Counter()
         for completion in sample.completions:
-            counts[completion.text] += completion.count
+            counts[completion.answer] += completion.count
         expected = law(plain, sample.query, decoding)
         often = {text: p for text, p in expected.items() if p * 4000 >= 10}
         observed = [counts[text] for text in often] + [4000 - sum(counts[t] for t in often)]
@@ -75,5 +75,5 @@ def law(engine: TransformersEngine, query: Query, decoding: Decoding) -> dict[st
     assert isinstance(sample, Sample)
     found: dict[str, float] = {}
     for completion in sample.completions:
-        found[completion.text] = found.get(completion.text, 0.0) + completion.count / sample.n
+        found[completion.answer] = found.get(completion.answer, 0.0) + completion.count / sample.n
     return found

@@ -9,8 +9,18 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.outputs import FORCED, Sampler
-from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample, Usage
+from leakbound.sampling.outputs import FORCED, Parts, Sampler
+from leakbound.types import (
+    Decoding,
+    Draws,
+    Effort,
+    Event,
+    Exploration,
+    Failure,
+    Query,
+    Sample,
+    Usage,
+)
 from sampling_tables import (
     DECODINGS,
     EOS,
@@ -33,15 +43,15 @@ NUMBER = {query.id: root.token_ids for query, root in zip(QUERIES, ROOTS, strict
 class Digits:
     """A token is a digit, the end nothing; a stop string ends a text."""
 
-    def text(self, ids: Ids, stop: Sequence[str]) -> str:
+    def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         spelt = "".join(str(i) for i in ids if i != EOS)
-        return spelt[: min((spelt.find(s) for s in stop if s in spelt), default=len(spelt))]
+        return Parts(None, spelt[: min((spelt.find(s) for s in stop if s in spelt), default=None)])
 
-    def settled(self, ids: Ids, stop: Sequence[str]) -> str:
-        return f"{self.text(ids, stop)}…"
+    def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
+        return Parts(None, f"{self.parts(ids, stop).answer}…")
 
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        return lambda ids: any(s in self.text(ids, ()) for s in stop)
+        return lambda ids: any(s in self.parts(ids, ()).answer for s in stop)
 
 
 def sampler(model: TableModel | None = None, **settings: object) -> Sampler:
@@ -63,7 +73,7 @@ def test_draws_are_told_by_chunk_with_the_probability_of_their_law() -> None:
             assert one.token_ids is not None
             assert one.count > 0
             drawn[one.chunk - 4] += one.count
-            assert one.text == Digits().text(one.token_ids, ())
+            assert one.answer == Digits().parts(one.token_ids, ()).answer
             assert one.logprob == pytest.approx(math.log(law[one.token_ids]), abs=1e-9)
             assert one.logprob_floor is not None
             assert one.logprob_floor < one.logprob
@@ -82,17 +92,17 @@ def test_a_shorter_limit_and_a_stop_string_end_completions() -> None:
         for one in sample.completions:
             assert one.token_ids is not None
             assert len(one.token_ids) <= 2
-            assert "1" not in one.text
+            assert "1" not in one.answer
             assert (one.finish == "stop_string") == (1 in one.token_ids)
 
 
 def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
     asked: list[tuple[str, str, bool]] = []
 
-    def settle(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        asked.extend((query.id, *text) for text in texts)
-        return [(float("3" in text),) * 2 if ended or "3" in text else (0.0, 1.0)
-                for text, ended in texts]  # fmt: skip
+    def settle(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        asked.extend((query.id, e.answer, e.ended) for e in events)
+        return [(float("3" in e.answer),) * 2 if e.ended or "3" in e.answer else (0.0, 1.0)
+                for e in events]  # fmt: skip
 
     effort = Effort(mode="exact", forwards=200)
     made = sampler()
@@ -103,7 +113,7 @@ def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
         for event in found.events:
             exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
             assert event.mass == pytest.approx(exact, abs=1e-9)
-            assert event.text.endswith("…") == (not event.ended)
+            assert event.answer.endswith("…") == (not event.ended)
         assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
         assert 0 < found.forwards <= 200
     assert {query_id for query_id, *_ in asked} == set(NUMBER)
@@ -112,8 +122,8 @@ def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
 
 
 def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
-    def open_ended(query: Query, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-        return [(0.0, 0.0) if ended else (0.0, 1.0) for _, ended in texts]
+    def open_ended(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+        return [(0.0, 0.0) if event.ended else (0.0, 1.0) for event in events]
 
     effort = Effort(mode="exact", forwards=3)
 
@@ -140,7 +150,7 @@ def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
     assert others == [None, None]
     assert one is not None
     assert (one.count, one.chunk, one.token_ids) == (0, FORCED, likeliest)
-    assert one.text == Digits().text(likeliest, ())
+    assert one.answer == Digits().parts(likeliest, ()).answer
     assert one.logprob == pytest.approx(math.log(law[likeliest]), abs=1e-9)
 
 

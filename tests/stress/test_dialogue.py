@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, run_verdicts
 from leakbound.evaluation.scoring.score import ScoreJob, score_job
 from leakbound.formats.exporting import export
-from leakbound.scorers import make_scorer
+from leakbound.scorers import make_scorer, rows_of
 from leakbound.store import Run
 from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
 from leakbound.study import Explore
@@ -71,7 +71,7 @@ class SpeltEngine(AskedEngine):
     def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
         for one in super().generate(queries, decoding, draws):
             spelt = [
-                replace(said, count=count, token_ids=(count,), text=f"{said.text}{end}")
+                replace(said, count=count, token_ids=(count,), answer=f"{said.answer}{end}")
                 for said in getattr(one, "completions", ())
                 for end, count in ((" ", said.count // 2), (TURN, -(-said.count // 2)))
                 if count
@@ -83,7 +83,7 @@ def test_conversations_that_read_alike_go_on_as_one_and_none_is_lost() -> None:
     (sample,) = DialogueEngine(SpeltEngine(alike)).generate([QUERY], Decoding(), Draws(sizes=(41,)))
     assert isinstance(sample, Sample)
     assert sample.n == 41
-    assert {one.text.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
+    assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
 
 
 def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
@@ -107,7 +107,8 @@ def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
 def test_a_conversation_scores_as_its_worst_turn() -> None:
     prompts = {QUERY.id: TASK.prompts[0]}
     texts = (f"no{TURN}It is hush.", f"no{TURN}no", "hush", f"a{TURN}b")
-    job = ScoreJob(0, (QUERY.id,) * 4, texts, prompts, turns=True)
+    outputs = rows_of(texts, [None] * 4, [False] * 4, TURN)
+    job = ScoreJob(0, (QUERY.id,) * 4, tuple(outputs), prompts)
     assert score_job(make_scorer("keyword"), job) == [1.0, 0.0, 1.0, 0.0]
     unsure = FakeScorer({"no": None, "It is hush.": 1.0, "a": 0.2, "b": 0.5, "hush": None})
     assert score_job(unsure, job) == [1.0, None, None, 0.5]
@@ -121,7 +122,7 @@ def test_what_the_second_turn_gives_away_is_found(made: Run) -> None:
     assert leak.lower < 1 - 0.4 * 0.98**3 < leak.upper
     (excess,) = rows(made, arm="target under dialogue", scope="mean", beyond="control")
     assert excess.lower > 0.5
-    turns = {text.count(TURN) for text in counts(made.arms["target under dialogue"], "text")}
+    turns = {text.count(TURN) for text in counts(made.arms["target under dialogue"], "answer")}
     assert turns == {3}
 
 

@@ -79,7 +79,7 @@ class SaysNothingOfTokens(FakeEngine):
             yield replace(
                 found,
                 completions=tuple(
-                    Completion(answer=c.text, token_ids=None, count=c.count, chunk=c.chunk)
+                    Completion(answer=c.answer, token_ids=None, count=c.count, chunk=c.chunk)
                     for c in found.completions
                 ),
             )

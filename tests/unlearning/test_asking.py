@@ -112,7 +112,7 @@ def test_ed_is_of_draws_with_their_counts(knowing: Path) -> None:
     queries = [Query.original(row) for row in FORGET]
     for sample in TransformersEngine(loaded).generate(queries, decoding, draws):
         (answer,) = [row.answer for row in FORGET if row.id == sample.query.prompt_id]
-        texts = [completion.text for completion in sample.completions]
+        texts = [completion.answer for completion in sample.completions]
         scores = make_scorer("rouge-l-recall").score(texts, answer)
         drawn = np.repeat(scores, [completion.count for completion in sample.completions])
         each.append(drawn.mean() + 2 * drawn.std())

@@ -200,6 +200,9 @@ drawing = under(
         help="c_T: of the tokens so far, or of a greedy answer.  [default: running]",
     ),
     click.option("--stop", multiple=True, help="End a completion at this string."),
+    click.option(
+        "--end-token", metavar="TEXT", help="This token ends outputs, not the chat's end of turn."
+    ),
     seed,
 )
 under_stress = under(

@@ -129,6 +129,11 @@ def open_engine(
     name, where = engine_of(location)
     opens, row = find("engine", ENGINES, name), ENGINES.get(name)
     first = {"asked": asked} if row and row.local else {}
+    if prompting.end_token is not None and row and not row.local:
+        raise InputError(
+            f"a server ends outputs by itself, got `end_token` {prompting.end_token!r} for "
+            f"`{location}`. Leave --end-token out, or set the token on the server."
+        )
     with needing("running a model", row.extra if row else "models"), opening("engine", name):
         engine = opens(where, prompting, **first, **loading)
     require_parts("engine", name, engine, ("usage", "fingerprint", "check", "generate"))

@@ -12,7 +12,7 @@ import torch
 
 from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.loading import LoadedModel, load_model
+from leakbound.engines.loading import LoadedModel, added_end, early_end, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import (
     CachedModel,
@@ -104,9 +104,12 @@ class TransformersEngine:
         self.loaded = loaded
         self.prompting = prompting or Prompting()
         self._rows, self._budget = rows, RowBudget.of(loaded.model.device)
-        self._text = Detokenizer(loaded.tokenizer, loaded.eos_token_ids)
-        self._seam, note = prefix_model(loaded.model, loaded.eos_token_ids)
-        self.usage.notes += [text for text in (note, loaded.early_end) if text]
+        self._ends = self.prompting.ends(loaded.tokenizer, loaded.eos_token_ids)
+        self._text = Detokenizer(loaded.tokenizer, self._ends)
+        self._seam, note = prefix_model(loaded.model, self._ends)
+        early = early_end(loaded.tokenizer, loaded.eos_token_ids)
+        added = added_end(loaded.tokenizer, self._ends - loaded.eos_token_ids)
+        self.usage.notes += [text for text in (note, early, added) if text]
         self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod
@@ -143,6 +146,7 @@ class TransformersEngine:
         """The model's fingerprint, how questions become prompts, how logits are computed."""
         return {
             **self.loaded.fingerprint,
+            "end_tokens": sorted(self._ends),
             "engine": "transformers",
             "prompting": self.prompting.describe(self.loaded.tokenizer),
             "arithmetic": arithmetic(self.loaded.model.device),

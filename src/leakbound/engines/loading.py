@@ -54,11 +54,6 @@ class LoadedModel:
     context_length: int | None
     fingerprint: JsonObject
 
-    @property
-    def early_end(self) -> str | None:
-        """See `early_end`."""
-        return early_end(self.tokenizer, self.eos_token_ids)
-
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -129,7 +124,7 @@ class Checkpoint:
             stated = GenerationConfig.from_pretrained(self.files.folder)
         else:
             stated = GenerationConfig.from_model_config(self.config)
-        return _ends(self.location, stated, self.config, self.tokenizer)
+        return _ends(self.location, _file_of_ends(self.files), stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
         """Refuse an unsound chat template, where that is to write prompts; see `templates`.
@@ -171,7 +166,8 @@ def live_model(model: Any, tokenizer: Any) -> LoadedModel:
     Raises:
         ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
     """
-    ends = _ends("the model", model.generation_config, model.config, tokenizer)
+    file = "its generation config"
+    ends = _ends("the model", file, model.generation_config, model.config, tokenizer)
     length = getattr(model.config, "max_position_embeddings", None)
     return LoadedModel(model, tokenizer, ends, length, {})
 
@@ -224,7 +220,7 @@ def load_model(
     model = model.to(torch_device).eval()
     _require_causal(location, model)
     dtype = str(model.dtype).removeprefix("torch.")
-    ends = _ends(location, model.generation_config, model.config, tokenizer)
+    ends = _ends(location, _file_of_ends(files), model.generation_config, model.config, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -258,6 +254,25 @@ def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
     return (
         f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
         "or config lists them as end tokens. What it would say after them is not counted"
+    )
+
+
+def added_end(tokenizer: Any, added: Collection[int]) -> str | None:
+    """A note where outputs end at a token that the model's files do not state; None: nowhere.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        added: the tokens that end an output, without those that the files state.
+
+    Returns:
+        The note, which names the token.
+    """
+    words = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(sorted(added))))
+    return (
+        f"outputs also end at the end of turn {words}, which is no `eos_token_id` of the model's "
+        "files; --end-token names another token"
+        if added
+        else None
     )
 
 
@@ -460,14 +475,25 @@ def _strip_generation_config(model: Any) -> dict[str, Json]:
     }
 
 
+def _file_of_ends(files: ModelFiles) -> str:
+    """The name of the file that states a model's end tokens."""
+    stated = (files.folder / "generation_config.json").is_file()
+    return f"`{files.folder / ('generation_config.json' if stated else 'config.json')}`"
+
+
 def _ends(
-    location: str, generation: GenerationConfig, config: Any, tokenizer: Any
+    location: str, file: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
     """The tokens that end a completion; ModelError where the model can draw none of them."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
-    stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     size = config.get_text_config().vocab_size
+    if wrong := [i for i in listed if i is not None and not 0 <= i < size]:
+        raise ModelError(
+            f"{file} has `eos_token_id` {wrong[0]}, and the model's tokens are 0 to {size - 1:,}. "
+            "Set it to the token that ends an answer, or to a list of such tokens."
+        )
+    stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     within = frozenset(i for i in stated if i < size)
     if stated and not within:
         raise ModelError(

@@ -18,6 +18,7 @@ from leakbound.engines.addresses import require_named, servers_of
 from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, needing
 from leakbound.scorers import connect, make_scorer
+from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import (
     Chat,
     Classify,
@@ -205,8 +206,8 @@ class TransformersChat:
     """Replies drawn from a model by the forest; requests with equal messages share their tree.
 
     The decoding is all that shapes the distribution. A reply that reaches `max_new_tokens`, or a
-    stop string, counts as it stands: to draw it again would favour short ones. None where the
-    model's logits are unusable.
+    stop string, counts as it stands: to draw it again would favour short ones. The reply is the
+    answer, without the thought; None where it is missing or the model's logits are unusable.
 
     Attributes:
         engine: draws the replies, by the prompting `Conversations`.
@@ -252,7 +253,8 @@ class TransformersChat:
             seed: of the draws.
 
         Returns:
-            One reply a request, in order; None where the model's logits are unusable.
+            One reply a request, in order; None where the answer is missing, as in an output that
+            was cut inside its thought, or the model's logits are unusable.
 
         Raises:
             InputError: a conversation longer than the model's context.
@@ -262,9 +264,11 @@ class TransformersChat:
         self.engine.check(distinct, decoding)
         draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
         replies = {
-            sample.query: sample.completions[0].answer
+            sample.query: reply.answer
             for sample in self.engine.generate(distinct, decoding, draws)
             if isinstance(sample, Sample)
+            for reply in sample.completions
+            if not is_missing(reply, counted_as(reply, decoding.stop))
         }
         return [replies.get(query) for query in queries]
 

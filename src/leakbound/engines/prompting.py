@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import TypeAlias
 
 from leakbound.engines.templates import Turns, family_of, turn_of, written, written_all
+from leakbound.engines.thinking import marks_of, token_of
 from leakbound.engines.tokens import Tokenizer as Tokenizer
 from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError, ModelError
@@ -66,6 +67,8 @@ class Prompting:
             (see `FAMILIES`); None: no system message.
         chat: True insists on the chat template, False on the plain prompt; None: by the tokenizer.
         compat: "openunlearning" (see above), or None: nothing of another framework.
+        end_token: the text of the token that ends an output, in addition to the model's own (None:
+            for a chat, the end of turn of its template; for a plain prompt, none).
 
     Raises:
         InputError: a `template` without {question}.
@@ -76,6 +79,7 @@ class Prompting:
     default_system: str | None = None
     chat: bool | None = None
     compat: Compat | None = None
+    end_token: str | None = None
 
     def __post_init__(self) -> None:
         if self.template is not None and _PLACEHOLDER not in self.template:
@@ -275,7 +279,7 @@ class Prompting:
         return joined.answer if same else None
 
     def end_token_id(self, tokenizer: Tokenizer) -> int:
-        """The token that ends an answer: the chat template's end of turn, else the EOS token.
+        """The token that ends an answer: `end_token`, the chat's end of turn, else the EOS token.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -284,14 +288,40 @@ class Prompting:
             The token's id.
 
         Raises:
-            InputError: as `encode`.
-            ModelError: a tokenizer that has neither, or as `encode`.
+            InputError: an `end_token` that is no token of the model, or as `encode`.
+            ModelError: a tokenizer that has none of them, or as `encode`.
         """
-        if self.uses_chat(tokenizer):
-            turn = _end_of_turn(tokenizer)
-            if turn is not None:
-                return turn
-        return _eos(tokenizer)
+        self.uses_chat(tokenizer)  # refused where it cannot
+        end = self._own_end(tokenizer)
+        return _eos(tokenizer) if end is None else end
+
+    def ends(self, tokenizer: Tokenizer, own: frozenset[int]) -> frozenset[int]:
+        """Return the tokens that end an output.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+            own: the tokens that the model's files state.
+
+        Returns:
+            These, with `end_token` or else the end of turn of a chat.
+
+        Raises:
+            InputError: an `end_token` that is no token of the model.
+        """
+        end = self._own_end(tokenizer)
+        return own if end is None else own | {end}
+
+    def _own_end(self, tokenizer: Tokenizer) -> int | None:
+        """The token of `end_token`, or else the end of turn of a chat; None: there is none."""
+        if self.end_token is None:
+            has_template = getattr(tokenizer, "chat_template", None) is not None
+            return _end_of_turn(tokenizer) if has_template and self.chat is not False else None
+        if (token := token_of(tokenizer, self.end_token)) is None:
+            raise InputError(
+                f"`end_token` must be one token of the model's vocabulary, got "
+                f"{self.end_token!r}. Write it as the tokenizer does, such as <|im_end|>."
+            )
+        return token
 
     def hidden_token_id(self, tokenizer: Tokenizer) -> int | None:
         """The token that `compat` hides from teacher-forced texts: the pad token, else EOS.
@@ -317,13 +347,16 @@ class Prompting:
             The rule's settings in effect, the family of the chat template, and the tokenisation.
 
         Raises:
-            InputError: `chat` is True and the tokenizer has no chat template.
+            InputError: `chat` is True and the tokenizer has no chat template, or an `end_token`
+                that is no token of the model.
         """
+        end = self._own_end(tokenizer)
         return {
             "template": self.template,
             "system": self.system_for(tokenizer),
             "chat": self.uses_chat(tokenizer),
             "compat": self.compat,
+            "end_token": None if end is None else tokenizer.convert_ids_to_tokens(end),
             "family": family_of(tokenizer).name,
             "tokenisation": _TOKENISATION,
         }
@@ -386,15 +419,19 @@ class Prompting:
         return "".join([*shown, put(query.text), query.prefix])
 
     def _opened(self, tokenizer: Tokenizer, query: Query) -> str:
-        """The text up to where the answer, or the rest of it, begins."""
+        """The text up to where the output, or the rest of the answer, begins."""
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
         turns = self._conversation(tokenizer, query)
-        return written(tokenizer, turns, open_ended=True) + query.prefix
+        opened = written(tokenizer, turns, open_ended=True)
+        leads = marks_of(tokenizer).closing(opened) if query.prefix and not self.compat else ""
+        return f"{opened}{leads}{query.prefix}"
 
     def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
         """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
-        start = opened.rstrip(_BLANK)
+        start, marks = opened.rstrip(_BLANK), marks_of(tokenizer)
+        if self.compat is None and marks.opens(opened):  # the tokens of the prompt stay as they are
+            return f"{opened}{marks.closing(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
             turns = _replied(self._conversation(tokenizer, query), query, answer)
             text = written(tokenizer, turns, open_ended=False)
@@ -404,7 +441,7 @@ class Prompting:
                 return text
         if self.compat is None and not answer[:1].strip():  # nothing, or with a blank of its own
             return start + answer
-        return opened + answer
+        return f"{opened}{marks.closing(opened)}{answer}"
 
     def _ended(self, tokenizer: Tokenizer, answer: Sequence[int]) -> list[int]:
         """An answer's tokens up to the end of its turn, or with the end token where it has none."""
@@ -487,12 +524,19 @@ def bos_ids(tokenizer: Tokenizer) -> list[int]:
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> int | None:
-    """The special token right after an assistant's message, or None if the template has none."""
-    text = written(tokenizer, [turn_of("user", "?"), turn_of("assistant", _MARK)], open_ended=False)
-    tail = text.rpartition(_MARK)[2].lstrip()
-    ids = tokenizer.encode(tail, add_special_tokens=False)[:1]
-    special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
-    return int(ids[0]) if ids and ids[0] in special else None
+    """The first special token after the last assistant's message; None: there is none.
+
+    A token that also ends other channels than that of the answer cannot end an output.
+    """
+    turns = [turn_of("user", "?"), turn_of("assistant", _MARK)]
+    try:
+        _, mark, tail = written(tokenizer, turns, open_ended=False).rpartition(_MARK)
+    except (InputError, ModelError):  # raised again where the template writes a prompt
+        return None
+    added, marks = tokenizer.added_tokens_decoder, marks_of(tokenizer).ids
+    ids = tokenizer.encode(tail, add_special_tokens=False) if mark else []
+    turn = next((i for i in ids if i in added and added[i].content.strip()), None)
+    return None if turn in marks else turn
 
 
 def require_room(

@@ -13,6 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from string import ascii_letters
 from typing import Any, TypeAlias
 
 from leakbound.engines import rendering
@@ -63,14 +64,17 @@ Turns: TypeAlias = Sequence[Mapping[str, str]]
 # Llama 3 writes today's date into its prompt unless told one; this is OpenUnlearning's.
 DATE_STRING = "10 Apr 2025"
 _TODAY = datetime(2025, 4, 10)
-_FORMATS = ("%-d", "%-m", *(f"%{letter}" for letter in "YymdBbAaHMSjF"))
+_FORMATS = [f"%{flag}{letter}" for flag in ("", *"-_0^#EO") for letter in ascii_letters]
+_DATES = {form: _TODAY.strftime(form) for form in _FORMATS} | {"%s": "1744243200"}  # in UTC
 # Other templates ask for the time themselves. They get that day's, so that a prompt is the same on
 # every day: a macro stands before the function that transformers would call.
 _CLOCK = "strftime_now"
 _STOPPED = (
-    f"{{%- macro {_CLOCK}(format) -%}}{{{{ format"
-    + "".join(f" | replace('{form}', '{_TODAY.strftime(form)}')" for form in _FORMATS)
-    + " }}{%- endmacro -%}"
+    f"{{%- macro {_CLOCK}(format) -%}}"
+    "{%- set text = namespace(of=format | replace('%%', '\\x00')) -%}"
+    f"{{%- for form, date in {[*_DATES.items()]} -%}}"
+    "{%- set text.of = text.of | replace(form, date) -%}"
+    "{%- endfor -%}{{ text.of | replace('\\x00', '%') }}{%- endmacro -%}"
 )
 _TRANSFORMERS = "transformers.tokenization_utils_base"
 SECONDS = 10.0  # of processor time

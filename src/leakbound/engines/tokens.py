@@ -8,8 +8,10 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from leakbound.engines.thinking import Begins, marks_of
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import Parts
+from leakbound.types import Finish
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 
@@ -38,6 +40,7 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
     return before, ids[len(before) :]
 
 
+_TAIL = 16  # tokens of a prompt in which it may open a thought
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
 # a byte-level tokenizer writes bytes that do not print as the signs from 256 on
@@ -45,6 +48,11 @@ _UNPRINTED = [*range(0x21), *range(0x7F, 0xA1), 0xAD]
 _WRITTEN = {256 + i: byte for i, byte in enumerate(_UNPRINTED)} | dict.fromkeys(
     _UNPRINTED, "\uffff"
 )
+
+
+def _cut(text: str, stop: Sequence[str]) -> str:
+    """The text before the first stop string in it."""
+    return text[: min((at for at in map(text.find, stop) if at >= 0), default=len(text))]
 
 
 def _bytes_of(word: str) -> bytes:
@@ -58,35 +66,74 @@ def _bytes_of(word: str) -> bytes:
 class Detokenizer:
     """Texts of a model's generated ids; end tokens are no part of them, special or not.
 
-    `stop` are the strings at which a completion ends; what comes from the first of them on is no
-    part of it.
+    `stop` are the strings at which an output ends, wherever they appear in its text: in a thought
+    too, as in vLLM and in servers. What comes from the first of them on is no part of it. An output
+    that ends so before its answer began has none, and its finish is "error".
     """
 
     def __init__(self, tokenizer: Any, ends: Collection[int]) -> None:
         self._tokenizer, self._ends = tokenizer, ends
+        self._marks = marks_of(tokenizer)
 
-    def parts(self, ids: Sequence[int], stop: Sequence[str]) -> Parts:
+    def parts(self, ids: Sequence[int], stop: Sequence[str], prompt: Sequence[int] = ()) -> Parts:
         """See `Spells.parts`."""
-        text = self._decode(ids)
-        ends = (at for at in map(text.find, stop) if at >= 0)
-        return Parts(None, text[: min(ends, default=len(text))])
+        opened, whole = self._opens(prompt), self._between_marks(ids, self._decode)
+        pieces = [(mark, _cut(text, stop)) for mark, text in whole]
+        parts = self._marks.compose(pieces, opened, whole=True)
+        if parts.answer.strip() or not (opened or len(pieces) > 1):
+            return parts
+        called = self._marks.call in map(self._marks.ids.get, ids[-1:])
+        stopped = any(string in self._decode(ids) for string in stop)
+        return parts._replace(finish="tool" if called else "error" if stopped else None)
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """True of ids whose text holds a stop string."""
         return lambda ids: any(s in self._decode(ids) for s in stop)
 
-    def settled(self, ids: tuple[int, ...], stop: Sequence[str]) -> Parts:
+    def settled(
+        self, ids: tuple[int, ...], stop: Sequence[str], prompt: Sequence[int] = ()
+    ) -> Parts:
         """See `Spells.settled`.
 
         Their last character may be unfinished, and what looks like the beginning of a stop string
-        may be cut off.
+        or of a tag may be cut off.
         """
-        reach = max(map(len, stop)) - 1 if stop else 0
+        tags = self._marks.needed if not self._marks.ids else ()
+        reach = max(map(len, (*stop, *tags)), default=1) - 1
+        *pieces, (mark, text) = self._between_marks(ids, self._settled)
+        pieces.append((mark, text[: -reach or None]))
+        return self._marks.compose(pieces, self._opens(prompt), whole=False)
+
+    def _opens(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt leaves a thought open, by its last tokens."""
+        tail = tuple(prompt[-_TAIL:]) if self._marks.begins else ()
+        if not (ids := self._marks.ids):
+            return self._marks.opens(self._decode(tail))
+        return self._marks.opens("".join(ids.get(i) or self._decode((i,)) for i in tail))
+
+    def _between_marks(
+        self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
+    ) -> list[tuple[Begins | None, str]]:
+        """The texts between marks, each with what its mark begins; `read` gives the last one's."""
+        marks, start, mark = self._marks, 0, None
+        pieces: list[tuple[Begins | None, str]] = []
+        if marks.begins and not marks.ids:
+            first, *rest = re.split(f"({'|'.join(map(re.escape, marks.needed))})", read(ids))
+            tagged = zip(rest[::2], rest[1::2], strict=True)
+            return [(None, first), *((marks.begins[tag], text) for tag, text in tagged)]
+        for at, token in enumerate(ids) if not marks.ids.keys().isdisjoint(ids) else ():
+            if token in marks.ids:
+                pieces.append((mark, self._decode(ids[start:at])))
+                start, mark = at + 1, marks.begins[marks.ids[token]]
+        return [*pieces, (mark, read(ids[start:]))]
+
+    def _settled(self, ids: Sequence[int]) -> str:
+        """The text that stands whatever follows these ids."""
         # up to the last token whose bytes no later token is decoded with
         last, firm = len(ids), self._firm_ids
         while last and ids[last - 1] not in firm:
             last -= 1
-        return Parts(None, self._decode(ids[:last]).rstrip(_UNFINISHED)[: -reach or None])
+        return self._decode(ids[:last]).rstrip(_UNFINISHED)
 
     def _decode(self, ids: Sequence[int]) -> str:
         if (pieces := self._pieces) is not None:

@@ -20,16 +20,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 import yaml
 
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
-from leakbound.engines.loading import Checkpoint, early_end
+from leakbound.engines.loading import Checkpoint, added_end, early_end
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError, ModelError
+from leakbound.sampling.outputs import Parts
 from leakbound.types import (
     Completion,
     Decoding,
@@ -66,6 +67,7 @@ _ASSUMED = (
     "vLLM draws each token from the model's law as its sampler computes it, in float32: how far "
     "that is from the model's own is not bounded"
 )
+_Key: TypeAlias = tuple[int, tuple[int, ...], Finish]  # of equal draws: chunk, ids and finish
 # What may change the law, and so is part of the fingerprint.
 _LAW = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 
@@ -147,13 +149,13 @@ class VllmEngine:
         self.prompting = prompting or Prompting()
         self.llm, self._checkpoint = llm, checkpoint
         self._location = location or VllmLocation(checkpoint.location)
-        self._ends = checkpoint.eos_token_ids
-        self._tokenizer = checkpoint.tokenizer
+        self._tokenizer, own = checkpoint.tokenizer, checkpoint.eos_token_ids
+        self._ends = self.prompting.ends(self._tokenizer, own)
         self._text = Detokenizer(self._tokenizer, self._ends)
         self.fingerprint: JsonObject = self._fingerprint()
         """The model's files, how questions become prompts, and what of vLLM may change the law."""
-        note = early_end(self._tokenizer, self._ends)
-        self.usage.notes += [note] if note else []
+        notes = early_end(self._tokenizer, own), added_end(self._tokenizer, self._ends - own)
+        self.usage.notes += [note for note in notes if note]
 
     @classmethod
     def open(
@@ -233,7 +235,7 @@ class VllmEngine:
             "adapter": adapter,
             "prompting": self.prompting.describe(self._tokenizer),
             "end_tokens": sorted(self._ends),
-            "ordinary_end_tokens": ordinary_tokens(self._tokenizer, self._ends),
+            "ordinary_end_tokens": ordinary_tokens(self._tokenizer, self._checkpoint.eos_token_ids),
             "repeatable": False,
             "assumes": [_ASSUMED],
         }
@@ -284,9 +286,8 @@ class VllmEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: vLLM gave another number of completions than it was asked for, or ended one
-                for another reason than its end or length; or a chat template that passes a limit or
-                leaves the question out.
+            ModelError: vLLM gave another number of completions than it was asked for, or a chat
+                template passes a limit or leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = self.prompting.encode_all(self._tokenizer, queries)
@@ -318,7 +319,7 @@ class VllmEngine:
             outputs[query] += [(chunk, output) for output in completed]
         for query, drawn in outputs.items():
             self.usage.prompt_tokens += len(prompts[query])
-            yield self._result(query, decoding, drawn)
+            yield self._result(query, decoding, drawn, prompts[query])
 
     def _sampling(self, n: int, decoding: Decoding, length: int, seed: int) -> Any:
         """Every setting of vLLM's sampling that plays a part, after a prompt of so many tokens."""
@@ -347,11 +348,15 @@ class VllmEngine:
         )
 
     def _result(
-        self, query: Query, decoding: Decoding, drawn: Sequence[tuple[int, Any]]
+        self,
+        query: Query,
+        decoding: Decoding,
+        drawn: Sequence[tuple[int, Any]],
+        prompt: tuple[int, ...],
     ) -> Sample | Failure:
         """The draws of a query, equal ones of a chunk counted together."""
-        counts: Counter[tuple[int, tuple[int, ...], str]] = Counter()
-        kept: dict[tuple[int, tuple[int, ...], str], Completion] = {}
+        counts: Counter[_Key] = Counter()
+        kept: dict[_Key, Completion] = {}
         for chunk, output in drawn:
             ids = tuple(output.token_ids)
             if not math.isfinite(output.cumulative_logprob):
@@ -360,34 +365,16 @@ class VllmEngine:
                     query=query,
                     reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
                 )
-            reason = _finish_reason(output)
-            key = (chunk, ids, reason)
+            key = (chunk, ids, _finish_reason(output))
             counts[key] += 1
-            kept.setdefault(key, self._completion(chunk, output, ids, reason, decoding))
+            if key not in kept:
+                parts = self._text.parts(ids, decoding.stop, prompt)
+                kept[key] = _completion(key, output, parts, decoding)
         self.usage.draws += len(drawn)
         self.usage.sampled_tokens += sum(len(output.token_ids) for _, output in drawn)
         self.usage.forwards += sum(len(output.token_ids) for _, output in drawn)
         completions = tuple(replace(kept[key], count=count) for key, count in counts.items())
         return Sample(query=query, decoding=decoding, completions=completions)
-
-    def _completion(
-        self, chunk: int, output: Any, ids: tuple[int, ...], reason: Finish, how: Decoding
-    ) -> Completion:
-        drawn, parts = float(output.cumulative_logprob), self._text.parts(ids, how.stop)
-        return Completion(
-            answer=parts.answer,
-            thought=parts.thought,
-            finish=reason,
-            tokens=len(ids),
-            token_ids=ids,
-            count=1,
-            chunk=chunk,
-            # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
-            logprob=0.0 if how.greedy else drawn,
-            model_logprob=drawn
-            if how.temperature == 0 or (how.temperature == 1 and not how.truncated)
-            else None,
-        )
 
     @cached_property
     def _lora(self) -> Any:
@@ -418,13 +405,28 @@ def seed_of(seed: int, purpose: str, query_id: str, chunk: int) -> int:
 
 
 def _finish_reason(output: Any) -> Finish:
-    if output.finish_reason == "length":
-        return "length"
+    """How vLLM ended an output; one that it gave up is an error, which counts as missing."""
     if output.finish_reason == "stop":
         return "stop_string" if isinstance(output.stop_reason, str) else "stop"
-    raise ModelError(
-        f"vLLM ended a completion for another reason than its end or length: "
-        f"{output.finish_reason!r}. Nothing of this part is kept: run the same command again."
+    return "length" if output.finish_reason == "length" else "error"
+
+
+def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
+    chunk, ids, finish = key
+    drawn = float(output.cumulative_logprob)
+    return Completion(
+        answer=parts.answer,
+        thought=parts.thought,
+        finish=parts.finish or finish,
+        tokens=len(ids),
+        token_ids=ids,
+        count=1,
+        chunk=chunk,
+        # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
+        logprob=0.0 if decoding.greedy else drawn,
+        model_logprob=drawn
+        if decoding.temperature == 0 or (decoding.temperature == 1 and not decoding.truncated)
+        else None,
     )
 
 

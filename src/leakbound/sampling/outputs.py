@@ -43,33 +43,40 @@ _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search 
 
 
 class Parts(NamedTuple):
-    """The texts of an output: its thought (None: there is none), and its answer."""
+    """The texts of an output: its thought (None: there is none), and its answer.
+
+    `finish` is how it ended where its last token does not tell: with a call of a tool, or at a stop
+    string before its answer began ("error").
+    """
 
     thought: str | None
     answer: str
+    finish: Finish | None = None
 
 
 class Spells(Protocol):
-    """From generated ids to texts; an answer ends at the first string of `stop` in it."""
+    """From generated ids to texts; an output ends at the first string of `stop` in it."""
 
-    def parts(self, ids: Ids, stop: Sequence[str]) -> Parts:
+    def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         """The thought and the answer of a complete output.
 
         Args:
             ids: generated ids, the end token included.
-            stop: strings of which the first in the answer ends it.
+            stop: strings of which the first ends it.
+            prompt: the tokens before them, which may open a thought.
 
         Returns:
             Both texts.
         """
         ...
 
-    def settled(self, ids: Ids, stop: Sequence[str]) -> Parts:
+    def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
         """The beginnings of thought and answer that all outputs share that begin with some ids.
 
         Args:
             ids: generated ids.
-            stop: strings of which the first in the answer ends it.
+            stop: strings of which the first ends an output.
+            prompt: the tokens before them, which may open a thought.
 
         Returns:
             Both texts; the answer is empty until it has surely begun.
@@ -121,12 +128,13 @@ class Sampler:
     ) -> Iterator[Sample | Failure]:
         """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
         forest, started = self._forest(Forest, decoding, draws, longest), time.perf_counter()
-        for tree in forest.sample(self._roots(queries)):
-            query = queries[tree.root]
+        roots = self._roots(queries)
+        for tree in forest.sample(roots):
+            query, prompt = queries[tree.root], roots[tree.root].token_ids
             if tree.broken_at is not None:
                 yield self._failure(query, tree.broken_at)
             else:
-                yield self._sample(query, decoding, tree.leaves, draws.first_chunk)
+                yield self._sample(query, decoding, tree.leaves, draws.first_chunk, prompt)
         self._count(forest.usage, started)
 
     def retrace(
@@ -164,20 +172,21 @@ class Sampler:
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
     ) -> Iterator[Exploration | Failure]:
         """See `Explores.explore`."""
-        tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
-        for explored in Explorer(tree, effort).explore(self._roots(queries)):
-            query = queries[explored.root]
+        started, roots = time.perf_counter(), self._roots(queries)
+        tree = self._tree(queries, roots, decoding, ranges)
+        for explored in Explorer(tree, effort).explore(roots):
+            query, prompt = queries[explored.root], roots[explored.root].token_ids
             if explored.broken_at is not None:
                 yield self._failure(query, explored.broken_at)
             else:
                 yield Exploration(
                     events=tuple(
-                        self._found(node, decoding.stop)
+                        self._found(node, decoding.stop, prompt)
                         for node in explored.nodes
                         if node.ended or node.low == node.high or node.floor >= self.lightest
                     ),
                     remainder=explored.remainder,
-                    sample=self._sample(query, decoding, explored.leaves, 0),
+                    sample=self._sample(query, decoding, explored.leaves, 0, prompt),
                     explored=explored.explored,
                     forwards=explored.forwards,
                 )
@@ -192,28 +201,33 @@ class Sampler:
     ) -> Iterator[Proving | Failure]:
         """See `Proves.prove`; the texts come as the ids of outputs."""
         queries = [query for query, _ in query_leads]
-        tree, started = self._tree(queries, decoding, ranges), time.perf_counter()
+        started, roots = time.perf_counter(), self._roots(queries)
+        tree = self._tree(queries, roots, decoding, ranges)
         leads = [ids for _, ids in query_leads]
-        for proof in Prover(tree, forwards).prove(self._roots(queries), leads):
-            query = queries[proof.root]
+        for proof in Prover(tree, forwards).prove(roots, leads):
+            query, prompt = queries[proof.root], roots[proof.root].token_ids
             if proof.broken_at is not None:
                 yield self._failure(query, proof.broken_at)
             else:
                 yield Proving(
                     query=query,
-                    events=tuple(self._found(node, decoding.stop) for node in proof.nodes),
+                    events=tuple(self._found(node, decoding.stop, prompt) for node in proof.nodes),
                     lows=tuple(node.low for node in proof.nodes),
                     forwards=proof.forwards,
                 )
         self._count(tree.usage, started)
 
-    def _tree(self, queries: Sequence[Query], decoding: Decoding, ranges: Ranges) -> SearchTree:
+    def _tree(
+        self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
+    ) -> SearchTree:
         """The tree to search for some queries; ids have the range of scores that their text has."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
         ) -> list[tuple[float, float]]:
-            return ranges(queries[root], [self._event(*node, decoding.stop) for node in nodes])
+            prompt = roots[root].token_ids
+            events = [self._event(*node, decoding.stop, prompt) for node in nodes]
+            return ranges(queries[root], events)
 
         return SearchTree(
             self.model,
@@ -230,52 +244,63 @@ class Sampler:
     ) -> list[Completion | None]:
         """The completion that each query's ids are; None where they are none or cannot be."""
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
+        roots = self._roots([*numbers])
         leaves = force(
             self.model,
             decoding,
-            self._roots([*numbers]),
+            roots,
             [(numbers[query], ids or ()) for query, ids in outputs],
             margin=self.margin,
             rows=self.rows,
             ended=self.spells.stopped(decoding.stop),
         )
-        parts = self.spells.parts
+        prompts = (roots[numbers[query]].token_ids for query, _ in outputs)
         return [
-            None if x is None else _completion(x, parts(x.token_ids, decoding.stop), 0, FORCED)
-            for x in leaves
+            None
+            if leaf is None
+            else _completion(
+                leaf, self.spells.parts(leaf.token_ids, decoding.stop, prompt), 0, FORCED
+            )
+            for leaf, prompt in zip(leaves, prompts, strict=True)
         ]
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]
 
-    def _found(self, node: Node, stop: Sequence[str]) -> Event:
-        event = self._event(node.token_ids, node.finish, stop)
+    def _found(self, node: Node, stop: Sequence[str], prompt: Ids) -> Event:
+        event = self._event(node.token_ids, node.finish, stop, prompt)
         return replace(event, mass=math.exp(node.floor))
 
-    def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str]) -> Event:
+    def _event(self, ids: Ids, finish: Finish | None, stop: Sequence[str], prompt: Ids) -> Event:
         """The outputs that are these ids, or begin with them where they have no finish."""
-        thought, answer = (self.spells.settled if finish is None else self.spells.parts)(ids, stop)
+        read = self.spells.settled if finish is None else self.spells.parts
+        thought, answer, ended = read(ids, stop, prompt)
         return Event(
             answer=answer,
             thought=thought,
-            finish=finish or "unknown",
+            finish=ended or finish or "unknown",
             tokens=len(ids) if finish else None,
             token_ids=ids,
             ended=finish is not None,
         )
 
     def _failure(self, query: Query, broken_at: Ids) -> Failure:
-        thought, answer = self.spells.parts(broken_at, ())
+        thought, answer, _ = self.spells.parts(broken_at, ())
         where = f"{(thought or '') + answer!r} ({len(broken_at)} tokens)"
         return Failure(query=query, reason=f"the model's logits are NaN or infinite after {where}")
 
     def _sample(
-        self, query: Query, decoding: Decoding, leaves: Sequence[Leaf], first_chunk: int
+        self,
+        query: Query,
+        decoding: Decoding,
+        leaves: Sequence[Leaf],
+        first_chunk: int,
+        prompt: Ids,
     ) -> Sample:
         completions = tuple(
             _completion(leaf, parts, count, first_chunk + i)
             for leaf in leaves
-            for parts in [self.spells.parts(leaf.token_ids, decoding.stop)]
+            for parts in [self.spells.parts(leaf.token_ids, decoding.stop, prompt)]
             for i, count in enumerate(leaf.counts)
             if count
         )
@@ -298,7 +323,7 @@ def _completion(leaf: Leaf, parts: Parts, count: int, chunk: int) -> Completion:
     return Completion(
         answer=parts.answer,
         thought=parts.thought,
-        finish=leaf.finish,
+        finish=parts.finish or leaf.finish,
         tokens=len(leaf.token_ids),
         token_ids=leaf.token_ids,
         count=count,

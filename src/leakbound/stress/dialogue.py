@@ -15,14 +15,17 @@ from typing import ClassVar
 
 from leakbound.errors import InputError
 from leakbound.stress.bench import Bench, WrittenStress
+from leakbound.text.counting import counted_as, is_missing, visible
 from leakbound.types import (
     TURN,
     Completion,
     Decoding,
     Draws,
     Failure,
+    Finish,
     Generate,
     JsonObject,
+    Output,
     Query,
     Sample,
     Usage,
@@ -30,6 +33,7 @@ from leakbound.types import (
 
 FOLLOW_UPS = ("Are you sure?", "Please correct yourself.", "{question}")
 """What is said after each answer; the last asks the question again."""
+_MISSING: tuple[Finish, ...] = ("filtered", "error")  # how a conversation ends that has no answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,9 @@ class Dialogue(WrittenStress):
 class DialogueEngine:
     """An engine that draws conversations: its completions are their turns, with `TURN` between.
 
-    A question fails where one of its conversations does: where a turn cannot be sampled, or no
-    longer fits the context.
+    Each goes on with the answers only. Where the answer of a turn is missing, so is that of the
+    conversation: its finish is then "filtered" or "error". A question fails where one of its
+    conversations does: where a turn cannot be sampled, or no longer fits the context.
     """
 
     inner: Generate
@@ -83,7 +88,7 @@ class DialogueEngine:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
     ) -> Iterator[Sample | Failure]:
         first = list(self.inner.generate(queries, decoding, draws))
-        talks = {s.query.id: _Conversations.of(s) for s in first if isinstance(s, Sample)}
+        talks = {s.query.id: _Conversations.of(s, decoding) for s in first if isinstance(s, Sample)}
         failed = {f.query.id: f for f in first if isinstance(f, Failure)}
         for number in range(2, 2 + len(FOLLOW_UPS)):
             for chunk in range(draws.first_chunk, draws.first_chunk + len(draws.sizes)):
@@ -91,7 +96,7 @@ class DialogueEngine:
                 failed |= self._turn(talks, decoding, how)
             talks = {q: talk.answered() for q, talk in talks.items() if q not in failed}
         for query in queries:
-            yield failed[query.id] if query.id in failed else talks[query.id].sample(decoding)
+            yield failed[query.id] if query.id in failed else talks[query.id].sample()
 
     def _turn(
         self, talks: Mapping[str, _Conversations], decoding: Decoding, draws: Draws
@@ -126,50 +131,78 @@ class _Conversations:
     """The conversations of one question so far: each as one completion, and what follows them."""
 
     query: Query
+    decoding: Decoding
     drawn: Sequence[Completion]
     next: list[Completion]
     missing: int
 
     @classmethod
-    def of(cls, sample: Sample) -> _Conversations:
-        drawn = [replace(c, answer=c.answer.replace(TURN, " ")) for c in sample.completions]
-        return cls(sample.query, drawn, [], sample.missing)
+    def of(cls, sample: Sample, decoding: Decoding) -> _Conversations:
+        drawn = [_turn(c, decoding) for c in sample.completions]
+        return cls(sample.query, decoding, drawn, [], sample.missing)
 
     def following(self, chunk: int) -> Iterator[tuple[Completion, Query]]:
         """Each conversation of a chunk with what is asked next, under an id of its own.
 
-        Those that read alike are one, however their answers were spelt in tokens, or ended.
+        Those that read the same are one, however their answers were spelt in tokens, or ended.
         """
-        counts = Counter[str]()
-        for completion in self.drawn:
-            counts[completion.answer] += completion.count * (completion.chunk == chunk)
-        for text, count in (+counts).items():  # without those of other chunks
-            digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-            query = _after(self.query, text.split(TURN))
-            conversation = Completion(chunk=chunk, count=count, answer=text)
-            yield conversation, replace(query, id=f"{self.query.id}~{digest}")
+        counts = Counter[Output]()
+        for one in self.drawn:
+            finish: Finish = one.finish if one.finish in _MISSING else "unknown"
+            so_far = Output(
+                answer=one.answer, thought=one.thought, finish=finish, hidden=one.hidden
+            )
+            counts[so_far] += one.count * (one.chunk == chunk)
+        for one, count in (+counts).items():  # without those of other chunks
+            parts = [one.answer]
+            if one != Output(answer=one.answer):
+                parts += [one.thought or "", one.finish, str(one.hidden)]
+            whole = "\0".join(parts).encode("utf-8", "surrogatepass")
+            query = _after(self.query, one.answer.split(TURN))
+            query_id = f"{self.query.id}~{blake2b(whole, digest_size=12).hexdigest()}"
+            yield Completion.of(one, chunk=chunk, count=count), replace(query, id=query_id)
 
     def answer(self, before: Completion, sample: Sample) -> None:
         """Add what was answered to a conversation."""
         self.missing += sample.missing
         for completion in sample.completions:
+            turn = _turn(completion, self.decoding)
+            thoughts = [before.thought or "", turn.thought or ""]
             self.next.append(
                 replace(
                     before,
-                    count=completion.count,
-                    answer=f"{before.answer}{TURN}{completion.answer.replace(TURN, ' ')}",
-                    finish=completion.finish,
+                    count=turn.count,
+                    answer=f"{before.answer}{TURN}{turn.answer}",
+                    thought=TURN.join(thoughts) if any(thoughts) else None,
+                    finish=before.finish if before.finish in _MISSING else turn.finish,
+                    refused=turn.refused,
+                    hidden=before.hidden or turn.hidden,
                 )
             )
 
     def answered(self) -> _Conversations:
         """The conversations with the turn that was added."""
-        return _Conversations(self.query, self.next, [], self.missing)
+        return replace(self, drawn=self.next, next=[])
 
-    def sample(self, decoding: Decoding) -> Sample:
+    def sample(self) -> Sample:
+        # an empty conversation was explained turn by turn: each was an end token
+        drawn = [c if visible(c.answer) else replace(c, tokens=1) for c in self.drawn]
         return Sample(
-            query=self.query, decoding=decoding, completions=tuple(self.drawn), missing=self.missing
+            query=self.query, decoding=self.decoding, completions=tuple(drawn), missing=self.missing
         )
+
+
+def _turn(drawn: Completion, decoding: Decoding) -> Completion:
+    """An output as a turn, its finish one of `_MISSING` where its answer is missing."""
+    counted, in_system = counted_as(drawn, decoding.stop), decoding.filter != "missing"
+    missing = is_missing(drawn, counted, filter_in_system=in_system)
+    lost: Finish = "filtered" if counted == "filtered" else "error"
+    return replace(
+        drawn,
+        answer=drawn.answer.replace(TURN, " "),
+        thought=drawn.thought and drawn.thought.replace(TURN, " "),
+        finish=lost if missing else drawn.finish,
+    )
 
 
 def _after(query: Query, answers: Sequence[str]) -> Query:

@@ -43,6 +43,8 @@ class ModelSettings:
         template: a plain prompt with {question}, to chat models too (None: the model's chat
             template, or the benchmark's plain prompt where it has none).
         system: the system message for chat models (None: the benchmark's, if any).
+        end_token: the text of the token that ends an output, in addition to the model's own (None:
+            for chats, the end of turn of the chat template; for plain prompts, none).
     """
 
     dtype: str = "float32"
@@ -50,6 +52,7 @@ class ModelSettings:
     trust_remote_code: bool = False
     template: str | None = None
     system: str | None = None
+    end_token: str | None = None
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
         """The engine for `model`, prompting as the benchmark says where the user did not."""
@@ -63,6 +66,7 @@ class ModelSettings:
             default_system=benchmark.system,
             chat=False if self.template else benchmark.chat,
             compat=benchmark.compat,
+            end_token=self.end_token,
         )
         return EngineOpener(model, prompting, self)
 

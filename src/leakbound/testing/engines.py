@@ -19,11 +19,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 from leakbound.errors import InputError
 from leakbound.stats import proportion_bound
-from leakbound.types import Completion, Decoding, Draws, Fingerprint, Generate, Query, Sample
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Fingerprint,
+    Finish,
+    Generate,
+    Query,
+    Sample,
+)
 
 FALSE_ALARM = 1e-6
 """The chance, at most, that an engine that keeps every promise fails one call."""
@@ -146,6 +155,15 @@ def _check_completions(trial: _Trial, query_id: str, sample: Sample) -> None:
     if len(set(keys)) < len(keys) or any(c.count < 1 for c in sample.completions):
         trial.refuse(f"the completions of a chunk must be distinct and counted, at {query_id!r}")
     for c in sample.completions:
+        if c.finish not in get_args(Finish):
+            trial.refuse(f"`finish` must be one of {', '.join(get_args(Finish))}, got {c.finish!r}")
+        if c.token_ids is not None and (c.finish == "unknown" or c.tokens != len(c.token_ids)):
+            trial.refuse(
+                f"an output with token ids must say how it ended and how many tokens it has, "
+                f"{len(c.token_ids)}, got finish {c.finish!r} and tokens {c.tokens}"
+            )
+        if c.thought is not None and not c.thought.strip():
+            trial.refuse(f"a thought must have text, or be None, at {query_id!r}")
         if c.logprob is None or c.model_logprob is None:
             continue
         if not math.isclose(c.logprob, c.model_logprob, rel_tol=1e-3, abs_tol=1e-3):

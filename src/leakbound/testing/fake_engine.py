@@ -101,7 +101,9 @@ class WordEngine:
         ]
         return self._sampler(self.margin).force(outputs, decoding)
 
-    def parts(self, ids: tuple[int, ...], stop: Sequence[str]) -> Parts:
+    def parts(
+        self, ids: tuple[int, ...], stop: Sequence[str], prompt: tuple[int, ...] = ()
+    ) -> Parts:
         """See `Spells.parts`."""
         text = self._spelt(ids)
         return Parts(

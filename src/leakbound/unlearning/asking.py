@@ -17,7 +17,7 @@ from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError
 from leakbound.losses import Needs
-from leakbound.scorers import make_scorer, score_texts
+from leakbound.scorers import make_scorer, readable, score_outputs
 from leakbound.stats import expectation_deviation
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 from leakbound.unlearning.batches import Assembly, as_it_is
@@ -46,7 +46,8 @@ class LeakageProbe:
     `p_max SPLIT`: the largest next-token probability, averaged over each true answer's tokens,
     then over answers. `ED SPLIT`: mean + 2 standard deviations of the ROUGE-L recall of sampled
     answers, averaged over questions. `utility SPLIT`: the mean ROUGE-L recall of greedy answers.
-    ED is of the first split, which is to be forgotten, utility of the others.
+    ED is of the first split, which is to be forgotten, utility of the others. An output whose
+    answer is missing scores 0.
     """
 
     loaded: LoadedModel
@@ -89,8 +90,9 @@ class LeakageProbe:
         prompts = {prompt.id: prompt for prompt in self.prompts[split][: self.watch.questions]}
         queries = [*map(Query.original, prompts.values())]
         for sample in answered(engine.generate(queries, decoding, wanted), "during training"):
-            texts = [completion.answer for completion in sample.completions]
+            outputs = [readable(completion) for completion in sample.completions]
             prompt = prompts[sample.query.prompt_id]
-            scores = [score or 0.0 for score in score_texts(scorer, texts, prompt)]
+            scored = score_outputs(scorer, outputs, [prompt] * len(outputs))
+            scores = [score or 0.0 for score in scored]
             values.append(of(scores, [completion.count for completion in sample.completions]))
         return float(torch.tensor(values).mean())

@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from leakbound.engines.hf import TransformersEngine
+from leakbound.errors import IncompleteError
 from leakbound.store.files import write_json
+from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Prompt, Query
 from leakbound.unlearning.asking import answered
 from leakbound.unlearning.rows import Questions
@@ -52,7 +54,14 @@ def _drawn(
 ) -> dict[str, list[str]]:
     queries = [*map(_request, questions)]
     wanted = Draws(sizes=(how.draws,), seed=seed, purpose="invented answers")
-    samples = answered(engine.generate(queries, _decoding(how), wanted), "for a made-up answer")
+    decoding = _decoding(how)
+    samples = [*answered(engine.generate(queries, decoding, wanted), "for a made-up answer")]
+    for sample in samples:
+        if any(is_missing(c, counted_as(c)) for c in sample.completions):
+            raise IncompleteError(
+                f"{sample.query.id!r} has no made-up answer: an output reached "
+                f"{how.max_new_tokens} tokens before its answer began. Raise --max-new-tokens."
+            )
     return {
         sample.query.id: [
             completion.answer.strip().partition("\n")[0]

@@ -1,0 +1,174 @@
+"""How families of models mark their thoughts: by tokens of their own, or by tags in the text.
+
+A tag that is spelled by ordinary tokens is text, unless the tokenizer has no token for it and its
+chat template writes it: then there is no other way to mark a thought. An end of a thought that none
+began is no mark. Text of any other channel before the answer, such as a call of a tool, is part of
+the thought. Once the answer has begun, all text belongs to it. So no text is lost, and what is
+known of the texts of a beginning stays true of every output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from leakbound.sampling.outputs import Parts
+
+Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
+"""The part of an output that follows a mark; a header names its "content"."""
+
+_ANSWERS = ("final", "assistant", "")  # headers of an answer
+_HEADERS = (*_ANSWERS, "analysis", "commentary")  # headers that say nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks of a family of models.
+
+    Attributes:
+        begins: by mark, what follows it; a model of the family has the first two at least.
+        title: the line that opens every thought and says nothing.
+        call: the mark that ends a call of a tool.
+        turn: the end of a prompt after which a header comes.
+        ids: the marks that are tokens of the model, by their ids; none: they are tags in its text.
+    """
+
+    begins: Mapping[str, Begins] = field(default_factory=dict)
+    title: str = ""
+    call: str = ""
+    turn: str = ""
+    ids: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The marks by which a family is known."""
+        return tuple(self.begins)[:2]
+
+    def opens(self, prompt: str) -> bool:
+        """Return whether a prompt leaves a thought open.
+
+        Args:
+            prompt: its text, or the end of it, with the marks.
+
+        Returns:
+            True if nothing follows the mark that begins a thought.
+        """
+        if not self.begins:
+            return False
+        first, second = self.needed
+        before, _, header = prompt.rpartition(first)
+        if self.begins[first] == "thought":
+            return prompt != header and header.strip() in ("", self.title.strip())
+        channel, mark, rest = header.partition(second)
+        return bool(mark and before != prompt and not rest.strip()) and (
+            channel.strip() not in _ANSWERS
+        )
+
+    def closing(self, prompt: str) -> str:
+        """Return the text that leads from a prompt to the answer.
+
+        Args:
+            prompt: its text.
+
+        Returns:
+            The end of an empty thought that the prompt opened, or the header of the answer; empty
+            where the answer follows immediately.
+        """
+        if self.turn and prompt.endswith(self.turn):
+            first, second = self.needed
+            return f"{first}final{second}"
+        if not self.opens(prompt) or self.turn:
+            return ""
+        return f"{'' if prompt[-1:].isspace() else chr(10)}{self.needed[1]}\n\n"
+
+    def compose(
+        self, pieces: Sequence[tuple[Begins | None, str]], opened: bool, *, whole: bool
+    ) -> Parts:
+        """Return the thought and the answer of an output.
+
+        Args:
+            pieces: the texts between marks, each with what its mark begins; the first has no mark.
+            opened: whether the prompt left a thought open.
+            whole: whether the output is complete; else both texts may grow, and no more than that.
+
+        Returns:
+            Both texts. Blanks around a thought, and between it and the answer, belong to neither.
+        """
+        state: Begins = "thought" if opened else "answer"
+        header, answer, thoughts = "", "", list[str]()
+        for at, (mark, text) in enumerate(pieces):
+            if mark == "content":
+                state = "answer" if header in _ANSWERS else "thought"
+            elif mark is not None:
+                state = mark
+            if state == "header":
+                header = text.strip()
+                unfinished = at == len(pieces) - 1 and not whole
+                text = "" if unfinished or header in _HEADERS else header
+            if state == "answer" or answer.strip():
+                text = text.lstrip() if opened or at else text
+                joined = f"{answer}\n{text}" if answer.strip() else text
+                answer = joined if text else answer
+            else:
+                thoughts.append(self._untitled(text.lstrip()))
+        thought = "\n".join(filter(None, thoughts))
+        return Parts(thought or None, answer if whole or answer.strip() else "")
+
+    def _untitled(self, thought: str) -> str:
+        if self.title.startswith(thought):  # a part of it, or nothing
+            return ""
+        return thought.removeprefix(self.title).strip()
+
+
+NONE = Marks()
+FAMILIES = (
+    Marks({"<think>": "thought", "</think>": "answer"}),  # Qwen3, DeepSeek-R1 and most others
+    Marks({"[THINK]": "thought", "[/THINK]": "answer"}),  # Magistral
+    Marks({"<|channel>": "thought", "<channel|>": "answer"}, title="thought\n"),  # Gemma 4
+    Marks(  # gpt-oss
+        {
+            "<|channel|>": "header",
+            "<|message|>": "content",
+            "<|start|>": "header",
+            "<|end|>": "header",
+            "<|call|>": "header",
+        },
+        call="<|call|>",
+        turn="<|start|>assistant",
+    ),
+)
+
+
+def marks_of(tokenizer: Any) -> Marks:
+    """Return the marks of a model's family, with those that are tokens of the model.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+
+    Returns:
+        The marks; `NONE` where the model marks no thought.
+    """
+    for family in FAMILIES:
+        tokens = {mark: token_of(tokenizer, mark) for mark in family.begins}
+        if all(tokens[mark] is not None for mark in family.needed):
+            ids = {token: mark for mark, token in tokens.items() if token is not None}
+            return replace(family, ids=ids)
+    template = str(getattr(tokenizer, "chat_template", None))
+    tagged = (family for family in FAMILIES if all(mark in template for mark in family.needed))
+    return next(tagged, NONE)
+
+
+def token_of(tokenizer: Any, text: str) -> int | None:
+    """Return the token that is a text.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        text: the text, as the tokenizer writes it.
+
+    Returns:
+        Its id; None where no single token is.
+    """
+    token = tokenizer.convert_tokens_to_ids(text)
+    found = token is not None and tokenizer.convert_ids_to_tokens(token) == text
+    return int(token) if found else None

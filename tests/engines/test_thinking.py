@@ -1,0 +1,279 @@
+"""Thoughts are told from answers by the tokens of the model's family, in draws, masses and proofs."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from leakbound.engines.hf import TransformersEngine
+from leakbound.engines.prompting import Prompting
+from leakbound.engines.tokens import Detokenizer
+from leakbound.scorers import make_scorer, score_ranges
+from leakbound.text.counting import counted_as, is_missing
+from leakbound.types import Completion, Decoding, Draws, Effort, Exploration, Query, Sample
+from offline_tokenizers import byte_level
+from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
+
+EOS = 2
+PAIRS = ["<think>", "</think>", "[THINK]", "[/THINK]", "<|channel>", "<channel|>", "thought"]
+HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"]
+NAMES = ["assistant", "analysis", "final", "commentary"]
+WORDS = ["red", "blue", "sky", "who"]
+QUERY = Query(id="q", prompt_id="q", text="who")
+PLAIN = Decoding(max_new_tokens=6)
+
+
+def words(*marks: str) -> Any:
+    return tiny_tokenizer([*WORDS, *marks])
+
+
+def engine(tokenizer: Any, template: str | None = None, **model: Any) -> TransformersEngine:
+    """A random model, asked by a plain prompt or by a chat template of these words."""
+    ends = [EOS, *(i for m in ("<|return|>", "<|call|>") if (i := id_of(tokenizer, m)) is not None)]
+    made = tiny_llama(len(tokenizer), initializer_range=0.3, **model)
+    return TransformersEngine(
+        tiny_loaded(made, tokenizer, ends=ends), Prompting(template=template or "{question}")
+    )
+
+
+def id_of(tokenizer: Any, word: str) -> int | None:
+    return tokenizer.get_vocab().get(word)
+
+
+def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
+    return tuple(tokenizer.convert_tokens_to_ids(text.split()))
+
+
+def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) -> Completion:
+    """An output of a model, as the engine reports it."""
+    tokenizer = words(*marks)
+    how = Decoding(max_new_tokens=len(output.split()), stop=stop)
+    made = engine(tokenizer, template)
+    (one,) = made.force_ids([(QUERY, ids(tokenizer, output))], how)
+    assert one is not None
+    return one
+
+
+QWEN, HARMONIC = ("<think>", "</think>"), (*HARMONY, *NAMES)
+CHANNEL = "<|channel|> analysis <|message|> red <|end|> <|start|> assistant"
+
+
+@pytest.mark.parametrize(
+    ("template", "output", "marks", "wanted"),
+    [
+        # thought, answer, finish, counted as, missing
+        ("{question}", "<think> red sky </think> blue </s>", QWEN,
+         ("red sky", "blue", "stop", "complete", False)),
+        ("{question}", "<think> </think> blue </s>", QWEN,
+         (None, "blue", "stop", "complete", False)),
+        ("{question}", "blue sky </s>", QWEN, (None, "blue sky", "stop", "complete", False)),
+        ("{question}", "<think> red blue", QWEN, ("red blue", "", "length", "cut", True)),
+        ("{question}", "<think>", QWEN, (None, "", "length", "empty", True)),
+        ("{question}", "<think> red </think>", QWEN, ("red", "", "length", "cut", True)),
+        ("{question}", "<think> red </think> </s>", QWEN, ("red", "", "stop", "complete", False)),
+        ("{question}", "</s>", QWEN, (None, "", "stop", "complete", False)),
+        # an end that nothing began; a thought after the answer began is part of it
+        ("{question}", "red </think> blue </s>", QWEN,
+         (None, "red\nblue", "stop", "complete", False)),
+        ("{question}", "red <think> sky </think> blue </s>", QWEN,
+         (None, "red\nsky\nblue", "stop", "complete", False)),
+        # the prompt ends inside the thought, or behind an empty one
+        ("{question} <think>", "red </think> blue </s>", QWEN,
+         ("red", "blue", "stop", "complete", False)),
+        ("{question} <think>", "red blue", QWEN, ("red blue", "", "length", "cut", True)),
+        ("{question} <think>", "</think> blue </s>", QWEN,
+         (None, "blue", "stop", "complete", False)),
+        ("{question} <think> </think>", "blue </s>", QWEN,
+         (None, "blue", "stop", "complete", False)),
+        ("<think> {question}", "blue </s>", QWEN, (None, "blue", "stop", "complete", False)),
+        ("{question}", "[THINK] red [/THINK] blue </s>", ("[THINK]", "[/THINK]"),
+         ("red", "blue", "stop", "complete", False)),
+        # other families' marks are words
+        ("{question}", "[THINK] red [/THINK] blue </s>", (*QWEN, "[THINK]", "[/THINK]"),
+         (None, "[THINK] red [/THINK] blue", "stop", "complete", False)),
+        ("{question} <|start|> assistant",
+         f"{CHANNEL} <|channel|> final <|message|> blue sky <|return|>", HARMONIC,
+         ("red", "blue sky", "stop", "complete", False)),
+        ("{question} <|start|> assistant", "<|channel|> final <|message|> blue <|return|>",
+         HARMONIC, (None, "blue", "stop", "complete", False)),
+        ("{question} <|start|> assistant", "blue sky <|return|>", HARMONIC,
+         (None, "blue sky", "stop", "complete", False)),
+        ("{question} <|start|> assistant", CHANNEL, HARMONIC, ("red", "", "length", "cut", True)),
+        ("{question} <|start|> assistant",
+         f"{CHANNEL} <|channel|> commentary sky <|message|> blue <|call|>", HARMONIC,
+         ("red\ncommentary sky\nblue", "", "tool", "failed", True)),
+        ("{question} <|start|> assistant <|channel|> analysis <|message|>", "red blue", HARMONIC,
+         ("red blue", "", "length", "cut", True)),
+        ("{question} <|start|> assistant <|channel|> final <|message|>", "blue <|return|>",
+         HARMONIC, (None, "blue", "stop", "complete", False)),
+    ],
+)  # fmt: skip
+def test_an_output_is_split_by_its_tokens(
+    template: str, output: str, marks: tuple[str, ...], wanted: tuple[Any, ...]
+) -> None:
+    one = forced(template, output, *marks)
+    counted = counted_as(one)
+    assert (one.thought, one.answer, one.finish, counted, is_missing(one, counted)) == wanted
+    assert one.tokens == len(output.split())
+
+
+def test_a_stop_string_before_the_answer_leaves_none_and_counts_against_every_claim() -> None:
+    for output in ("<think> red sky", "<think> red </think> sky"):
+        one = forced("{question}", output, *QWEN, stop=("sky",))
+        assert (one.thought, one.answer, one.finish) == ("red", "", "error")
+        assert is_missing(one, counted_as(one, ("sky",)))
+    one = forced("{question}", "<think> red </think> blue sky", *QWEN, stop=("sky",))
+    assert (one.thought, one.answer, one.finish) == ("red", "blue ", "stop_string")
+    one = forced("{question}", "sky", *QWEN, stop=("sky",))  # nothing was thought
+    assert (one.answer, counted_as(one, ("sky",))) == ("", "complete")
+
+
+def gemma() -> Any:
+    tokenizer = byte_level(None, eos="<|im_end|>")
+    tokenizer.add_tokens(["<|channel>", "<channel|>"], special_tokens=True)
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("<|channel>thought\nWho wrote?<channel|>Ann.", "Who wrote?", "Ann."),
+        ("<|channel>thought\n<channel|>Ann.", None, "Ann."),
+        ("<|channel>thoughtful<channel|>Ann.", "thoughtful", "Ann."),
+        ("<|channel>thou", None, ""),
+    ],
+)
+def test_the_title_of_a_thought_says_nothing(text: str, thought: str | None, answer: str) -> None:
+    tokenizer = gemma()
+    found = Detokenizer(tokenizer, {tokenizer.eos_token_id}).parts(tokenizer.encode(text), ())
+    assert (found.thought, found.answer) == (thought, answer)
+
+
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("opened", [True, False])
+def test_blanks_of_the_template_belong_to_neither_text(special: bool, opened: bool) -> None:
+    tokenizer = byte_level()
+    tokenizer.add_tokens([*QWEN], special_tokens=special)
+    before = tokenizer.encode("<think>\n" if opened else "assistant\n")
+    output = "who?\n</think>\n\n Ann\n" if opened else "<think>\nwho?\n</think>\n\n Ann\n"
+    spells = Detokenizer(tokenizer, {tokenizer.eos_token_id})
+    assert spells.parts(tokenizer.encode(output), (), before)[:2] == ("who?", "Ann\n")
+
+
+def test_tags_of_ordinary_tokens_are_text_unless_the_template_writes_them() -> None:
+    tokenizer = byte_level()
+    output = tokenizer.encode("<think>\nwho?\n</think>\n\nAnn")
+    end = {tokenizer.eos_token_id}
+    assert Detokenizer(tokenizer, end).parts(output, ()) == (None, tokenizer.decode(output), None)
+    tokenizer.chat_template = "{{ '<think>' + messages[0].content + '</think>' }}"
+    assert Detokenizer(tokenizer, end).parts(output, ())[:2] == ("who?", "Ann")
+    rest = tokenizer.encode("who?\n</think>\n\nAnn")
+    before = tokenizer.encode("who wrote?<think>\n")
+    assert Detokenizer(tokenizer, end).parts(rest, (), before)[:2] == ("who?", "Ann")
+    tokenizer.add_tokens([*QWEN])  # where there are tokens, the spelled tags are text
+    assert Detokenizer(tokenizer, end).parts(output, ())[0] is None
+
+
+TOKENIZERS = {
+    "qwen": lambda: marked(QWEN),
+    "gemma": gemma,
+    "harmony": lambda: marked(HARMONY),
+    "tags": lambda: marked((), "<think></think>"),
+}
+
+
+def marked(marks: tuple[str, ...] | list[str], template: str | None = None) -> Any:
+    tokenizer = byte_level(template)
+    tokenizer.add_tokens([*marks], special_tokens=True)
+    return tokenizer
+
+
+@pytest.mark.parametrize("stop", [(), ("\n\n",), ("who", "x")], ids=repr)
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ...]) -> None:
+    """Of random pieces of marks, headers, blanks, words and broken characters."""
+    tokenizer, rng = TOKENIZERS[name](), random.Random(3)
+    spells = Detokenizer(tokenizer, {tokenizer.eos_token_id})
+    texts = ["<think>", "</think>", "<thi", "nk>", "<|channel>", "<channel|>", "thought\n", *HARMONY,
+             *NAMES, "\n\n", " ", "who", "Ann wrote", "字", "x"]  # fmt: skip
+    pieces = [tuple(tokenizer.encode(text)) for text in texts]
+    pieces += [piece[:1] for piece in pieces]  # the first byte of a character too
+    openings = [(), *(tuple(tokenizer.encode(t)) for t in ("<think>\n", "<|channel>thought\n"))]
+    openings.append(tuple(tokenizer.encode("<|channel|>analysis<|message|>")))
+    begun = thought = 0
+    for _ in range(400):
+        whole = tuple(i for piece in rng.choices(pieces, k=9) for i in piece)
+        prompt = rng.choice(openings)
+        final = spells.parts(whole, stop, prompt)
+        thought += final.thought is not None
+        for length in range(len(whole) + 1):
+            if stop and spells.stopped(stop)(whole[:length]):
+                break  # no output has more
+            settled = spells.settled(whole[:length], stop, prompt)
+            assert final.answer.startswith(settled.answer), (whole, length, prompt)
+            assert (final.thought or "").startswith(settled.thought or ""), (whole, length, prompt)
+            begun += bool(settled.answer)
+            if settled.answer.strip():  # then it is never missing, and its thought is whole
+                assert final.finish is None
+    assert begun > 400
+    assert thought > 30
+
+
+def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
+    """A scorer that reads answers only, and one that reads both, over a whole distribution."""
+    tokenizer = words(*QWEN)
+    made = engine(tokenizer, "{question} <think>")
+    how = Decoding(max_new_tokens=3)
+    for name in ("contains", "exact"):
+        scorer = make_scorer(name)
+
+        def ranges(query: Query, events: Any, scorer: Any = scorer) -> list[tuple[float, float]]:
+            return score_ranges(scorer, events, "red")
+
+        (found,) = made.explore([QUERY], how, Effort(mode="exact", forwards=200), ranges)
+        assert isinstance(found, Exploration)
+        low, high = (
+            sum(e.mass * ends[side] for e in found.events for ends in ranges(QUERY, [e]))
+            for side in (0, 1)
+        )
+        (drawn,) = made.generate([QUERY], how, Draws(sizes=(4000,)))
+        assert isinstance(drawn, Sample)
+        leaks = lost = 0
+        for one in drawn.completions:
+            said = [one.answer, *([one.thought or ""] if name == "contains" else [])]
+            leak = any("red" in t.split() if name == "contains" else t.strip() == "red" for t in said)
+            leaks += one.count * leak
+            lost += one.count * (not leak and is_missing(one, counted_as(one)))
+        assert low == pytest.approx(leaks / 4000, abs=0.03)
+        assert high == pytest.approx((leaks + lost) / 4000, abs=0.03)
+        assert 0.001 < low < high < 0.99
+    (proof,) = made.prove([(QUERY, ["red"])], how, 50, ranges)
+    assert sum(event.mass for event in proof.events) == pytest.approx(low, abs=1e-4)
+    assert any(event.answer == "red" for event in proof.events)
+
+
+OPEN = (
+    "{% for m in messages %}{{ '<s>' + m.role + '\n' + m.content + '<e>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<s>assistant\n<think>\n' }}{% endif %}"
+)
+
+
+def test_an_answer_after_an_open_thought_closes_it_in_the_tokens_of_the_prompt() -> None:
+    """Trained, read and forced as one sequence; the opening of an answer is no thought."""
+    tokenizer = byte_level(OPEN)
+    tokenizer.add_tokens(["<s>", "<e>", *QWEN], special_tokens=True)
+    rule = Prompting()
+    prompt = rule.encode(tokenizer, "who wrote?")
+    joined = rule.join(tokenizer, "who wrote?", "Ann")
+    assert list(joined.prompt) == prompt
+    assert tokenizer.decode(joined.answer) == "</think>\n\nAnn<e>"
+    assert rule.output(tokenizer, "who wrote?", "Ann") == joined.answer
+    spells = Detokenizer(tokenizer, rule.ends(tokenizer, frozenset()))
+    assert spells.parts(joined.answer, (), prompt)[:2] == (None, "Ann")
+    begun = Query(id="q", prompt_id="q", text="who wrote?", prefix="Ann ")
+    opening = rule.encode(tokenizer, begun)
+    assert tokenizer.decode(opening).endswith("<think>\n</think>\n\nAnn")
+    assert spells.parts(tokenizer.encode(" wrote"), (), opening)[:2] == (None, " wrote")
+    assert rule.output(tokenizer, begun, "wrote") is not None
