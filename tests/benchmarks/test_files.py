@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +62,25 @@ def test_jsonl_with_roles(tmp_path: Path) -> None:
     assert benchmark.scorers == benchmark.notes == ()
     with pytest.raises(InputError, match="no split 'holdout'"):
         benchmark.split("holdout")
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
+def test_whole_numbers_stand_for_their_decimals(suffix: str, tmp_path: Path) -> None:
+    big = 2**60 + 1  # no float64 holds it
+    row = {"id": 7, "question": "When?", "answer": big, "keywords": [1985, -3], "paraphrases": None}
+    path = tmp_path / f"mine.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(pa.Table.from_pylist([row]), path)
+    else:
+        path.write_text(json.dumps([row] if suffix == "json" else row))
+    (prompt,) = load_benchmark(str(path)).prompts
+    assert (prompt.id, prompt.answer, prompt.keywords) == (
+        "7",
+        "1152921504606846977",
+        ("1985", "-3"),
+    )
+    single = write(tmp_path, "one.jsonl", '{"question": "When?", "keywords": 1985}')
+    assert load_benchmark(single).prompts[0].keywords == ("1985",)
 
 
 @pytest.mark.parametrize("column", ["role", "split"])
@@ -135,7 +155,13 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
         ("a.json", '[{"question": "Who?"}, 3]', "row 2 of .* must be a JSON object, got '3'"),
         ("a.json", '[{"question": "Who?"},', "is no JSON"),
         ("a.json", '[{"question": 3}]', "'question' must be text, got 3 in row 1"),
-        ("a.json", '[{"question": "Who?", "keywords": [1]}]', "'keywords' must be a list of texts"),
+        ("a.json", '[{"question": "W?", "keywords": [1.5]}]', 'list of texts, got .1.5.* "1.5"'),
+        ("a.json", '[{"question": "Who?", "keywords": 4471.0}]', '"4471" or 4471'),
+        ("a.json", '[{"question": "Who?", "answer": 4471.0}]', '4471.0 in row 1.*"4471" or 4471'),
+        ("a.json", '[{"question": "Who?", "answer": NaN}]', "got nan in row 1.* Write null"),
+        ("a.json", '[{"question": "Who?", "answer": true}]', 'got True in row 1.*"true" in quotes'),
+        ("a.json", '[{"question": "Who?", "id": {"n": 1}}]', "'id' must be text, got {'n': 1}"),
+        ("a.json", '[{"question": "A?", "id": 1}, {"question": "B?", "id": "1"}]', "got '1' more"),
     ],
 )
 def test_bad_files_are_refused_by_row(tmp_path: Path, name: str, text: str, message: str) -> None:

@@ -59,9 +59,10 @@ def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
         ({"id": "a"}, "row 2 .*no `rewritings`"),
         ({"id": "a", "rewritings": []}, "row 2 .*no `rewritings`"),
         ({"id": "a", "rewritings": [" "]}, "row 2 .*no `rewritings`"),
-        ({"id": "a", "rewritings": [3]}, "list of texts, got .*row 2"),
-        ({"id": "a", "rewriting": 3}, "must be text, got 3 in row 2"),
-        ({"id": 3, "rewriting": "x"}, "must be text, got 3 in row 2"),
+        ({"id": "a", "rewritings": [None]}, "list of texts, got .*row 2"),
+        ({"id": "a", "rewriting": [3]}, r"must be text, got \[3\] in row 2"),
+        ({"id": 3.0, "rewriting": "x"}, "must be text, got 3.0 in row 2.*or 3"),
+        ({"id": 3, "rewriting": "x"}, "the id '3' of row 2"),
         ({"rewriting": "One?"}, "row 2 .* has no 'question'"),
     ],
 )

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from leakbound.benchmarks.benchmark import DRAWS, Benchmark, Prompts
+from leakbound.benchmarks.benchmark import DRAWS, PUBLISHED, Benchmark, Prompts
 from leakbound.errors import InputError
-from leakbound.types import Compat, Decoding, Prompt, Role
+from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +134,19 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }
+
+
+def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
+    """Whether a published protocol sets a decoding's limit on the tokens of an answer.
+
+    That is the limit of the profile, or else of the publication that the benchmark comes from.
+    """
+    usual, profile = benchmark.usual, PROFILES.get(benchmark.profile or "")
+    if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
+        return False
+    published = {"wmdp", *(name.partition(":")[0] for name in PUBLISHED)}
+    by_profile = profile is not None and profile.max_new_tokens is not None
+    return by_profile or benchmark.name.partition(":")[0] in published
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:

@@ -16,7 +16,7 @@ from unicodedata import east_asian_width
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
 from leakbound.text.shown import share as percentage
 from leakbound.text.shown import tied, visible
-from leakbound.types import Headway, Progress, silent
+from leakbound.types import Headway, Progress
 
 if TYPE_CHECKING:
     from leakbound.evaluation import Table
@@ -32,9 +32,12 @@ _LONGEST_SECONDS = 60.0  # up to this
 
 @contextmanager
 def progress_bar(shown: bool = True) -> Iterator[Progress]:
-    """A `Progress` on standard error: a live bar on a terminal, a line now and then elsewhere."""
+    """A `Progress` on standard error: a live bar on a terminal, a line now and then elsewhere.
+
+    If it is not `shown`, it prints notes only.
+    """
     if not shown:
-        yield silent
+        yield lambda now: say_notes([now.note] if now.note else ())
     elif steerable(sys.stderr):
         yield from _bar()
     else:
@@ -60,6 +63,9 @@ def _bar() -> Iterator[Progress]:
     with rich_progress.Progress(*columns, console=console) as bar:
 
         def report(now: Headway) -> None:
+            if now.note:
+                bar.console.out(visible(f"note: {now.note}"), highlight=False)
+                return
             phase = now.phase
             parts = rates.setdefault(phase, _Rates(now.done)).told(now)
             fitting = _fitting(parts, room - _BAR - min(len(phase), room // 3))
@@ -94,6 +100,9 @@ class _Lines:
         self._last = -math.inf
 
     def __call__(self, now: Headway) -> None:
+        if now.note:
+            say_notes([now.note])
+            return
         phase, at, before = now.phase, time.monotonic(), self._said.get(now.phase)
         rates = self._rates.setdefault(phase, _Rates(now.done))
         due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)

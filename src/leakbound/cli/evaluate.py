@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from leakbound.cli import options as opt
-from leakbound.cli.console import duration, print_json, progress_bar, prose
+from leakbound.cli.console import duration, print_json, progress_bar, prose, say_notes
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said, hold, models_from, study_from
 from leakbound.cli.saying import say
@@ -135,20 +135,22 @@ def _study(options: Said, *, scores: bool = True) -> Study:
     task = study.load()
     if not (options.out or options.dry_run):
         raise InputError("`--out` is missing. Add it, see `leakbound evaluate --help`.")
-    for note in task.notes:  # before hours of drawing, not only after
-        say(f"note: {note}", err=True)
+    say_notes(task.notes)  # before hours of drawing, not only after
     return replace(study, benchmark=task, data=None, limit=None, profile=None)
 
 
 def _print_cost(options: Said, study: Study, *, scores: bool = True) -> None:
     """Draw a little, and say what the whole study would cost."""
     from leakbound.evaluation import prepared, probe
+    from leakbound.evaluation.planning.before_drawing import token_notes
     from leakbound.evaluation.rehearsal import bounding_seconds
     from leakbound.study import Until
 
     model, control = models_from(options)
     ready = prepared(study, scores=scores)
+    say_notes(ready.notes)
     engine = study.settings.open(model, ready.benchmark)
+    say_notes(token_notes(engine, ready.benchmark, ready.study.decodings))
     cost = probe(
         engine,
         ready.benchmark,

@@ -275,6 +275,18 @@ proving = under(
 scoring = under(
     SCORED,
     scorers,
+    click.option(
+        "--allow-unmatched",
+        is_flag=True,
+        default=None,
+        help="Draw even if no reference answer counts as a leak.",
+    ),
+    click.option(
+        "--check-scorers",
+        is_flag=True,
+        default=None,
+        help="Score reference answers first, by scorers that need a model too.",
+    ),
     calibration,
     click.option("--confidence", type=float, help="Of each estimate.  [default: 0.99]"),
     metrics,

@@ -265,7 +265,10 @@ class HiredCrew:
 
 _VALUES = ("machine", "probe")
 _MARGIN = "margin"
-_ASKED = ("explore", "force", "force_ids", "prove", "read", "gradient_norms")
+_ASKED = (
+    "explore", "force", "force_ids", "prove", "read", "gradient_norms", "answer_tokens",
+    "unreadable",
+)  # fmt: skip
 _MEASURE = "measure"
 
 

@@ -41,6 +41,17 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
 
 
 _TAIL = 16  # tokens of a prompt in which it may open a thought
+
+
+def is_unreadable(tokenizer: Tokenizer, text: str) -> bool:
+    """Whether no letter or digit of a text is in a token that the tokenizer knows."""
+    ids, unknown = tokenizer.encode(text, add_special_tokens=False), tokenizer.unk_token_id
+    if unknown not in ids:
+        return not ids
+    known = tokenizer.decode([token for token in ids if token != unknown])
+    return not any(map(str.isalnum, known))
+
+
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character
 _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")  # a token of a tokenizer that falls back to bytes
 # a byte-level tokenizer writes bytes that do not print as the signs from 256 on

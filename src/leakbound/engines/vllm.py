@@ -28,7 +28,7 @@ import yaml
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
 from leakbound.engines.loading import Checkpoint, added_end, early_end
 from leakbound.engines.prompting import Prompting, require_room
-from leakbound.engines.tokens import Detokenizer
+from leakbound.engines.tokens import Detokenizer, is_unreadable
 from leakbound.errors import InputError, ModelError
 from leakbound.sampling.outputs import Parts
 from leakbound.types import (
@@ -244,6 +244,14 @@ class VllmEngine:
     def machine(self) -> JsonObject:
         """How the work is laid out, on which the exact draws depend, though not their law."""
         return {k: v for k, v in self._location.options.items() if k in _LAYOUT}
+
+    def answer_tokens(self, answers: Sequence[tuple[Query, str]]) -> list[int]:
+        """See `Tokenizes.answer_tokens`."""
+        return self.prompting.answer_tokens(self._tokenizer, answers)
+
+    def unreadable(self, queries: Sequence[Query]) -> list[str]:
+        """See `Tokenizes.unreadable`."""
+        return [query.id for query in queries if is_unreadable(self._tokenizer, query.text)]
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.

@@ -52,6 +52,7 @@ def _seconds(ready: Prepared, samples: Sequence[Sample], questions: int, control
         sampling=ready.study.sampling,
         decodings=ready.study.decodings,
         scorers=ready.study.scorers,
+        allow_unmatched=True,
         confidence=ready.study.confidence,
         settings=ready.study.settings,
         servers=ready.study.trusted,

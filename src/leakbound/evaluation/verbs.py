@@ -17,6 +17,13 @@ from leakbound.evaluation.drawing.prove import arms_to_prove, prove_arms
 from leakbound.evaluation.drawing.stressed import spelt_out
 from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.measuring import measure_run
+from leakbound.evaluation.planning.before_drawing import (
+    add_notes,
+    needs_model,
+    question_notes,
+    reference_notes,
+    scorer_notes,
+)
 from leakbound.evaluation.planning.plan import (
     Prepared,
     ScoringCrew,
@@ -76,8 +83,8 @@ def evaluate(
         progress: called with how far each step is, a `leakbound.types.Headway`.
         fields: fields of `Study` in place of its own, such as confidence=0.9: data, limit,
             profile, sampling, decodings, rewritings, attack, prove, stress, control_questions,
-            scorers, calibration, metrics, confidence, seed, settings, servers, workers; n=256 is
-            short for sampling=FixedN(256).
+            scorers, allow_unmatched, check_scorers, calibration, metrics, confidence, seed,
+            settings, servers, workers; n=256 is short for sampling=FixedN(256).
 
     Returns:
         The run at `out`, sampled, scored and bounded.
@@ -109,6 +116,8 @@ def _evaluated(
     clock: Clock,
 ) -> Run:
     study, others = ready.study, _others(ready)
+    if others is not None:
+        prepared(replace(others, check_scorers=False))  # refused before anything is drawn
     with _at_work(study.workers) as crew:
         ready = ready.by(crew)
         with clock.phase("draw"):
@@ -248,6 +257,9 @@ def score(
     require_sampled(run)
     if calibration is not None:
         read_items(Path(calibration), judge_of(chosen))
+    plain = [scorer for scorer in chosen if not needs_model(scorer)]
+    notes = (*scorer_notes(chosen, run.prompts), *reference_notes(plain, run.prompts))
+    add_notes(run, notes, progress)
     with _at_work(workers) as crew:
         models = OpenModels(servers=servers, **loading)
         score_run(run, chosen, progress, None if crew is None else ScoringCrew(crew, models))
@@ -390,17 +402,21 @@ def prepared(study: Study, *, scores: bool = True) -> Prepared:
         _require_unsteered(study)
     task = study.load()
     study = study.resolved(task)
+    notes = question_notes(task.prompts, study)
     if not scores:
         study = replace(study, scorers=())
-        return spelt_out(Prepared(study, task, (), SteeredPlan.of(study, ())))
+        return spelt_out(Prepared(study, task, (), SteeredPlan.of(study, ()), notes))
     named = study.scorers or default_scorers(task)
     chosen = scorers_for(named, task.prompts, study.settings.loading, study.trusted)
     require_confidence(study.confidence, len(task.prompts))
     if study.calibration is not None:
         read_items(Path(study.calibration), judge_of(chosen))
+    checked = [s for s in chosen if study.check_scorers or not needs_model(s)]
+    notes += scorer_notes(chosen, task.prompts)
+    notes += reference_notes(checked, task.prompts, stop=not study.allow_unmatched)
     named = tuple(scorer.name for scorer in chosen)
     study = replace(study, scorers=named, servers=study.trusted)
-    return spelt_out(Prepared(study, task, chosen, SteeredPlan.of(study, chosen)))
+    return spelt_out(Prepared(study, task, chosen, SteeredPlan.of(study, chosen), notes))
 
 
 def _require_unsteered(study: Study) -> None:

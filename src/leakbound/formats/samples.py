@@ -149,9 +149,7 @@ class _Question(NamedTuple):
 
 def _id(row: Row) -> str:
     """The row's id, which may be a whole number; without one, its question."""
-    value = row.values.get("id")
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if whole else row.maybe("id") or row.text("question")
+    return row.maybe("id") or row.text("question")
 
 
 def _has_text(row: Row) -> bool:

@@ -154,6 +154,8 @@ class ArmSpec:
         model: the model's name; like the machine only recorded, and no part of what the arm is.
         machine: what the exact draws, though not their distribution, depend on besides the plan.
         probe: what the model makes of fixed questions, compared within roundings; None: not known.
+        longest_answer: the number of the model's tokens in the longest reference answer, its end
+            token included; None: not known.
     """
 
     fingerprint: JsonObject
@@ -168,6 +170,7 @@ class ArmSpec:
     model: str = "unnamed"
     machine: JsonObject = field(default_factory=dict)
     probe: tuple[ProbedPrompt, ...] | None = None
+    longest_answer: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

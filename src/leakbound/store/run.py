@@ -400,6 +400,19 @@ class Run:
         if self.record.study != study:
             self._record(replace(self.record, study=study))
 
+    def remember_notes(self, notes: Sequence[str]) -> None:
+        """Add notes, and record them as long as there are no estimates.
+
+        A certificate quotes the notes on record, so they stay as they were when it was made.
+
+        Args:
+            notes: on the questions and scorers; those that are there already are left out.
+        """
+        new = [note for note in dict.fromkeys(notes) if note not in self.notes]
+        self.notes += new
+        if new and not self._estimates_file.exists():
+            self._record(replace(self.record, notes=(*self.record.notes, *new)))
+
     def add_arm(self, key: ArmKey, spec: ArmSpec) -> Arm:
         """Plan an arm, or find it planned alike.
 

@@ -51,6 +51,8 @@ class StudyFields(TypedDict, total=False):
     stress: tuple[str, ...]
     control_questions: str | None
     scorers: tuple[str, ...]
+    allow_unmatched: bool
+    check_scorers: bool
     calibration: str | Path | None
     metrics: tuple[str, ...]
     confidence: float
@@ -85,6 +87,8 @@ class Study:
             taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
+        allow_unmatched: go on where no reference answer counts as a leak by some scorer.
+        check_scorers: score the reference answers before drawing by scorers that need a model, too.
         calibration: a file of items that people labelled, to allow for a judge's errors (None: no
             errors are allowed for).
         metrics: of utility and memorisation, by name, or "all" (default: none).
@@ -114,6 +118,8 @@ class Study:
     stress: tuple[str, ...] = ()
     control_questions: str | None = None
     scorers: tuple[str, ...] = ()
+    allow_unmatched: bool = False
+    check_scorers: bool = False
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,20 +39,24 @@ class Row:
         return f"row {self.number} of {str(self.path)!r}"
 
     def text(self, key: str) -> str:
-        """A text that must be there and not blank."""
+        """A text that must be there and not blank, and no number: it is put to a model."""
         value = self.maybe(key)
         if value is None:
             raise self._lacks(key)
+        if not isinstance(self.values[key], str):
+            fix = "Put it in quotes."
+            raise InputError(f"{key!r} must be text, got {value} in {self.place}. {fix}")
         return value
 
     def maybe(self, key: str) -> str | None:
-        """A text as it stands; None where it is absent or blank."""
+        """A text, or a whole number as its decimals; None where it is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
-        if not isinstance(value, str):
-            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.")
-        return value if value.strip() else None
+        text = _decimals(value)
+        if not isinstance(text, str):
+            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.{_fix(value)}")
+        return text if text.strip() else None
 
     def whole(self, key: str) -> int:
         """A whole number that must be there, written as one or as text."""
@@ -71,15 +76,23 @@ class Row:
         return texts
 
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go."""
+        """Texts from a list, a JSON list, or a text cut at any of `separators`; blanks go.
+
+        A whole number stands for its decimals.
+        """
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
             value = parse_json(value, f"{key!r} in {self.place}", distinct=True)
         if isinstance(value, str):
             value = re.split(f"[{re.escape(separators)}]", value) if separators else [value]
-        if not isinstance(value, list | None) or not all(isinstance(v, str) for v in value or []):
-            raise InputError(f"{key!r} must be a list of texts, got {value!r} in {self.place}.")
-        return tuple(text for v in value or [] if (text := v.strip()))
+        values = [value] if isinstance(value, int) else value
+        of_list = [*map(_decimals, values)] if isinstance(values, list) else []
+        if not isinstance(values, list | None) or not all(isinstance(v, str) for v in of_list):
+            other = next((v for v in of_list if not isinstance(v, str)), value)
+            raise InputError(
+                f"{key!r} must be a list of texts, got {value!r} in {self.place}.{_fix(other)}"
+            )
+        return tuple(text for v in of_list if (text := str(v).strip()))
 
     def _lacks(self, key: str) -> InputError:
         if key in self.values:
@@ -91,6 +104,22 @@ class Row:
             remedy = f"Separate columns by commas, not by {separators[0]!r}."
         there = ", ".join(map(repr, self.values)) or "nothing"
         return InputError(f"{self.place} has no {key!r}, only {there}. {remedy}")
+
+
+def _decimals(value: object) -> object:
+    """A whole number as its decimals; any other value as it is."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _fix(value: object) -> str:
+    """The fix for a value that is no text, where there is one for its type."""
+    if isinstance(value, bool):
+        return f' Write "{str(value).lower()}" in quotes.'
+    if not isinstance(value, float):
+        return ""
+    if math.isnan(value):
+        return " Write null, or leave it out."
+    return f' Write "{value:.0f}" or {value:.0f}.' if value.is_integer() else f' Write "{value!r}".'
 
 
 Form = Literal["csv", "jsonl", "parquet"]

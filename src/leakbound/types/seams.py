@@ -173,6 +173,7 @@ class Headway:
             question; None where that is not told.
         share: of the work since the first report, where the units done are no measure of it; 0
             where it is not known yet.
+        note: a remark for the user, to be shown immediately; empty in all other reports.
     """
 
     phase: str
@@ -182,6 +183,7 @@ class Headway:
     tokens: int = 0
     distinct: float | None = None
     share: float | None = None
+    note: str = ""
 
 
 Progress: TypeAlias = Callable[[Headway], object]
@@ -482,6 +484,33 @@ class Measures(Protocol):
 
         Args:
             queries: texts that will be put to the model.
+        """
+        ...
+
+
+@runtime_checkable
+class Tokenizes(Protocol):
+    """An engine that reads texts with its model's tokenizer before anything is drawn."""
+
+    def answer_tokens(self, answers: Sequence[tuple[Query, str]]) -> list[int]:
+        """Count the tokens of answers as outputs of their queries.
+
+        Args:
+            answers: n (query, text) pairs.
+
+        Returns:
+            The number of tokens of each, the end token included, [n].
+        """
+        ...
+
+    def unreadable(self, queries: Sequence[Query]) -> list[str]:
+        """Find the queries whose words are all unknown to the tokenizer.
+
+        Args:
+            queries: texts that will be put to the model.
+
+        Returns:
+            The ids of those with no letter or digit in a known token.
         """
         ...
 

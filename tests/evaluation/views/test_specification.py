@@ -236,6 +236,8 @@ STUDY = {
     "prove": "finds texts whose probabilities are computed, whoever found them",
     "stress": "Asked", "control_questions": "of a difference, which no certificate is about",
     "scorers": "of the run; the one claimed about is named",
+    "allow_unmatched": "a note names what did not match",
+    "check_scorers": "when a note is made, not which",
     "calibration": "of corrected figures, which no certificate is about",
     "metrics": "of utility", "confidence": "of the run's own bounds; a claim has its own",
     "servers": "who may be asked", "workers": "who draws; the results are the same",

@@ -136,6 +136,7 @@ def _spec(job: ModelArm, plan: Plan, draws: ArmDraws, seed: int) -> ArmSpec:
         model=job.model,
         machine=machine(job.engine),
         probe=job.engine.probe if isinstance(job.engine, Probes) else None,
+        longest_answer=job.longest_answer,
     )
 
 

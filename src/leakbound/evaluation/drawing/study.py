@@ -28,6 +28,7 @@ from leakbound.evaluation.drawing.sample import (
 )
 from leakbound.evaluation.drawing.search import AttackSearch, attack_questions, retained_pairs
 from leakbound.evaluation.drawing.stressed import StressedDrawing, require_stresses
+from leakbound.evaluation.planning.before_drawing import show_notes, token_notes
 from leakbound.evaluation.planning.metrics import Wanted, choose, require_known
 from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, require_there
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
@@ -112,6 +113,7 @@ class OpenedStudy:
     """A study whose run is begun, or as it was left, and whose models are open.
 
     jobs: the arms to be drawn, the target's first. finished: those of a finished control's run.
+    notes: on questions and limits, by the tokens of the model under evaluation.
     """
 
     study: AskedStudy
@@ -119,6 +121,7 @@ class OpenedStudy:
     run: Run
     jobs: Sequence[ModelArm]
     finished: Mapping[ArmKey, Arm]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,7 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     MixError where another study made what lies there, before a model is loaded.
     """
     request, task, queries = study.asked.study, study.asked.benchmark, study.queries
+    show_notes(study.asked.notes, study.progress)
     run = begin(study.out, task, study.record, queries, notes=request.departures(task))
     for scorer in study.asked.scorers:  # no night of draws for scores that would be refused
         require_same_model(run.arms.values(), scorer)
@@ -189,7 +193,9 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     jobs = with_inputs(study.target, shares)
     jobs += with_inputs(study.beside, shares)
     require_possible(jobs, run, study.asked.drawing, wanted)
-    return OpenedStudy(study, wanted, run, jobs, finished)
+    notes = token_notes(jobs[0].engine, task, [*study.arms.values()])
+    show_notes(notes, study.progress)
+    return OpenedStudy(study, wanted, run, jobs, finished, notes)
 
 
 def plan_study(opened: OpenedStudy) -> PlannedStudy:
@@ -198,6 +204,7 @@ def plan_study(opened: OpenedStudy) -> PlannedStudy:
     drawing, seed = study.asked.drawing, study.asked.study.seed
     arms = [plan_arm(run, job, drawing, seed) for job in opened.jobs]
     run.remember_study(study.record)
+    run.remember_notes([*study.asked.notes, *opened.notes])
     import_control(run, opened.finished)
     if opened.finished and opened.wanted.metrics:
         copy_readings(opened.finished[CONTROL_GREEDY], run.arms[str(CONTROL_GREEDY)])

@@ -13,6 +13,7 @@ from leakbound.engines.addresses import server_of, short_name
 from leakbound.engines.crew import CrewEngine
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError
+from leakbound.evaluation.planning.before_drawing import longest_answer
 from leakbound.evaluation.planning.metrics import Wanted
 from leakbound.registry import find
 from leakbound.store import ArmKey, QueryShares
@@ -39,7 +40,8 @@ class ModelArm:
     """An arm to be: its key, its decoding, and the model that draws it, named and open.
 
     `shares`: how it shares draws among each question's queries, where it asks rewritings;
-    `attack_queries`: what is asked instead of the questions, under their ids.
+    `attack_queries`: what is asked instead of the questions, under their ids; `longest_answer`: as
+    `ArmSpec` has it.
     """
 
     key: ArmKey
@@ -48,6 +50,7 @@ class ModelArm:
     engine: Generate
     shares: QueryShares | None = None
     attack_queries: tuple[Query, ...] = ()
+    longest_answer: int | None = None
 
 
 def model_arms(
@@ -74,7 +77,12 @@ def model_arms(
                 f"workers open a model by its name, and this is an engine, {name}. Name the model, "
                 "or leave `workers` out."
             )
-    return [ModelArm(key, decoding, name, engine) for key, decoding in arms.items()]
+    answer = longest_answer(engine, benchmark.prompts)
+    tokens = None if answer is None else answer.tokens
+    return [
+        ModelArm(key, decoding, name, engine, longest_answer=tokens)
+        for key, decoding in arms.items()
+    ]
 
 
 def require_there(model: str | Path | Generate | None) -> None:

@@ -82,6 +82,7 @@ class SteeredPlan:
 class Prepared:
     """A study with all of it said, its benchmark and scorers loaded, and how it is drawn.
 
+    notes: on its questions and scorers.
     crew: the workers that draw; None where this process does.
     """
 
@@ -89,6 +90,7 @@ class Prepared:
     benchmark: Benchmark
     scorers: tuple[Scorer, ...]
     drawing: SteeredPlan
+    notes: tuple[str, ...] = ()
     crew: Crew | None = None
 
     def by(self, crew: Crew | None) -> Prepared:

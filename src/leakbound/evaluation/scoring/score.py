@@ -10,6 +10,11 @@ from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
 from leakbound.errors import InputError, MixError, ModelError
+from leakbound.evaluation.planning.before_drawing import (
+    add_notes,
+    needs_model,
+    reference_notes,
+)
 from leakbound.evaluation.planning.plan import ScoringCrew
 from leakbound.scorers import (
     Readable,
@@ -261,6 +266,8 @@ def score_run(
     """Score every arm of a run with every scorer."""
     for scorer in scorers:
         require_same_model(run.arms.values(), scorer)
+        if needs_model(scorer):
+            _check_references(run, scorer, progress, at)
     jobs = [(arm, scorer) for arm in run.arms.values() for scorer in scorers]
     total, parts = sum(len(arm.parts) for arm, _ in jobs), count()
     for arm, scorer in jobs:
@@ -268,6 +275,22 @@ def score_run(
             arm, scorer, lambda: progress(Headway("scoring", next(parts), total, "parts")), at
         )
     progress(Headway("scoring", total, total, "parts"))
+
+
+def _check_references(run: Run, scorer: Scorer, progress: Progress, at: ScoringCrew | None) -> None:
+    """Note which reference answers do not count, of the first part that has no scores yet."""
+    arm = next((arm for arm in run.arms.values() if arm.texts and arm.parts), None)
+    if arm is None or arm.scored.has(scorer.name, slug(scorer)):
+        return
+    prompts = prompts_by_query(arm)
+    of_part = {prompts[id].id: prompts[id] for id in arm.parts[0].query_ids}
+
+    def score(pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+        outputs = tuple(Readable((text,)) for text, _ in pairs)
+        job = ScoreJob(0, tuple(prompt.id for _, prompt in pairs), outputs, of_part)
+        return next(_scores([job], scorer, at)) if pairs else []
+
+    add_notes(run, reference_notes([scorer], list(of_part.values()), score), progress)
 
 
 def require_same_model(arms: Iterable[Arm], scorer: Scorer) -> None:
