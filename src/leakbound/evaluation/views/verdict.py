@@ -24,6 +24,7 @@ from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.types import RULE
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
@@ -197,7 +198,8 @@ def certificate(run: Run) -> str:
         return f"{CERTIFICATE} is no certificate"
     if values.get("digest") != digest_of(values):
         return f"{CERTIFICATE} was changed after it was written"
-    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
+    older = "" if values.get("rule") == RULE else ", made under rule 1: certify again"
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}{older}"
 
 
 def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
