@@ -44,7 +44,7 @@ def told_of(run: Run, arm: Arm) -> dict[str, str]:
     """The `specification` of an arm of a run."""
     rewritings = sum(query.source != "original" for query in arm.queries)
     told = specification(run.record, arm.spec, rewritings, arm.key.stress)
-    return {**told, "Outputs": f"{arm.ledger.sentence}{within(arm)}"}
+    return {**told, "Outputs": arm.ledger.sentence}
 
 
 def within(arm: Arm) -> str:
