@@ -206,7 +206,7 @@ def texts_of(engine: FakeEngine | None, body: Body, seed: object) -> list[tuple[
     draws = Draws(sizes=(1,) * n, seed=int(str(seed or 0)))
     (sample,) = engine.generate([Query(id="q", prompt_id="q", text="")], how, draws)
     assert isinstance(sample, Sample)
-    by_chunk = {c.chunk: (c.text, c.finish) for c in sample.completions}
+    by_chunk = {c.chunk: (c.answer, c.finish) for c in sample.completions}
     return [by_chunk[i] for i in range(n)]
 
 

@@ -52,7 +52,7 @@ def leaks(run: Run) -> list[int]:
     (part,) = run.arms["target"].parts
     tally = dict.fromkeys(LEAKS, 0)
     for row in run.arms["target"].completions(part).to_pylist():
-        tally[row["query_id"]] += row["count"] * (SECRET in row["text"])
+        tally[row["query_id"]] += row["count"] * (SECRET in row["answer"])
     return list(tally.values())
 
 

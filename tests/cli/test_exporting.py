@@ -123,7 +123,9 @@ def test_muse_has_its_own_names_and_its_log_stands_beside_draws(
     done("export", run, samples, "--jsonl")
     done("import", samples, log, *muse, "--out", again)
     greedy = Run.open(again).arms["greedy"]
-    texts = [text for part in greedy.parts for text in greedy.completions(part)["text"].to_pylist()]
+    texts = [
+        text for part in greedy.parts for text in greedy.completions(part)["answer"].to_pylist()
+    ]
     assert texts == ["", "blue ", "blue blue "]
 
 
@@ -273,6 +275,6 @@ def drawn(path: Path) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
     for part in arm.parts:
         for row in filter(lambda row: row["count"], arm.completions(part).to_pylist()):
-            place = words[row["query_id"]], row["text"]
+            place = words[row["query_id"]], row["answer"]
             found[place] = found.get(place, 0) + row["count"]
     return found

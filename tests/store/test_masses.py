@@ -47,7 +47,7 @@ SOME = [
 
 
 def ranges(table: Any) -> list[tuple[float, float]]:
-    return [(LOW[text], HIGH[text]) for text in table["text"].to_pylist()]
+    return [(LOW[text], HIGH[text]) for text in table["answer"].to_pylist()]
 
 
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:

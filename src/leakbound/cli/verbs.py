@@ -332,7 +332,7 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        result = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
+        result: dict[str, Any] = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
         result |= {"ledger": _ledgers(run), "estimates": _plain(run)}
         tables = [asdict(table) | {"rows": table.texts} for table in more]
         print_json(result | ({"tables": tables} if more else {}))

@@ -66,8 +66,9 @@ class Arm:
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
-        explored = lambda: self.parts if self.explored else ()  # noqa: E731
-        self.masses = Masses(folder, self.identity, self.decoding, explored)
+        self.masses = Masses(
+            folder, self.identity, lambda: self.parts if self.explored else (), self.decoding
+        )
         self.proofs = Proofs(folder / "proofs", self.identity)
         self.scored = Scores(
             folder,

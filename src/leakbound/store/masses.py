@@ -152,14 +152,18 @@ class EventRange:
 
 
 class Masses:
-    """The mass files of the arm with this folder, identity and decoding, a file a part.
+    """The mass files of the arm with this folder and identity, a file a part.
 
     `parts` gives those that were explored, as far as they are known by then: none of an arm that
     was only drawn from, of which there are no masses. No other file is read.
     """
 
     def __init__(
-        self, folder: Path, identity: str, decoding: Decoding, parts: Callable[[], Sequence[Part]]
+        self,
+        folder: Path,
+        identity: str,
+        parts: Callable[[], Sequence[Part]],
+        decoding: Decoding = Decoding(),  # noqa: B008  # frozen
     ) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
         self._decoding = decoding

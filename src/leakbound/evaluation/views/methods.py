@@ -89,9 +89,12 @@ class MethodComparison:
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""
-        ledgers: Json = {label: {**own.to_dict()} for label, own in self.ledgers.items()}
-        stated = {"confidence": self.confidence, "under": self.under, "ledgers": ledgers}
-        return {**stated, "rows": [*self._rows()]}
+        return {
+            "confidence": self.confidence,
+            "under": self.under,
+            "ledgers": {label: {**own.to_dict()} for label, own in self.ledgers.items()},
+            "rows": [*self._rows()],
+        }
 
     def written(self, form: str) -> str:
         """As Markdown, LaTeX or CSV."""
