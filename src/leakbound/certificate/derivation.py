@@ -170,16 +170,17 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
 
 def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     """All that the numbers are about, by heading."""
-    scorer, limit = make_scorer(claim.scorer), short_limit(run, arm)
-    by_protocol = run.record.published_limit(arm.decoding)
-    accepted = "set by the published protocol" if by_protocol else "accepted by the claim"
-    scored = "the answer only" if claim.of == "answer" else "answer and visible thought"
+    scorer, limit = make_scorer(claim.scorer), short_limit(arm)
+    accepted = "accepted by the claim" if claim.accept_cut else ""
+    if run.record.published_limit(arm.decoding):
+        accepted = "set by the published protocol"
+    only = {
+        "Limit": f"{limit}; {accepted}" if limit and accepted else "",
+        "Claimed": "the answer only, not the thought" if claim.of == "answer" else "",
+    }
     return {
         **told_of(run, arm),
-        **(
-            {"Limit": f"{limit}; {accepted}"} if limit and (by_protocol or claim.accept_cut) else {}
-        ),
-        "Claimed": scored,
+        **{heading: text for heading, text in only.items() if text},
         "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
     }
 
@@ -190,7 +191,7 @@ def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> Iterat
     read, explored = reads_thoughts(scorer), [event for _, event in arm.masses.events()]
     thinking = ledger.thoughts + sum(visible(event.thought) for event in explored)
     unread = ledger.hidden + sum(event.hidden for event in explored) + (0 if read else thinking)
-    limit = short_limit(run, arm)
+    limit = short_limit(arm)
     if by_bounds == "pass" and unread and claim.of == "output":
         why = "were hidden" if read else f"were hidden or are not read by {scorer.name}"
         drawn = many(ledger.draws + len(explored), "draw")

@@ -64,7 +64,7 @@ def within(arm: Arm) -> str:
     return f" in {first} ({share(fraction)} of the {what} were cut there)"
 
 
-def short_limit(run: Run, arm: Arm) -> str:
+def short_limit(arm: Arm) -> str:
     """Say why an arm's limit on tokens may hide what it leaks; empty where it may not."""
     most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
     if longest is not None and "max_new_tokens" not in arm.decoding.unknown:
