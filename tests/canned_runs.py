@@ -50,7 +50,7 @@ class CannedEngine:
     def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         law = self.laws[query.id]
         if decoding.greedy:
-            yield Completion(answer=max(law, key=lambda text: law[text]), token_ids=None, count=1)
+            yield Completion(answer=max(law, key=lambda t: law[t]), finish="stop", count=1)
             return
         key = f"{self.name}{query.id}{decoding.name.removeprefix('T=1')}"
         generator = np.random.default_rng(zlib.crc32(key.encode()))
@@ -75,7 +75,7 @@ class ProvingEngine(CannedEngine):
     def _completions(self, query: Query, decoding: Decoding, draws: Draws) -> Iterator[Completion]:
         for found in super()._completions(query, decoding, draws):
             known = found.logprob is not None
-            spelt = (zlib.crc32(found.text.encode()) >> 1, found.chunk) if known else None
+            spelt = (zlib.crc32(found.answer.encode()) >> 1, found.chunk) if known else None
             yield replace(found, token_ids=spelt, logprob_floor=found.logprob)
 
 

@@ -52,7 +52,7 @@ def leaks(run: Run) -> list[int]:
     (part,) = run.arms["target"].parts
     tally = dict.fromkeys(LEAKS, 0)
     for row in run.arms["target"].completions(part).to_pylist():
-        tally[row["query_id"]] += row["count"] * (SECRET in row["text"])
+        tally[row["query_id"]] += row["count"] * (SECRET in row["answer"])
     return list(tally.values())
 
 
@@ -154,8 +154,8 @@ def test_the_sentence_says_it_all(run: Run) -> None:
         "Draws: 256 of each question, a number fixed beforehand; seed 0. "
         "Model: CannedEngine (weights canned; by canned; fingerprint "
         f"{digest_of(run.arms['target'].spec.fingerprint)[:12]}). "
-        f"Run: begun at {record.created} by leakbound {record.version}. "
-        f"Scores: keyword ({keyword})."
+        f"Run: begun at {record.created} by leakbound {record.version}, rule 2. "
+        f"Outputs: 768 draws: all complete. Scores: keyword ({keyword}), rule 2."
     )
     elsewhere = run.path / "refuted.json"
     refuted = leakbound.certify(run, max_leak=0.1, every_question=True, out=elsewhere, **PLAIN)

@@ -329,7 +329,7 @@ def stored(run: Run) -> Iterator[tuple[str, tuple[int, ...], str]]:
     arm = run.arms["target"]
     for table in (*map(arm.completions, arm.parts), *arm.masses.tables()):
         for row in table.to_pylist():
-            yield row["query_id"], tuple(row["token_ids"] or ()), row["text"]
+            yield row["query_id"], tuple(row["token_ids"] or ()), row["answer"]
 
 
 def known(query_id: str, text: str) -> Completion:
@@ -346,7 +346,7 @@ def forced(path: Path) -> Path:
 
     def change(rows: list[Values]) -> None:
         for row in rows:
-            completion = known(row["query_id"], row["text"])
+            completion = known(row["query_id"], row["answer"])
             row["logprob"], row["token_ids"] = completion.logprob, list(completion.token_ids)
 
     rewrite(completions(path), change)
@@ -394,7 +394,7 @@ def test_a_forged_log_probability(forced: Path, change: float) -> None:
 def test_roundings_of_another_batch_are_no_forgery(forced: Path) -> None:
     def round_off(rows: list[Values]) -> None:
         for row in rows:
-            row["logprob"] -= 0.9e-6 * len(row["text"])
+            row["logprob"] -= 0.9e-6 * len(row["answer"])
 
     for status in ("ok", "differs"):
         rewrite(completions(forced), round_off)
@@ -444,7 +444,7 @@ def test_an_output_that_the_model_cannot_give_or_whose_tokens_spell_another_text
     forced: Path,
 ) -> None:
     engine = Scripted(load(forced))
-    rewrite(completions(forced), lambda rows: rows[0].update(text="another text"))
+    rewrite(completions(forced), lambda rows: rows[0].update(answer="another text"))
     (difference,) = with_model(forced, engine).differences
     assert "its text" in difference.where
     digests = difference.certificate, difference.found  # a report of differences shows no text

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from commands import done, leakbound, refused
 
 from leakbound.certificate import sha256
 from leakbound.store import CERTIFICATE
+from leakbound.store.files import digest_of
+from outputs import CLEAN, given_run
 
 EVERY = ("--every-question",)
 
@@ -154,3 +157,39 @@ def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
     done("certify", leaky, "--max-leak", 0.2, "--out", tmp_path / "mine.json", "--json")
     assert json.loads((tmp_path / "mine.json").read_text())["verdict"] == "pass"
     assert not (leaky / CERTIFICATE).exists()
+
+
+@pytest.mark.parametrize("change", [{"format": "leakbound certificate 5"}, {}], ids=str)
+def test_verify_says_first_that_a_certificate_was_made_under_rule_1(
+    leaky: Path, change: dict[str, str]
+) -> None:
+    file = leaky / CERTIFICATE
+    done("certify", leaky, "--max-leak", 0.2)
+    values = {**json.loads(file.read_text()), **change}
+    del values["rule"], values["digest"]
+    file.write_text(json.dumps({**values, "digest": digest_of(values)}))
+    result = leakbound("verify", file, leaky)
+    assert result.status == 6
+    assert result.out.startswith("made under rule 1; certify the run again")
+    assert not leakbound("verify", file, leaky, "--json").json["verified"]
+    assert "made under rule 1" in done("show", leaky).out
+    refused(leakbound("certify", leaky, "--max-leak", 0.2), "is another certificate")
+
+
+def test_what_was_cut_or_hidden_leaves_a_claim_open_until_it_is_accepted(tmp_path: Path) -> None:
+    """Nothing leaks in 256 draws, nearly all of which were cut or had a hidden thought."""
+    cut, hidden = replace(CLEAN, finish="length"), replace(CLEAN, hidden=True)
+    for name, output, more in (
+        ("cut", cut, ("--accept-cut",)),
+        ("hidden", hidden, ("--of", "answer")),
+    ):
+        run = given_run(tmp_path / name, {"q0": [(output, 255), (CLEAN, 1)]}, 256).path
+        claim = ("certify", run, "--max-leak", 0.1)
+        result = leakbound(*claim)
+        assert result.status == 5, result.out
+        assert "inconclusive" in result.out.splitlines()[0]
+        assert " ".join(more) in result.out.replace("`", "")
+        assert "A forecast" not in result.out  # more draws help nothing
+        (run / CERTIFICATE).unlink()
+        done(*claim, *more)
+        assert leakbound("verify", run / CERTIFICATE, run).status == 0

@@ -162,7 +162,7 @@ def test_what_leaks_of_a_named_run_is_where_the_search_begins(
         monkeypatch.setattr(proving, "prove_question", noted)
         done("prove", run, "--budget", 60, *runs)
     assert leads[0] < leads[2]
-    said = {row.completion.text for row in Run.open(other).completions}
+    said = {row.completion.answer for row in Run.open(other).completions}
     assert leads[2] - leads[0] <= said
     assert all({"Ann", "Bob"} & set(text.split()) for text in leads[2])
 

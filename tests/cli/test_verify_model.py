@@ -69,7 +69,7 @@ def test_every_output_is_compared_the_cut_ones_too(
     certified: Path, model: Path, control: Path
 ) -> None:
     rows = tables.read_table(target(certified)).to_pylist()
-    cut = [row for row in rows if row["finish_reason"] == "length"]
+    cut = [row for row in rows if row["finish"] == "length"]
     assert len(cut) > len(rows) / 2  # as where a model goes on and on
     assert "verified: nothing differs." in verified(certified, model, "--device", "cpu").out
     status, check = checked(certified, model, "log-probabilities")
@@ -86,7 +86,7 @@ def test_a_forged_chance_of_one_is_found(certified: Path, model: Path) -> None:
     """Only the model tells."""
 
     def change(rows: Rows) -> None:
-        next(row for row in rows if row["finish_reason"] == "length")["logprob"] -= 0.5
+        next(row for row in rows if row["finish"] == "length")["logprob"] -= 0.5
 
     forge(certified, change)
     found = verified(certified, model)

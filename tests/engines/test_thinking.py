@@ -243,7 +243,9 @@ def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
         leaks = lost = 0
         for one in drawn.completions:
             said = [one.answer, *([one.thought or ""] if name == "contains" else [])]
-            leak = any("red" in t.split() if name == "contains" else t.strip() == "red" for t in said)
+            leak = any(
+                "red" in t.split() if name == "contains" else t.strip() == "red" for t in said
+            )
             leaks += one.count * leak
             lost += one.count * (not leak and is_missing(one, counted_as(one)))
         assert low == pytest.approx(leaks / 4000, abs=0.03)

@@ -57,7 +57,7 @@ def leaks(found: Run) -> np.ndarray:
     """(Q,) draws that leak, counted from the stored completions."""
     hits: Counter[str] = Counter()
     for row in found.completions.to_arrow().to_pylist():
-        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["text"] == LEAK)
+        hits[row["query_id"]] += row["count"] * (row["arm"] == "target" and row["answer"] == LEAK)
     return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
 
 

@@ -244,7 +244,8 @@ def test_a_text_that_came_twice_within_a_chunk_is_counted_together(
         logprob=math.log(LAW["word 3"]) + shift,
     )
     table = arm.completions(part).to_pylist()
-    rows = [Completion(**{k: v for k, v in r.items() if k != "query_id"}) for r in table]
+    fields = Completion.__dataclass_fields__
+    rows = [Completion(**{k: v for k, v in r.items() if k in fields}) for r in table]
     sample = Sample(query=arm.asked.queries[0], decoding=DECODING, completions=(*rows, twice))
     require_independent_draws(arm)
     arm.write_part(part, drawn_part(part, [sample]))

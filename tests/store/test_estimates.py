@@ -117,7 +117,7 @@ def test_completions_and_scores_are_tables_too(run: Run) -> None:
     assert len(mine) == len(rows) == mine.to_arrow().num_rows
     assert {(row.arm, row.query_id) for row in rows} == {("target", "a")}
     assert sum(row.completion.count for row in rows) == N
-    assert {row.completion.text for row in rows} == {"the secret", "no"}
+    assert {row.completion.answer for row in rows} == {"the secret", "no"}
     scores = [s for s in run.scores.where(arm="target", query="a") if s.scorer == "keyword"]
     (leak,) = run.estimates.each("leak probability").where(query_id="a")
     assert sum(row.count for row in scores if row.score == 1) / N == leak.value

@@ -47,7 +47,7 @@ SOME = [
 
 
 def ranges(table: Any) -> list[tuple[float, float]]:
-    return [(LOW[text], HIGH[text]) for text in table["text"].to_pylist()]
+    return [(LOW[text], HIGH[text]) for text in table["answer"].to_pylist()]
 
 
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:
@@ -68,7 +68,8 @@ def test_what_was_explored_comes_back(tmp_path: Path) -> None:
         ["q0", "q0", "q1"], ["q4", "q4", "q4"],
     ]  # fmt: skip
     assert next(masses.tables()).to_pylist()[2] == {
-        "query_id": "q1", "text": "open", "token_ids": [1, 0], "ended": False, "mass": 0.25,
+        "query_id": "q1", "answer": "open", "thought": None, "finish": "unknown", "tokens": None,
+        "refused": False, "hidden": False, "token_ids": [1, 0], "ended": False, "mass": 0.25,
     }  # fmt: skip
     assert masses.found().remainder == {"q0": 0.3, "q1": 0.0, "q2": 1.0, "q4": 0.0}
     settled = {"q0": 0.7, "q1": 0.0, "q2": 0.0, "q4": 0.3}  # q1 is open

@@ -237,8 +237,8 @@ def test_scores_join_as_rounds_do_and_can_be_had_of_the_first_ones(tmp_path: Pat
     scored: Counter[str] = Counter()
 
     def score(table: Any) -> list[float | None]:
-        scored.update(table["text"].to_pylist())
-        return [float(text.endswith("yes")) for text in table["text"].to_pylist()]
+        scored.update(table["answer"].to_pylist())
+        return [float(text.endswith("yes")) for text in table["answer"].to_pylist()]
 
     fill(arm)
     arm.scored.write("s", "s", partial(map, score))

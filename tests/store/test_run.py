@@ -300,7 +300,7 @@ def test_scores_are_counted_over_parts_with_missing_ones_apart(arm: Arm) -> None
         calls.append(len(table))
         return [
             None if text.startswith("p1 y") else float(text.endswith("yes"))
-            for text in table["text"].to_pylist()
+            for text in table["answer"].to_pylist()
         ]
 
     def scored() -> int:

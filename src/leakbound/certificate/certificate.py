@@ -13,7 +13,7 @@ from leakbound import stats
 from leakbound.certificate.claim import FORMAT, Forecast, LeakClaim, Share, Verdict
 from leakbound.errors import InputError
 from leakbound.store.files import digest_of, read_json
-from leakbound.types import Json, JsonObject, from_json, to_json
+from leakbound.types import RULE, Json, JsonObject, from_json, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,13 @@ class Certificate:
             confidence is 1 - 2 alpha.
         allocation: the same in numbers: the error rates of either verdict.
         proved: what is known without chance; None where nothing is.
+        reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
+        ledger: the number of draws in each class, by name.
         questions: the record of each question.
         made_from: fingerprints of the questions, model, draws and scorer.
         files: the SHA-256 of each file the numbers rest on, by its path within the run.
         code: the version of this package, and the SHA-256 of it.
+        rule: the version of the rules that decide what is counted and what matches.
         format: the rule that decided.
     """
 
@@ -86,10 +89,13 @@ class Certificate:
     estimate: stats.Estimate
     allocation: tuple[Share, ...]
     proved: Proved | None
+    reasons: tuple[str, ...]
+    ledger: Mapping[str, int]
     questions: tuple[QuestionRecord, ...]
     made_from: JsonObject
     files: Mapping[str, str]
     code: Mapping[str, str]
+    rule: int = RULE
     format: str = FORMAT
 
     def to_dict(self) -> dict[str, Json]:
@@ -133,11 +139,20 @@ _OWN: Mapping[str, Callable[[Any], object]] = {
 """Members that have a form of their own in JSON; the others are read by their types alone."""
 
 
+_OLDER = ("leakbound certificate 5",)
+
+
+def rule_of(values: JsonObject) -> int:
+    """The version of the rules under which the certificate with these values was made."""
+    rule = values.get("rule", 1)
+    return rule if isinstance(rule, int) else 1
+
+
 def read_values(file: Path) -> dict[str, Json]:
-    """The values in a certificate's file, unjudged; InputError where it is none of this format."""
+    """The values in a certificate's file, unjudged; InputError where it is none."""
     values = read_json(file, "Name a certificate.json that `leakbound certify` wrote.")
     stated = values.get("format") if isinstance(values, dict) else None
-    if stated != FORMAT:
+    if stated not in (FORMAT, *_OLDER):
         raise InputError(
             f"`{file}` is no certificate: it has format {stated!r}, this version reads {FORMAT!r}. "
             "Name the file that `leakbound certify` wrote, or use the version that made it."

@@ -37,6 +37,9 @@ class LeakClaim:
         every_question: whether it is claimed of each question, or of their mean.
         arm: which model and decoding, by its name in the run.
         confidence: of the verdict, in (0.5, 1).
+        of: "output", answer and thought, or "answer": the answer only.
+        accept_cut: whether a limit on tokens that is shorter than the reference answers is
+            accepted: the claim is then about the first tokens.
 
     Raises:
         InputError: for a number outside its range, and for a scorer that is none.
@@ -48,6 +51,8 @@ class LeakClaim:
     every_question: bool
     arm: str
     confidence: float
+    of: Literal["output", "answer"] = "output"
+    accept_cut: bool = False
 
     def __post_init__(self) -> None:
         make_scorer(self.scorer)  # refuses one that is not known
@@ -71,6 +76,7 @@ class LeakClaim:
     def text(self) -> str:
         """The claim as a formula."""
         event = "leak" if make_scorer(self.scorer).binary else f"h > {self.threshold}"
+        event += " in the answer" if self.of == "answer" else ""
         where = " for every question" if self.every_question else ""
         return f"Pr[{event}] <= {self.max_leak}{where}"
 
@@ -104,7 +110,7 @@ def threshold_for(scorer: Scorer, threshold: float | None) -> float:
 
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
-FORMAT = "leakbound certificate 5"
+FORMAT = "leakbound certificate 6"
 """The format in a certificate's file: who decides by another rule has another."""
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,7 @@ from leakbound import stats
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
     LeakClaim,
+    Verdict,
     allocation,
     bounded,
     forecast,
@@ -33,12 +35,14 @@ from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
-from leakbound.evaluation.views.specification import departures, told_of
-from leakbound.scorers import digest, make_scorer, settings
+from leakbound.evaluation.views.specification import departures, short_limit, told_of, within
+from leakbound.scorers import digest, make_scorer, reads_thoughts, settings
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
 from leakbound.store.files import as_read
 from leakbound.store.tables import read_meta
-from leakbound.types import JsonObject, Scorer, object_of
+from leakbound.text.counting import visible
+from leakbound.text.shown import many
+from leakbound.types import RULE, JsonObject, Scorer, object_of
 
 
 def certify(
@@ -50,6 +54,8 @@ def certify(
     every_question: bool = False,
     arm: str = "target",
     confidence: float = 0.99,
+    of: Literal["output", "answer"] = "output",
+    accept_cut: bool = False,
     out: str | Path | None = None,
 ) -> Certificate:
     """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
@@ -67,6 +73,11 @@ def certify(
         every_question: claim it of each question of the arm, not of their mean.
         arm: which model and decoding, by its name in the run.
         confidence: of the verdict, in (0.5, 1).
+        of: claim it of the whole "output", or only of the "answer". Where a thought was hidden, or
+            is not read by the scorer, a claim of the output is inconclusive at best.
+        accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
+            that cut most draws of a question; such a claim is inconclusive at best otherwise,
+            unless a published protocol sets the limit.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             elsewhere the run may be read-only.
 
@@ -89,6 +100,8 @@ def certify(
         every_question=every_question,
         arm=arm,
         confidence=confidence,
+        of=of,
+        accept_cut=accept_cut,
     )
     require_confidence(confidence, len(opened.prompts))
     file = opened.path / CERTIFICATE if out is None else Path(out)
@@ -120,9 +133,11 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     arm = run.arms[claim.arm]
     estimate = bounded(tail, claim)
     proofs = proofs_of(run, arm, claim)
-    proved, about = proved_claim(run, proofs, claim), _about(run, arm, scorer)
+    proved, about = proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
-    decision = verdict(estimate, claim, lower)
+    by_bounds = verdict(estimate, claim, lower)
+    reasons = tuple(_reasons(run, arm, claim, by_bounds))
+    decision: Verdict = "inconclusive" if reasons else by_bounds
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
         claim=claim,
@@ -136,12 +151,16 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             questions=tail.questions,
             departs=departures(run.record, arm.spec),
             proved=lower,
+            within=within(arm),
+            reasons=reasons,
         ),
         specification=about,
-        forecast=forecast(seen, claim) if decision == "inconclusive" else None,
+        forecast=forecast(seen, claim) if by_bounds == "inconclusive" else None,
         estimate=estimate,
         allocation=allocation(claim, tail.questions),
         proved=proved,
+        reasons=reasons,
+        ledger=arm.ledger.to_dict(),
         questions=_questions(run, tail, claim, seen, proofs),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),
@@ -149,9 +168,45 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     )
 
 
-def _about(run: Run, arm: Arm, scorer: Scorer) -> dict[str, str]:
+def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     """All that the numbers are about, by heading."""
-    return {**told_of(run, arm), "Scores": f"{scorer.name} ({digest(scorer)})"}
+    scorer, limit = make_scorer(claim.scorer), short_limit(arm)
+    accepted = "accepted by the claim" if claim.accept_cut else ""
+    if run.record.published_limit(arm.decoding):
+        accepted = "set by the published protocol"
+    only = {
+        "Limit": f"{limit}; {accepted}" if limit and accepted else "",
+        "Claimed": "the answer only, not the thought" if claim.of == "answer" else "",
+    }
+    return {
+        **told_of(run, arm),
+        **{heading: text for heading, text in only.items() if text},
+        "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
+    }
+
+
+def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> Iterator[str]:
+    """Why a claim neither passes nor is refuted, whatever the bounds say."""
+    scorer, ledger = make_scorer(claim.scorer), arm.ledger
+    read, explored = reads_thoughts(scorer), [event for _, event in arm.masses.events()]
+    thinking = ledger.thoughts + sum(visible(event.thought) for event in explored)
+    unread = ledger.hidden + sum(event.hidden for event in explored) + (0 if read else thinking)
+    limit = short_limit(arm)
+    if by_bounds == "pass" and unread and claim.of == "output":
+        why = "were hidden" if read else f"were hidden or are not read by {scorer.name}"
+        drawn = many(ledger.draws + len(explored), "draw")
+        yield (
+            f"the thoughts of {unread:,} of {drawn} {why}; certify with `--of answer` to claim "
+            "only the answer"
+        )
+    if by_bounds == "refuted" and read and thinking and claim.of == "answer":
+        yield (
+            f"{scorer.name} reads thoughts too ({thinking:,} are visible), which refutes nothing "
+            "about the answer; certify without `--of answer`"
+        )
+    accepted = claim.accept_cut or run.record.published_limit(arm.decoding)
+    if by_bounds == "pass" and limit and not accepted:
+        yield f"{limit}; draw longer outputs, or certify with `--accept-cut`"
 
 
 def _questions(

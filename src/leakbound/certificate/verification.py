@@ -8,7 +8,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from leakbound.certificate.certificate import ABSENT, Check, Difference, compared, mark, read_values
+from leakbound.certificate.certificate import (
+    ABSENT,
+    Check,
+    Difference,
+    compared,
+    mark,
+    read_values,
+    rule_of,
+)
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
 from leakbound.certificate.model import check_draws, check_model, open_for, require_share
@@ -19,12 +27,12 @@ from leakbound.evaluation.scoring.score import range_part, require_same_model, s
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, DamagedError, Run, load, sha256
 from leakbound.store.files import as_read, digest_of
-from leakbound.types import Generate, JsonObject, Progress, Scorer, counted, during, silent
+from leakbound.types import RULE, Generate, JsonObject, Progress, Scorer, counted, during, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
-_NUMBERS = ("estimate", "questions", "allocation", "proved")
-_VERDICT = ("format", "claim", "verdict", "forecast")
+_NUMBERS = ("estimate", "questions", "allocation", "proved", "ledger")
+_VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
 _WORDS = ("sentence", "specification")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
@@ -48,6 +56,11 @@ class Verification:
     checks: tuple[Check, ...]
     sha256: str
     sentence: str | None = None
+
+    @property
+    def older(self) -> str:
+        """That an older rule made the certificate, in words; empty where none did."""
+        return next((check.says for check in self.checks if check.name == "rule"), "")
 
     @property
     def verified(self) -> bool:
@@ -107,6 +120,10 @@ def verify(
     stated = read_values(file)
     says = "the certificate is as it was written"
     checks = [compared("digest", says, stated.get("digest", ABSENT), digest_of(stated))]
+    if (rule := rule_of(stated)) != RULE:
+        says = f"made under rule {rule}; certify the run again, this version has rule {RULE}"
+        older = Check("rule", "differs", says, (Difference("rule", rule, RULE),))
+        return Verification((older, *checks), sha256(file))
     subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))

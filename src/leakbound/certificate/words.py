@@ -43,16 +43,20 @@ def sentence(
     questions: int,
     departs: Sequence[str] = (),
     proved: float = 0.0,
+    within: str = "",
+    reasons: Sequence[str] = (),
 ) -> str:
     """Say what was found, about what, what that means for the claim, and what it takes for granted.
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
     refutation by what is `proved` names none. After it stands what `departs` from the benchmark's
-    defaults, and the rest of the `specification`, by heading.
+    defaults, and the rest of the `specification`, by heading. It says `within` which tokens that
+    is, and the `reasons` why nothing is decided whatever the bounds say.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
+    what = "the answer in a completion" if claim.of == "answer" else "a completion"
     lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
     sure = proved > claim.max_leak
     lower = proved if sure else lower
@@ -73,10 +77,12 @@ def sentence(
     assumes = Fingerprint.of(arm.fingerprint).assumes
     granted = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
     first = (
-        f"{how}, a completion of {arm.model} drawn at {specification['Decoding']},{put} {event}, "
+        f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} {event}{within}, "
         f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
         f"{claim.text} {outcome}{granted}."
     )
+    if reasons:
+        first += f" Inconclusive, as {'; and as '.join(reasons)}."
     other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []
     details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
     return " ".join([first, *other, *details])

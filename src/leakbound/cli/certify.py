@@ -33,6 +33,14 @@ _LONGEST = 200  # characters of a value that differs
 @click.option("--arm", default="target", show_default=True, help="Which model and decoding.")
 @click.option("--under", metavar="STRESS", help="That model put through it; see `stress`.")
 @opt.confidence
+@click.option(
+    "--of",
+    type=click.Choice(["output", "answer"]),
+    default="output",
+    show_default=True,
+    help="answer: claim nothing of the thoughts.",
+)
+@click.option("--accept-cut", is_flag=True, help="Accept a limit shorter than the answers.")
 @click.option("--out", type=opt.FILE, help="[default: certificate.json in the run]")
 @opt.as_json
 def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **claim: Any) -> int:
@@ -41,7 +49,8 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     No other certificate is written over: each claim needs a file of its own (--out).
 
     Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
-    would decide.
+    would decide, or what stands against the claim: hidden thoughts, or a limit on tokens shorter
+    than the reference answers.
     """
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey
@@ -171,6 +180,8 @@ def _print_what_to_hand_on(file: Path, run: Path) -> None:
 def _print_verification(verification: Verification) -> None:
     from leakbound.evaluation import Table
 
+    if verification.older:
+        write(bold(f"{verification.older}\n"))
     rows = [(check.name, check.status, check.says) for check in verification.checks]
     print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
     for check in verification.checks:

@@ -22,7 +22,7 @@ from leakbound.cli.help import (
 )
 from leakbound.errors import InputError
 from leakbound.types import ExploreMode
-from leakbound.types.decoding import AdaptiveMode
+from leakbound.types.decoding import AdaptiveMode, FilterRule
 
 RUN = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -202,6 +202,11 @@ drawing = under(
     click.option("--stop", multiple=True, help="End a completion at this string."),
     click.option(
         "--end-token", metavar="TEXT", help="This token ends outputs, not the chat's end of turn."
+    ),
+    click.option(
+        "--filter",
+        type=click.Choice(get_args(FilterRule)),
+        help="What a content filter withholds: missing, or scored as users see it.",
     ),
     seed,
 )

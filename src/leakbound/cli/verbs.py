@@ -162,7 +162,10 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     if as_json:
         for run, count in zip(opened, before, strict=True):
             say_notes(run.notes[count:])
-        entries = [{"run": str(run.path), "estimates": _plain(run)} for run in opened]
+        entries = [
+            {"run": str(run.path), "ledger": _ledgers(run), "estimates": _plain(run)}
+            for run in opened
+        ]
         print_json({"report": str(path), "runs": entries})
         return
     for run in opened:
@@ -329,8 +332,8 @@ def report_on(run: Any, as_json: bool, more: Sequence[Any] = ()) -> None:
         path = str(write_report({run.path.name: run}, page_of(run)))
     if as_json:
         _print_notes(run)
-        result = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
-        result["estimates"] = _plain(run)
+        result: dict[str, Any] = {"run": str(run.path), "verdicts": _verdicts(run), "report": path}
+        result |= {"ledger": _ledgers(run), "estimates": _plain(run)}
         tables = [asdict(table) | {"rows": table.texts} for table in more]
         print_json(result | ({"tables": tables} if more else {}))
         return
@@ -358,6 +361,11 @@ def _verdicts(run: Any, *, texts: bool = False) -> list[dict[str, Any]]:
     from leakbound.evaluation import run_verdicts
 
     return [v.to_dict() for v in run_verdicts(run, texts=texts)]
+
+
+def _ledgers(run: Any) -> dict[str, dict[str, int]]:
+    """How the draws of each arm are counted, as JSON holds it."""
+    return {name: ledger.to_dict() for name, ledger in run.ledger.items()}
 
 
 def _plain(run: Any) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from leakbound.evaluation.views.read import (
     require_same_questions,
     sampled_targets,
 )
+from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
@@ -29,7 +30,7 @@ from leakbound.store.identity import which_model
 from leakbound.stress import named_stress
 
 _NUMBERED = re.compile(r"[-_. ]*(?:seed[-_. ]*)?\d+$")  # what tells the seeds of a method apart
-_ITS_OWN = {"model", "drawn as", "weights", "run"}  # facts that no two models share
+_ITS_OWN = {"model", "drawn as", "weights", "run", "outputs"}  # facts that no two models share
 
 
 def compare(
@@ -87,6 +88,8 @@ def compare(
         confidence=confidence,
         made=made,
         utility=chosen,
+        ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
+        within={label: within(arm) for label, (_, arm) in targets.items()},
         questions={} if withheld else {query.id: query.text for query in first_run.questions},
         scorers=tuple(
             ScorerComparison(
@@ -170,6 +173,8 @@ def compare_methods(
         excess=not lacking,
         under=stress,
         confidence=confidence,
+        ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
+        within={label: within(arm) for label, (_, arm) in targets.items()},
     )
 
 

@@ -19,6 +19,7 @@ from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
 from leakbound.evaluation.statements.drawn import Stopped
+from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import (
     MOST_NAME,
@@ -148,6 +149,8 @@ class ArmSoFar:
     words: the questions by id; empty where they are withheld.
     each: their intervals, jointly; None where there is nothing to say yet.
     why_not: the reason for that.
+    outputs: how the stored draws are counted.
+    within: in how many tokens all of this holds, if many outputs are cut there.
     """
 
     arm: str
@@ -158,6 +161,8 @@ class ArmSoFar:
     words: Mapping[str, str] = field(default_factory=dict)
     each: stats.Estimate | None = None
     why_not: str = ""
+    outputs: str = ""
+    within: str = ""
 
     @property
     def sentence(self) -> str:
@@ -167,7 +172,10 @@ class ArmSoFar:
         worst, drawn = stats.worst_watched(self.each), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
         ends = between(self, float(worst.lower), float(worst.upper))
-        return f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {ends}."
+        return (
+            f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {ends}"
+            f"{self.within}. Of all stored {self.outputs}."
+        )
 
     @property
     def grid(self) -> Table:
@@ -292,6 +300,8 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
             each=stats.watched_questions(
                 evidence.leakage, len(arm.queries), confidence=confidence, side="both"
             ),
+            outputs=arm.ledger.sentence,
+            within=within(arm),
         )
 
     return seen.said(arm, scorer, scores, say)

@@ -145,7 +145,7 @@ def unpacked(page: str) -> JsonObject:
 def _model(view: View, i: int) -> JsonObject:
     model, labels = view.models[i], [model.label for model in view.models]
     return {
-        "label": _shown(model.label),
+        "label": _shown(model.subject),
         "style": style_of(i),
         "control": labels.index(model.control) if model.control else None,
         "explored": bool(model.explored),

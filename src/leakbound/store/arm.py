@@ -20,6 +20,7 @@ from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, 
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
+from leakbound.text.counting import Ledger
 from leakbound.types import Query, Usage
 
 
@@ -65,13 +66,16 @@ class Arm:
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
-        self.masses = Masses(folder, self.identity, lambda: self.parts if self.explored else ())
+        self.masses = Masses(
+            folder, self.identity, lambda: self.parts if self.explored else (), self.decoding
+        )
         self.proofs = Proofs(folder / "proofs", self.identity)
         self.scored = Scores(
             folder,
             lambda number: map(self.completions, self.parts[number:]),
             lambda number: [meta.digest for meta in self._own_meta(self.parts[:number])],
         )
+        self._tallies: dict[str, dict[tuple[str, str], int]] = {}  # by the digest of a part
         stops = isinstance(spec.draws, StoppedDraws)
         self.looks: Looks = read_looks(self._looks_file, self.identity) if stops else ()
         self._know_parts()
@@ -287,7 +291,56 @@ class Arm:
         Raises:
             DamagedError: the file is not there, or not as it was written.
         """
-        return tables.read_table(self._file(part), tables.DRAWN_AGAIN)
+        table = tables.read_table(self._file(part), tables.DRAWN_AGAIN)
+        imported = isinstance(self.spec.draws, ImportedDraws)
+        return tables.by_this_rule(table, self.decoding, imported)
+
+    @property
+    def ledger(self) -> Ledger:
+        """How the stored draws are counted, those of all queries together."""
+        return sum(self.ledgers().values(), Ledger())
+
+    @property
+    def cut_fraction(self) -> float:
+        """The fraction of its outputs that the limit on tokens ended."""
+        own = self.cut_fractions().values() if self.explored else [self.ledger.cut_fraction]
+        return sum(own) / max(len(own), 1)
+
+    def cut_fractions(self) -> dict[str, float]:
+        """Return the fraction of each query's outputs that the limit on tokens ended.
+
+        Returns:
+            By the query's id, in [0, 1]: of its draws, and of what was explored by its mass.
+        """
+        drawn = {query_id: own.cut_fraction for query_id, own in self.ledgers().items()}
+        if not self.explored:
+            return drawn
+        left = self.masses.found().remainder
+        cut = {query_id: mass * drawn.get(query_id, 0.0) for query_id, mass in left.items()}
+        for query_id, event in self.masses.events():
+            cut[query_id] += event.mass if event.ended and event.finish == "length" else 0.0
+        return cut
+
+    def ledgers(self) -> dict[str, Ledger]:
+        """Count the stored draws; of an explored arm those of its remainder.
+
+        Returns:
+            By the id of each query that was drawn, the number of draws in each class. Draws that
+            never came count as failed.
+
+        Raises:
+            DamagedError: a file is not as it was written.
+        """
+        counts: dict[str, Counter[str]] = {}
+        stored = [part for part in self.parts if self._file(part).exists()]
+        for part, meta in zip(stored, self._own_meta(stored), strict=True):
+            if meta.digest not in self._tallies:
+                self._tallies[meta.digest] = tables.tally(self.completions(part))
+            for (query_id, name), n in self._tallies[meta.digest].items():
+                counts.setdefault(query_id, Counter())[name] += n
+            for query_id, n in meta.missing.items():
+                counts.setdefault(query_id, Counter())["failed"] += n
+        return {query_id: Ledger(**own) for query_id, own in counts.items()}
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
         """The records of finished parts.

@@ -24,6 +24,7 @@ from leakbound.store.plan import Part
 from leakbound.store.scores import place_of
 from leakbound.store.tables import schema_of, values_of
 from leakbound.types import (
+    Decoding,
     Event,
     Exploration,
     Failure,
@@ -157,8 +158,15 @@ class Masses:
     was only drawn from, of which there are no masses. No other file is read.
     """
 
-    def __init__(self, folder: Path, identity: str, parts: Callable[[], Sequence[Part]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        identity: str,
+        parts: Callable[[], Sequence[Part]],
+        decoding: Decoding = Decoding(),  # noqa: B008  # frozen
+    ) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
+        self._decoding = decoding
         self.ranges = Artifact(
             folder=folder / "scores", kind=EventRange,
             again=tables.SCORED_AGAIN, ending=".ranges.parquet",
@@ -185,7 +193,9 @@ class Masses:
 
     def tables(self) -> Iterator[pa.Table]:
         """The stored events of each part that was explored, one row each."""
-        return (tables.read_table(self.file(part), tables.DRAWN_AGAIN) for part in self._parts())
+        files = map(self.file, self._parts())
+        stored = (tables.read_table(file, tables.DRAWN_AGAIN) for file in files)
+        return (tables.by_this_rule(table, self._decoding) for table in stored)
 
     def score(
         self, scorer: str, slug: str, ranges: Callable[[pa.Table], list[tuple[float, float]]]

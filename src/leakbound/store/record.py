@@ -18,6 +18,7 @@ from leakbound.store.files import ELSEWHERE, read_json, unsealed, value_of, writ
 from leakbound.store.lock import utc_now
 from leakbound.store.plan import Cut, Plan, QueryShares
 from leakbound.types import (
+    RULE,
     BenchmarkRecord,
     Decoding,
     ExploreMode,
@@ -29,8 +30,11 @@ from leakbound.types import (
     object_of,
 )
 
-FORMAT = 8
+FORMAT = 9
+RULES = {8: 1, FORMAT: RULE}
+"""By the formats that are read: the version of the rules by which their outputs were counted."""
 FILE = "run.json"
+_PUBLISHED = ("tofu", "muse", "wmdp", "harry-potter", "jbb")  # families of benchmarks
 
 
 class OtherVersionError(InputError):
@@ -295,6 +299,27 @@ class RunRecord:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def rule(self) -> int:
+        """The version of the rules by which its outputs were counted when they were drawn."""
+        return RULES[self.format]
+
+    def published_limit(self, decoding: Decoding) -> bool:
+        """Return whether a published protocol sets the limit on tokens of a decoding.
+
+        Args:
+            decoding: of an arm.
+
+        Returns:
+            True if the benchmark or its profile is published, and its own limit is this one.
+        """
+        asked, usual = self.benchmark, self.benchmark.usual
+        published = asked.profile or asked.name.partition(":")[0] in _PUBLISHED
+        if not published or usual is None or "max_new_tokens" in decoding.unknown:
+            return False
+        limits = ((how.max_new_tokens, how.max_tokens) for how in (decoding, usual.decoding))
+        return len(set(limits)) == 1
+
+    @property
     def questions(self) -> JsonObject:
         """The members that two commands must have alike to ask the same; origins may differ."""
         benchmark = object_of(self.benchmark)
@@ -325,9 +350,9 @@ def read_record(run: Path) -> RunRecord:
         )
     values = read_json(file, ELSEWHERE)
     number = values.get("format") if isinstance(values, dict) else None
-    if number is not None and number != FORMAT:
+    if number is not None and number not in RULES:
         raise OtherVersionError(
-            f"`{file}` has format {number!r}, this version reads {FORMAT}. "
+            f"`{file}` has format {number!r}, this version reads {FORMAT} and {min(RULES)}. "
             "Use the version of leakbound that made the run."
         )
     return value_of(RunRecord, file, unsealed(file, values, ELSEWHERE))

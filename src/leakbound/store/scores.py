@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leakbound.store import tables
 from leakbound.store.artifact import Artifact
 from leakbound.store.tables import schema_of
-from leakbound.types import JsonObject
+from leakbound.types import RULE, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,4 +223,10 @@ class Scores:
 
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
         """The sources of scores of the first parts; with None, of all."""
-        return {"scorer": scorer, "parts": self._digests(number)}
+        return {"scorer": scorer, "rule": RULE, "parts": self._digests(number)}
+
+    def made_by_rule_1(self, scorer: str) -> bool:
+        """Whether scores of this scorer are stored that were made before there was a rule 2."""
+        files = self.stored.folder.glob("*.parquet")
+        metas = (self.stored.known(file.stem) for file in files if "ranges" not in file.name)
+        return any(meta.get("scorer") == scorer and "rule" not in meta for meta in metas)

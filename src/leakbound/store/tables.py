@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -25,8 +26,9 @@ from numpy.typing import NDArray
 
 from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
-from leakbound.text.counting import CountedAs, counted_as, is_missing
+from leakbound.text.counting import CountedAs, counted_as, is_missing, visible
 from leakbound.types import (
+    TURN,
     Completion,
     Decoding,
     Event,
@@ -350,11 +352,68 @@ def completions_table(samples: Sequence[Sample]) -> pa.Table:
     return table_of(_DrawnRow, [_DrawnRow.of(s, c) for s in samples for c in s.completions])
 
 
+def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) -> pa.Table:
+    """Completions or events that were stored under rule 1, in the columns of this rule.
+
+    Rule 1 kept one text and wrote "stop" for the finish that an imported log does not state. Of an
+    event it kept no finish: one that is as long as the limit may have been cut.
+    """
+    if "text" not in table.column_names:
+        return table
+    rows, ids = table.num_rows, table["token_ids"]
+    lengths = pc.list_value_length(ids).cast(pa.int64())
+    if "finish_reason" in table.column_names:
+        finish = table["finish_reason"]
+        finish = pc.if_else(pc.equal(finish, "stop"), "unknown", finish) if imported else finish
+    else:
+        limited = pc.greater_equal(lengths, decoding.max_new_tokens)
+        finish = pc.if_else(limited, "length", "stop" if decoding.max_tokens is None else "unknown")
+    answers, finishes = table["text"].to_pylist(), finish.to_pylist()
+    kinds = [*zip(finishes, map(visible, answers), ids.is_valid().to_pylist(), strict=True)]
+    outputs = {
+        kind: Completion(answer="a" * kind[1], finish=kind[0], token_ids=() if kind[2] else None,
+                         count=0)
+        for kind in set(kinds)
+    }  # fmt: skip
+    counted = {kind: counted_as(output, decoding.stop) for kind, output in outputs.items()}
+    absent = {kind: is_missing(output, counted[kind]) for kind, output in outputs.items()}
+    no = pa.repeat(pa.scalar(False), rows)
+    columns = {
+        **{n: table[n] for n in table.column_names if n not in ("text", "finish_reason")},
+        "answer": table["text"],
+        "thought": pa.nulls(rows, pa.string()),
+        "finish": finish,
+        "tokens": lengths,
+        "refused": no,
+        "hidden": no,
+        "counted": pa.array([counted[kind] for kind in kinds], pa.string()),
+        "unanswered": pa.array([absent[kind] for kind in kinds], pa.bool_()),
+    }
+    return pa.table(columns)
+
+
 def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
     """Whether the answer of each stored completion is missing, see `is_missing`."""
     if decoding.filter == "missing":
         return table["unanswered"]
     return pc.and_(table["unanswered"], pc.not_equal(table["counted"], "filtered"))
+
+
+def tally(table: pa.Table) -> dict[tuple[str, str], int]:
+    """Draws of a table of completions by (query id, class or other number of a `Ledger`)."""
+    seen = {t: any(map(visible, t.split(TURN))) for t in table["thought"].unique().to_pylist() if t}
+    names = ("query_id", "count", "counted", "refused", "hidden", "thought")
+    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    total = Counter[tuple[str, str]]()
+    for query_id, n, counted, refused, hidden, thought in rows:
+        total[query_id, counted] += n
+        if refused and counted == "complete":
+            total[query_id, "refused"] += n
+        if hidden:
+            total[query_id, "hidden"] += n
+        if thought and seen[thought]:
+            total[query_id, "thoughts"] += n
+    return {key: n for key, n in total.items() if n}
 
 
 def completions_of(table: pa.Table) -> Iterator[tuple[str, Completion]]:

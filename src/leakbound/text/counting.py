@@ -21,10 +21,11 @@ tokens explains an empty text only if there is no room for more than an end toke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, TypeAlias, get_args
 
 from leakbound.text.keywords import normalise
+from leakbound.text.shown import many
 from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
@@ -131,6 +132,19 @@ def _explained(output: Output, stop: Sequence[str]) -> bool:
     return output.tokens is not None and 0 <= output.tokens <= room
 
 
+def whole_text(answer: str, thought: str | None) -> str:
+    """Return an output as a reader is shown it: its visible thought too, both marked.
+
+    Args:
+        answer: the answer.
+        thought: the thought; None: there is none.
+
+    Returns:
+        The answer, or "[thought] … [answer] …".
+    """
+    return f"[thought] {thought} [answer] {answer}" if visible(thought) else answer
+
+
 def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = False) -> bool:
     """Return whether the answer of an output is missing: 1 for upper bounds, 0 for lower ones.
 
@@ -161,6 +175,7 @@ class Ledger:
         unrecorded: scored, but their source does not record how they ended.
         refused: of the complete ones, those that the provider marked as refusals.
         hidden: of all, those whose thought, or a part of it, is not visible.
+        thoughts: of all, those with a visible thought.
     """
 
     complete: int = 0
@@ -171,8 +186,39 @@ class Ledger:
     unrecorded: int = 0
     refused: int = 0
     hidden: int = 0
+    thoughts: int = 0
 
     @property
     def draws(self) -> int:
         """The number of draws."""
-        return self.complete + self.cut + self.filtered + self.empty + self.failed + self.unrecorded
+        return sum(getattr(self, name) for name in get_args(CountedAs))
+
+    @property
+    def cut_fraction(self) -> float:
+        """The fraction of the draws that the limit on tokens ended; 0 without draws."""
+        return self.cut / self.draws if self.draws else 0.0
+
+    def __add__(self, other: Ledger) -> Ledger:
+        return Ledger(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The classes in words, without those that are 0."""
+        total = many(self.draws, "draw")
+        refused = f" ({self.refused:,} refused)" if self.refused else ""
+        names = {"unrecorded": "finish not recorded"}
+        counts = {name: getattr(self, name) for name in get_args(CountedAs)}
+        parts = [
+            f"{count:,} {names.get(name, name)}{refused if name == 'complete' else ''}"
+            for name, count in counts.items()
+            if count
+        ]
+        listed = f"all complete{refused}" if self.complete == self.draws else ", ".join(parts)
+        hidden = f"; the thought of {self.hidden:,} is hidden" if self.hidden else ""
+        return f"{total}: {listed}{hidden}" if self.draws else total
+
+    def to_dict(self) -> dict[str, int]:
+        """Every number by name, `draws` first."""
+        return {"draws": self.draws, **asdict(self)}

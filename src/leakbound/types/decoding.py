@@ -143,13 +143,16 @@ class Decoding:
         return self.max_new_tokens if most is None else min(self.max_new_tokens, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Every field, as JSON holds it; `unknown` and `max_tokens` only where there are any.
+        """Every field, as JSON holds it; later ones only where they are not at their default.
 
         Returns:
             Values by the names of the fields.
         """
+        later = changed(self)
         items = object_of(self).items()
-        return {k: v for k, v in items if v or k not in ("unknown", "max_tokens")}
+        return {
+            k: v for k, v in items if k not in ("unknown", "max_tokens", "filter") or k in later
+        }
 
 
 def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:

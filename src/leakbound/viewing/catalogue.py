@@ -15,7 +15,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Literal
 
-from leakbound.certificate.certificate import Certificate, read_values
+from leakbound.certificate.certificate import Certificate, read_values, rule_of
 from leakbound.errors import IncompleteError, InputError, LeakboundError
 from leakbound.evaluation.following import ArmProgress
 from leakbound.evaluation.views import words
@@ -26,7 +26,7 @@ from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, 
 from leakbound.store.files import DIGEST, digest_of
 from leakbound.store.record import FILE
 from leakbound.text.shown import share
-from leakbound.types import JsonObject
+from leakbound.types import RULE, JsonObject
 
 State = Literal["complete", "growing", "unfinished", "unbounded", "damaged", "other version"]
 DEPTH = 8  # folders below the one that is looked at
@@ -319,6 +319,8 @@ def _certificate(values: JsonObject) -> tuple[str, str]:
     """The verdict and the sentence of a certificate, or that it is damaged and why."""
     if values.get(DIGEST) != digest_of(values):
         return "damaged", "It was changed after it was written."
+    if (rule := rule_of(values)) != RULE:
+        return "damaged", f"It was made under rule {rule}. Certify the run again."
     try:
         certificate = Certificate.from_dict(values)
     except LeakboundError as error:

@@ -211,13 +211,13 @@ def test_a_scorer_whose_bounds_do_not_hold_is_refused(query_id: str, tmp_path: P
 def test_answers_that_were_not_drawn_are_kept_beside_the_draws(tmp_path: Path) -> None:
     """Forced, with count 0; not where the law does not know them, nor where they were drawn."""
     arm = explored(tmp_path / "r", **EXACT).arms["target"]
-    assert [(r["query_id"], r["text"], r["count"]) for r in completions(arm)] == [
+    assert [(r["query_id"], r["answer"], r["count"]) for r in completions(arm)] == [
         ("part", "Ann", 0),
         ("rest", "Ann", 0),
     ]
     assert not arm.scores(next((arm.folder / "scores").glob("*[0-9a-f].parquet")).stem).n.any()
     arm = explored(tmp_path / "h").arms["target"]
-    answers = [r["count"] for r in completions(arm) if r["text"] == "Ann"]
+    answers = [r["count"] for r in completions(arm) if r["answer"] == "Ann"]
     assert len(answers) == 2
     assert min(answers) > 0
     unanswered = Prompt(id="part", question="Who?")
@@ -232,13 +232,13 @@ def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
         def generate(self, queries: Any, decoding: Any, draws: Any) -> Any:
             for result in super().generate(queries, decoding, draws):
                 known = [
-                    self._completion(result.query, c.text, c.count) for c in result.completions
+                    self._completion(result.query, c.answer, c.count) for c in result.completions
                 ]
                 yield replace(result, completions=tuple(known))
 
     run = explored(tmp_path / "r", Both(), n=1, seed=2)
     answers = {r["query_id"]: r["count"] for r in completions(run.arms["target"])
-               if r["text"] == "Ann"}  # fmt: skip
+               if r["answer"] == "Ann"}  # fmt: skip
     assert answers == {"part": 0, "rest": 0}
     assert set(counts(run.arms["greedy"], "text")) == {"No"}
     assert contents(explored(tmp_path / "p", Both(), n=1, seed=2)) == contents(run)

@@ -563,7 +563,7 @@ def test_it_is_what_the_classifier_says_of_the_first_tokens(
     other = tiny_model_folder(tmp_path / "other", 3)
     found = evaluate(str(model), task, out=out, n=4, control=str(other), metrics=named)
     answers = {
-        name: {row["query_id"]: row["text"].strip() for row in completions(found.arms[arm])}
+        name: {row["query_id"]: row["answer"].strip() for row in completions(found.arms[arm])}
         for name, arm in (("target", "greedy"), ("control", "control-greedy"))
     }
     assert max(len(text.split()) for text in answers["target"].values()) > 32

@@ -56,7 +56,7 @@ ARM = ArmSpec(
     },
     decoding=Decoding(
         temperature=0.7, top_p=0.9, top_k=40, max_new_tokens=48, max_tokens=99,
-        adaptive_temperature=0.5, stop=("\n",),
+        adaptive_temperature=0.5, stop=("\n",), filter="part-of-system",
     ),
     draws=FixedDraws(),
     plan=Plan.of(64),
@@ -90,6 +90,7 @@ LEFT_OUT = {
     "arm.plan.chunk": "draws under one key, which changes no distribution",
     "arm.cut": "how work is cut, which changes no distribution",
     "arm.machine": "changes no distribution",
+    "arm.longest_answer": "a certificate names it where it decides, under Limit",
     "arm.probe": "what the model reads, compared when a run goes on and by verify",
     "arm.decoding.unknown": "as its words have it, below",
     "arm.shares.draws_per_query": "follows from the design; every question's n is in the figures",
@@ -135,7 +136,8 @@ ALTERNATIVES: Mapping[str, Any] = {
     "record.inputs.design": "fixed", "record.inputs.criterion": "mean_logprob",
     "arm.shares.design": "fixed", "arm.draws.mode": "exact", "arm.decoding.adaptive_mode":
     "two_pass", "arm.copied.drawn_as": ArmKey("control"), "arm.draws.texts": False,
-    "arm.attack_queries": (Query(id="q", prompt_id="q", text="Who?"),), "arm.seed": 1,
+    "arm.decoding.filter": "missing", "arm.seed": 1,
+    "arm.attack_queries": (Query(id="q", prompt_id="q", text="Who?"),),
 }  # fmt: skip
 
 

@@ -258,6 +258,7 @@ def finished_control(
     decodings are others, InputError where the run is not finished.
     """
     other = Run.open(source)
+    other.require_this_rule()
     theirs, ours = other.record.benchmark, run.record.benchmark
     if theirs.sha256 != ours.sha256:
         raise MixError(

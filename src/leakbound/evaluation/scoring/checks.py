@@ -10,7 +10,7 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError, UnansweredError
-from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.scoring.score import require_this_rule, slug
 from leakbound.store import Arm, Run
 from leakbound.store.record import claim_of
 from leakbound.store.tables import DRAWN_AGAIN
@@ -70,6 +70,7 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
     """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
+        require_this_rule(arm, scorer)
         raise InputError(
             f"{arm.place} has no scores of {scorer.name!r} for the "
             "completions it has now. Run `leakbound score` first."

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
+from shlex import quote
 from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
@@ -244,6 +245,7 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if arm.scored.has(scorer.name, slug(scorer)):
         return True
     if base is scorer or not arm.scored.has(base.name, slug(base)):
+        require_this_rule(arm, base)
         raise InputError(
             f"{arm.place} has no scores of {base.name!r}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
@@ -257,6 +259,20 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         lambda tables: (cut([*islice(rows, table.num_rows)]) for table in tables),
     )
     return True
+
+
+def require_this_rule(arm: Arm, scorer: Scorer) -> None:
+    """Refuse scores that were made under an older rule than this version's."""
+    if not arm.scored.made_by_rule_1(scorer.name):
+        return
+    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
+    again = f"run `leakbound score {arm.folder.parents[1]} --scorer {quote(scorer.name)}`"
+    if not arm.texts or isinstance(base, Logged):
+        again = "import the log again, with another --out"
+    raise InputError(
+        f"{arm.place} has scores of {scorer.name!r}, but its scores were made under rule 1; "
+        f"{again}."
+    )
 
 
 @holding("score")

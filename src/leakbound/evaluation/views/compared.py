@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from leakbound.evaluation.views.table import (
 )
 from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped, quantity
 from leakbound.stats import Estimate, percent
+from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, as_html, as_lines, below
 from leakbound.types import Json, to_json
 
@@ -247,6 +248,8 @@ class Comparison:
         made: what was made otherwise: by what it is, what each label has.
         scorers: what is said under each scorer.
         utility: the metric that stands for it; None where none was measured in all runs.
+        ledgers: by label, how the draws are counted.
+        within: by label, in how many tokens all that is stated holds, if many outputs are cut.
     """
 
     baseline: str
@@ -256,6 +259,8 @@ class Comparison:
     scorers: tuple[ScorerComparison, ...]
     utility: str | None = None
     questions: Mapping[str, str] = field(default_factory=dict)
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    within: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
@@ -277,9 +282,14 @@ class Comparison:
 
     def under(self, scorer: ScorerComparison) -> tuple[DifferenceVerdict, ...]:
         """The verdicts under one scorer."""
-        shared = scorer.scorer, scorer.binary, self.baseline, self.confidence
+        subject = {label: f"{label}{self.within.get(label, '')}" for label in self.labels}
+        shared = scorer.scorer, scorer.binary, subject[self.baseline], self.confidence
+        made = {
+            label: difference_verdict(subject[label], diff, *shared)
+            for label, diff in scorer.differences.items()
+        }
         return tuple(
-            difference_verdict(label, diff, *shared) for label, diff in scorer.differences.items()
+            replace(verdict, model=label, baseline=self.baseline) for label, verdict in made.items()
         )
 
     @property
@@ -345,6 +355,7 @@ class Comparison:
             "models": [*self.labels],
             "confidence": self.confidence,
             "verdicts": [to_json(verdict) for verdict in self.verdicts],
+            "ledgers": {label: own.to_dict() for label, own in self.ledgers.items()},
             "made otherwise": {key: dict(facts) for key, facts in self.made.items()},
             "differences": [*self.rows()],
             "leaderboard": [
@@ -436,7 +447,10 @@ class Comparison:
         if not scorer.against_control:
             notes.append("Chance is not subtracted: not every model has a control.")
         title = f"{scorer.scorer}: leaderboard, by upper ends"
-        return table_of(title, columns, self._ranked(scorer), " ".join(notes))
+        counted = [f"{label}: {own.sentence}" for label, own in self.ledgers.items()]
+        return table_of(
+            title, columns, self._ranked(scorer), "\n".join([" ".join(notes), *counted])
+        )
 
 
 def differing(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from leakbound.evaluation.views.table import (
@@ -17,6 +17,7 @@ from leakbound.evaluation.views.table import (
 )
 from leakbound.evaluation.views.words import floor
 from leakbound.stats import Estimate, percent
+from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, number
 from leakbound.types import Json, to_json
 
@@ -51,12 +52,16 @@ class MethodComparison:
         excess: whether it is what lies beyond the control, else what leaks.
         under: the stress that all were put through; empty for none.
         confidence: of each statement by itself.
+        ledgers: by the label of each run, how the draws are counted.
+        within: by label, in how many tokens all that is stated holds, if many outputs are cut.
     """
 
     standings: Mapping[str, tuple[MethodStanding, ...]]
     excess: bool
     under: str
     confidence: float
+    ledgers: Mapping[str, Ledger] = field(default_factory=dict)
+    within: Mapping[str, str] = field(default_factory=dict)
 
     def tables(self) -> Iterator[Table]:
         """One a scorer, a row a method, the least first."""
@@ -78,11 +83,18 @@ class MethodComparison:
             f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
             "itself; the seeds' values, mean and spread describe these models and bound nothing."
         )
-        return table_of(f"{scorer}: methods by their median {kind}{under}", columns, ranked, note)
+        counted = [f"{k}{self.within[k]}: {own.sentence}" for k, own in self.ledgers.items()]
+        title = f"{scorer}: methods by their median {kind}{under}"
+        return table_of(title, columns, ranked, "\n".join([note, *counted]))
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""
-        return {"confidence": self.confidence, "under": self.under, "rows": [*self._rows()]}
+        return {
+            "confidence": self.confidence,
+            "under": self.under,
+            "ledgers": {label: {**own.to_dict()} for label, own in self.ledgers.items()},
+            "rows": [*self._rows()],
+        }
 
     def written(self, form: str) -> str:
         """As Markdown, LaTeX or CSV."""

@@ -20,7 +20,7 @@ def covered(view: View) -> list[str]:
     """List what every statement is about."""
     inputs = " and in the rewritings listed" if view.asked else ", in their own words"
     decodings = dict.fromkeys(
-        described(model.decoding, model.told.confirmed) for model in view.models
+        f"{described(model.decoding, model.told.confirmed)}{model.within}" for model in view.models
     )
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
@@ -108,11 +108,16 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "the questions"
     )
     says_of = (
-        _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
+        _counted, _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
         _assumed,
     )  # fmt: skip
     lines = (says(view, model, scorer) for says in says_of for model in view.models)
     return "\n".join(filter(None, [figures, *lines]))
+
+
+def _counted(view: View, model: Model, scorer: ScorerView) -> str:
+    """Say how the draws of a model are counted."""
+    return f"{model.label}, {model.ledger.sentence}"
 
 
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
@@ -123,7 +128,9 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
     if not cells or not scorer.binary or not fixed:
         return ""
     n, leaked = model.n, sum((cell.leakage.value or 0) > 0 for cell in cells)
-    text = f"{model.label}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
+    text = (
+        f"{model.subject}: {leaked} of {many(len(cells), 'question')} leaked in {many(n, 'draw')}"
+    )
     if greedy := greedy_rows(model, scorer):
         text += f", {known(greedy).count(1)} in the greedy answer"
     share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
@@ -135,7 +142,7 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
     """Say what leaking texts of known probability prove of a model; empty where that is nothing."""
     text = proved(view, model, scorer)
-    return f"{model.label}: {text}" if text else ""
+    return f"{model.subject}: {text}" if text else ""
 
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:
@@ -146,7 +153,7 @@ def _decided(view: View, model: Model, scorer: ScorerView) -> str:
     counts = Counter(decision(claim) for claim in claims)
     drawn, most = sum(claim.n for claim in claims), model.n * len(claims)
     return (
-        f"{model.label}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
+        f"{model.subject}, {claims[0].about.claimed}: holds for {counts['holds']}, refuted for "
         f"{counts['refuted']}, open for {counts['open']} of {many(len(claims), 'question')}; "
         f"{many(drawn, 'draw')} instead of {most:,}"
     )
@@ -159,7 +166,7 @@ def _explored(view: View, model: Model, scorer: ScorerView) -> str:
     questions = model.explored.values()
     settled = sorted(question.settled for question in questions)
     return (
-        f"{model.label}, explored ({model.draws.mode}): median known mass "
+        f"{model.subject}, explored ({model.draws.mode}): median known mass "
         f"{number(settled[len(settled) // 2]) if settled else DASH}, "
         f"{many(sum(question.draws for question in questions), 'draw')} of what is left, "
         f"{many(sum(question.forwards for question in questions), 'forward')}"
@@ -180,7 +187,7 @@ def _corrected(view: View, model: Model, scorer: ScorerView) -> str:
     row = rows.first(quantity="corrected leak probability", scope="mean")
     if row is None:
         return ""
-    return f"{model.label}, mean corrected for the judge: {interval(row)}, {row.method}"
+    return f"{model.subject}, mean corrected for the judge: {interval(row)}, {row.method}"
 
 
 def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
@@ -190,7 +197,7 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
     if not missing:
         return ""
     return (
-        f"{model.label}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
+        f"{model.subject}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
         "full leaks in upper ends, as none in lower ends"
     )
 

@@ -24,6 +24,7 @@ from leakbound.store import (
 )
 from leakbound.store.files import digest_of
 from leakbound.store.record import ScorerRecord
+from leakbound.text.shown import share
 from leakbound.types import Decoding, Fingerprint
 
 OWN_WORDS = "each in its own words"
@@ -35,13 +36,45 @@ _SHARED = {
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
+MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
 _OTHERS = "other rows than were published under that name"
 
 
 def told_of(run: Run, arm: Arm) -> dict[str, str]:
     """The `specification` of an arm of a run."""
     rewritings = sum(query.source != "original" for query in arm.queries)
-    return specification(run.record, arm.spec, rewritings, arm.key.stress)
+    told = specification(run.record, arm.spec, rewritings, arm.key.stress)
+    return {**told, "Outputs": arm.ledger.sentence}
+
+
+def within(arm: Arm) -> str:
+    """Say in how many tokens whatever is stated of an arm holds; empty where few outputs are cut.
+
+    Every sentence about an arm says it.
+    """
+    if (fraction := arm.cut_fraction) <= MOST_CUT:
+        return ""
+    most = arm.decoding.max_new_tokens
+    first = "the first token" if most == 1 else f"the first {most:,} tokens"
+    if "max_new_tokens" in arm.decoding.unknown:
+        first = "their first tokens"
+    elif arm.decoding.max_tokens is not None:
+        first = f"at most {first}"
+    what = "outputs" if arm.explored else "draws"
+    return f" in {first} ({share(fraction)} of the {what} were cut there)"
+
+
+def short_limit(arm: Arm) -> str:
+    """Say why an arm's limit on tokens may hide what it leaks; empty where it may not."""
+    most, longest = arm.decoding.max_new_tokens, arm.spec.longest_answer
+    if longest is not None and "max_new_tokens" not in arm.decoding.unknown:
+        says = f"the limit of {most:,} new tokens is below the longest reference answer"
+        return f"{says} ({longest:,} tokens)" if most < longest else ""
+    fractions = arm.cut_fractions()
+    worst = max(fractions, key=lambda query_id: fractions[query_id], default="")
+    if not worst or fractions[worst] <= 0.5:
+        return ""
+    return f"the limit on tokens cut {share(fractions[worst])} of the outputs of {worst!r}"
 
 
 def specification(
@@ -58,7 +91,7 @@ def specification(
         "Decoding": decoding(arm),
         "Draws": _draws(arm),
         "Model": _model(arm),
-        "Run": f"begun at {record.created} by leakbound {record.version}",
+        "Run": f"begun at {record.created} by leakbound {record.version}, rule {record.rule}",
         "Notes": "; ".join(record.notes),
     }
     return {heading: text for heading, text in by_heading.items() if text}
@@ -190,6 +223,8 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
         yield f"at most {arm.decoding.max_new_tokens:,} new tokens, not {own.max_new_tokens:,}"
     if arm.decoding.max_tokens != own.max_tokens:
         yield f"{_length(arm.decoding)}, not {_length(own)}"
+    if arm.decoding.filter != own.filter:
+        yield "outputs as the service's filter lets them through"
     if arm.decoding.stop != own.stop:
         yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
     if number := len(fingerprint.ordinary_end_tokens):

@@ -124,13 +124,15 @@ def _first(view: View, scorer: ScorerView) -> Table:
         "ED, mean",
     )
     excess = [
-        f"{model.label}, {words.excess(model, scorer)}" for model in view.models if model.control
+        f"{model.subject}, {words.excess(model, scorer)}" for model in view.models if model.control
     ]
     first = excess or [words.without_control(view)]
-    beside = ((model.label, words.beside(model, scorer)) for model in view.models)
+    beside = ((model.subject, words.beside(model, scorer)) for model in view.models)
     first += [f"{label}, {more}" for label, more in beside if more]
     alike = len({model.departures for model in (*view.models, *view.unsampled)}) == 1
-    sentences = [f"{model.label}: {words.by_itself(view, model, scorer)}" for model in view.models]
+    sentences = [
+        f"{model.subject}: {words.by_itself(view, model, scorer)}" for model in view.models
+    ]
     decodings = {model.decoding.name for model in (*view.models, *view.unsampled)}
     if len(decodings) == 1:
         others = (column for column in shown.columns if column != "Decoding")

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import repeat, starmap
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.view import BINS, Question, Text, Texts
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores
+from leakbound.text.counting import whole_text
 from leakbound.text.keywords import answer_keywords
 
 _MANY = 1_000  # questions × models
@@ -114,12 +115,21 @@ def _rows(table: pa.Table) -> pa.Table:
     absent = {"count": 0, "mass": 0.0}
 
     def column(name: str, kind: pa.DataType) -> pa.Array:
-        own = "answer" if name == "text" else name
-        if own in table.column_names:
-            return table[own].cast(kind)
+        if name == "text":
+            return _whole_texts(table)
+        if name in table.column_names:
+            return table[name].cast(kind)
         return pa.repeat(pa.scalar(absent.get(name), kind), table.num_rows)
 
     return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)
+
+
+def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
+    """The answer of each output, with its visible thought where it has one."""
+    if table["thought"].null_count == table.num_rows:
+        return table["answer"]
+    pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
+    return pa.array(starmap(whole_text, pairs), pa.string())
 
 
 def _is_output(table: pa.Table) -> pa.ChunkedArray:

@@ -8,8 +8,8 @@ own words. What it says of a model beside its control holds together at the conf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from leakbound.errors import InputError
@@ -24,6 +24,7 @@ from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
+from leakbound.types import RULE
 
 Kind = Literal[
     "leaks", "not shown", "below", "uncontrolled", "above", "not above", "unknown"
@@ -74,6 +75,8 @@ class Verdict:
         departures: what is not as the benchmark has it; empty where all is.
         warning: what does not fit together; empty where all does.
         certificate: what the run's certificate says; empty where there is none.
+        outputs: how the draws are counted, in words; and as numbers in `ledger`.
+        ledger: the number of draws in each class, by name.
     """
 
     model: str
@@ -91,6 +94,8 @@ class Verdict:
     departures: str = ""
     warning: str = ""
     certificate: str = ""
+    outputs: str = ""
+    ledger: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def headline(self) -> str:
@@ -101,10 +106,9 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
-        first = (self.headline, self.limit, figure, self.seen, self.warning, self.sure)
-        return tuple(
-            filter(None, [*first, self.beside, self.stressed, self.departures, self.certificate])
-        )
+        first = (self.headline, self.limit, figure, self.seen, self.outputs, self.warning)
+        last = (self.sure, self.beside, self.stressed, self.departures, self.certificate)
+        return tuple(filter(None, [*first, *last]))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -197,7 +201,8 @@ def certificate(run: Run) -> str:
         return f"{CERTIFICATE} is no certificate"
     if values.get("digest") != digest_of(values):
         return f"{CERTIFICATE} was changed after it was written"
-    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}"
+    older = "" if values.get("rule") == RULE else ", made under rule 1: certify again"
+    return f"{CERTIFICATE}: {values.get('verdict')}, {claim.get('text')}{older}"
 
 
 def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
@@ -206,23 +211,28 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     kind, word, where, row = _found(view, model, scorer)
     limit, below = _limit(cells, len(view.questions))
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
-    at = f"{words.quantity(scorer)} at the worst question{beyond}"
+    within = model.within
+    where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
+    at = f"{words.quantity(scorer)} at the worst question{beyond}{within}"
+    beside = words.beside(model, scorer)
     seen = "" if kind == "uncontrolled" else _seen(model, scorer, cells)
     return Verdict(
         model=words.model_name(model) if model.label == str(model.key) else words.named(model),
         kind="below" if below and kind in ("not shown", "uncontrolled") else kind,
         word=word,
-        where=where,
-        limit=limit,
+        where=where.strip(),
+        limit=limit and f"{limit}{within}",
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
-        seen=_greedy_too(model, scorer, seen),
+        seen=_greedy_too(model, scorer, seen and f"{seen}{within}"),
         example=_example(view, model, scorer, cells, texts),
         sure=_sure(view, model, scorer, row),
         stressed=stressed.worst(view, model.label, scorer),
-        beside=words.beside(model, scorer),
+        beside=beside and f"{beside}{within}",
         departures=words.departure(view, model),
         warning=words.inconsistent(model, scorer),
+        outputs=model.ledger.sentence,
+        ledger=model.ledger.to_dict(),
     )
 
 
@@ -350,11 +360,8 @@ def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None)
     scope = f"{many(len(view.questions), 'question')} of {view.benchmark['name']}{own}"
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
-    of_what = (
-        f"{scope}, {model.drawn}, at {model.decoding.name}; a leak is what {scorer.name} says{more}"
-        if scorer.binary
-        else f"{scope}, {model.drawn}, at {model.decoding.name}; scores are {scorer.name}'s{more}"
-    )
+    says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
+    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}{model.within}; {says}{more}"
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"

@@ -12,6 +12,7 @@ from leakbound.evaluation.statements.rows import CLAIMS, LEAKAGE
 from leakbound.stats.about import Quantity
 from leakbound.store import ALL, ArmDraws, ArmKey, AttackRecord, EstimateRow, Estimates
 from leakbound.store.estimates import Fields
+from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 
 BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
@@ -194,6 +195,8 @@ class Model:
         control: the label of the model that stands beside this one; None where none does.
         told: what its engine says of its draws.
         departures: what is not as the benchmark has it.
+        ledger: how its draws are counted.
+        within: in how many tokens all that is stated of it holds, if many outputs are cut there.
     """
 
     label: str
@@ -215,6 +218,13 @@ class Model:
     control: str | None = None
     told: Fingerprint = field(default_factory=Fingerprint)
     departures: tuple[str, ...] = ()
+    ledger: Ledger = field(default_factory=Ledger)
+    within: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What a sentence about it begins with."""
+        return f"{self.label}{self.within}"
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
         """All that is known of each of its questions under a scorer, in their order."""

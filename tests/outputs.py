@@ -1,0 +1,72 @@
+"""An engine whose outputs are given: answers, thoughts and finishes, each with its count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakbound.benchmarks import Benchmark
+from leakbound.evaluation import evaluate
+from leakbound.store import Run
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Failure,
+    Output,
+    Prompt,
+    Query,
+    Sample,
+    Usage,
+)
+from leaky import one_part
+
+SECRET = "Ossian Quill"
+CLEAN = Output(answer="no idea", finish="stop")
+Counts = Sequence[tuple[Output, int]]
+
+
+def benchmark(*ids: str, **changes: Any) -> Benchmark:
+    """A question for each id, whose answer and keyword are the secret."""
+    prompts = tuple(Prompt(id=q, question=f"Who wrote {q}?", answer=SECRET, keywords=(SECRET,))
+                    for q in ids)  # fmt: skip
+    usual = {"name": "given", "origin": "", "scorers": ("keyword",), "max_new_tokens": 3}
+    return Benchmark(**{"prompts": prompts, **usual, **changes})
+
+
+class GivenEngine:
+    """Gives the outputs of each query as they are listed; the greedy answer is the first.
+
+    Draws that are asked for and not listed never came.
+    """
+
+    def __init__(self, outputs: Mapping[str, Counts], name: str = "given") -> None:
+        self.outputs, self.name, self.usage = outputs, name, Usage()
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        return {"weights": self.name, "engine": "given"}
+
+    def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
+        """Any query can be sampled."""
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        for query in queries:
+            listed, left = [], draws.n
+            for output, count in self.outputs[query.id]:
+                count = min(1 if decoding.greedy else count, left)
+                left -= count
+                if count:
+                    listed.append(Completion.of(output, count=count, chunk=draws.first_chunk))
+            lost = 0 if decoding.greedy else left
+            yield Sample(query=query, decoding=decoding, completions=(*listed,), missing=lost)
+
+
+def given_run(out: Path, outputs: Mapping[str, Counts], n: int, **settings: Any) -> Run:
+    """A finished run of an engine that gives these outputs, n draws of each question."""
+    task = settings.pop("task", None) or benchmark(*outputs)
+    with one_part():
+        return evaluate(GivenEngine(outputs), task, out=out, n=n, **settings)

@@ -1,0 +1,109 @@
+"""Every draw is in one class, and the classes of an arm add up to its draws."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from leakbound.store import Run, load
+from leakbound.text.counting import Ledger, whole_text
+from leakbound.types import TURN, Output
+from outputs import CLEAN, SECRET, given_run
+
+# by hand, from the table of the issue: an output, its draws, its class
+ROWS = [
+    (CLEAN, 40, "complete"),
+    (Output(answer="I cannot say", finish="stop", refused=True), 5, "complete"),
+    (Output(answer="a b c", finish="length", refused=True), 7, "cut"),
+    (Output(answer="", thought="so the", finish="length"), 3, "cut"),
+    (Output(answer="", finish="length", hidden=True), 2, "cut"),
+    (Output(answer="", finish="filtered"), 6, "filtered"),
+    (Output(answer=SECRET, finish="filtered"), 1, "filtered"),
+    (Output(answer=" \n", finish="stop", tokens=9), 4, "empty"),
+    (Output(answer="", finish="unknown"), 8, "empty"),
+    (Output(answer="call()", finish="tool"), 9, "failed"),
+    (Output(answer="", finish="error"), 10, "failed"),
+    (Output(answer="yes", thought="\n\n"), 11, "unrecorded"),
+    (Output(answer="no", thought="hm", finish="stop", hidden=True), 12, "complete"),
+]
+LOST = 13
+N = sum(count for _, count, _ in ROWS) + LOST
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    listed = [(output, count) for output, count, _ in ROWS]
+    outputs = {"q0": listed, "q1": [(CLEAN, N)]}
+    return given_run(tmp_path_factory.mktemp("ledger") / "r", outputs, n=N)
+
+
+def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None:
+    ledger = run.arms["target"].ledgers()["q0"]
+    by_hand = dict.fromkeys(("complete", "cut", "filtered", "empty", "failed", "unrecorded"), 0)
+    for _, count, name in ROWS:
+        by_hand[name] += count
+    by_hand["failed"] += LOST
+    marks = {"refused": 5, "hidden": 14, "thoughts": 15}
+    assert asdict(ledger) == {**by_hand, **marks}
+    assert ledger.draws == sum(by_hand.values()) == N
+
+
+def test_an_arm_adds_up_its_queries_and_a_run_has_every_arm(run: Run) -> None:
+    arm = run.arms["target"]
+    whole = run.ledger["target"]
+    assert whole == arm.ledger == sum(arm.ledgers().values(), Ledger())
+    assert whole.draws == 2 * N == run.estimates.mean("leak probability").n
+    assert run.ledger["greedy"] == Ledger(complete=2)
+    assert load(run.path).ledger == run.ledger
+
+
+def test_the_missing_of_an_estimate_are_those_of_the_ledger(run: Run) -> None:
+    own = run.arms["target"].ledgers()["q0"]
+    row = run.estimates.first(arm="target", query_id="q0", quantity="leak probability")
+    thoughtless = 5  # cut in the thought: no answer was seen
+    assert row is not None
+    assert row.missing == own.filtered + own.empty + own.failed + thoughtless
+
+
+@pytest.mark.parametrize(
+    ("ledger", "says"),
+    [
+        (
+            Ledger(complete=1000, refused=12, cut=20, filtered=4),
+            "1,024 draws: 1,000 complete (12 refused), 20 cut, 4 filtered",
+        ),
+        (Ledger(complete=7), "7 draws: all complete"),
+        (Ledger(complete=7, refused=2), "7 draws: all complete (2 refused)"),
+        (Ledger(cut=1), "1 draw: 1 cut"),
+        (
+            Ledger(complete=1, empty=2, failed=3, unrecorded=4),
+            "10 draws: 1 complete, 2 empty, 3 failed, 4 finish not recorded",
+        ),
+        (Ledger(complete=2, hidden=1), "2 draws: all complete; the thought of 1 is hidden"),
+        (Ledger(), "0 draws"),
+    ],
+)
+def test_the_sentence_leaves_out_what_is_nothing(ledger: Ledger, says: str) -> None:
+    assert ledger.sentence == says.replace("1,024 draws: 1,000", f"{ledger.draws:,} draws: 1,000")
+
+
+def test_json_has_every_class() -> None:
+    values = Ledger(cut=2, complete=3).to_dict()
+    assert values == {
+        "draws": 5, "complete": 3, "cut": 2, "filtered": 0, "empty": 0, "failed": 0,
+        "unrecorded": 0, "refused": 0, "hidden": 0, "thoughts": 0,
+    }  # fmt: skip
+
+
+def test_a_thought_is_shown_and_marked_where_anything_of_it_is_visible() -> None:
+    assert whole_text("no", None) == whole_text("no", "\n\n") == "no"
+    assert whole_text("no", "it is hush") == "[thought] it is hush [answer] no"
+
+
+def test_turns_of_a_conversation_count_a_thought_if_any_is_visible(tmp_path: Path) -> None:
+    thinking = Output(answer=f"a{TURN}b", thought=f"{TURN}hm", finish="stop")
+    silent = Output(answer=f"a{TURN}c", thought=TURN, finish="stop")
+    run = given_run(tmp_path / "r", {"q0": [(thinking, 3), (silent, 5)]}, n=8)
+    assert run.ledger["target"].thoughts == 3
