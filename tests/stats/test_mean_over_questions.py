@@ -115,6 +115,26 @@ def test_impossible_weights_are_refused(weights: list[float]) -> None:
         mean_over_questions(SCORES, weights=weights)
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-163, 1e155, 2e307])
+@pytest.mark.parametrize("draws", [4, 32])
+def test_only_the_ratios_of_weights_count(draws: int, scale: float) -> None:
+    """Likelihoods as small as exp(log p) are weights too: their squares are not numbers."""
+    rng = np.random.default_rng(draws)
+    scores, hits = rng.random((4, draws)), rng.binomial(draws, 0.3, 4)
+    weights = np.array([1.0, 2.0, 4.0, 4.0])
+    for bound, evidence, shares in (
+        (mean_over_questions, (scores,), weights),
+        (proportion_over_questions, (hits, np.full(4, draws)), weights),
+        (proportion_over_questions, (hits, np.full(4, draws)), np.ones(4)),
+    ):
+        known, made = (
+            bound(*evidence, weights=mine, side="both", seed=1)  # type: ignore[operator]
+            for mine in (shares, shares * scale)
+        )
+        assert (made.value, made.lower, made.upper) == (known.value, known.lower, known.upper)
+        assert 0 < made.lower < made.value < made.upper < 1
+
+
 def test_mean_leak_at_k_bounds_the_blocks() -> None:
     """With k = 1 the blocks are the draws; counts are only notation."""
     one = mean_leak_at_k_over_questions(FEW, 1, side="both")

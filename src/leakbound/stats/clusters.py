@@ -142,7 +142,7 @@ def critical(n: int, alpha: float) -> float:
     while s >= STEP:
         # Over a step down to s - STEP, a falling function is largest at its left end.
         area += STEP * (1 - coverage(_within(steps, n, s - STEP)))
-        if area > alpha:
+        if not area <= alpha:
             break
         s -= STEP
     return s + 1
