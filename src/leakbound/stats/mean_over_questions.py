@@ -30,7 +30,7 @@ from leakbound.stats.about import Scope, parameter_of
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
+from leakbound.stats.leak_at_k import block_maxima, supported, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
@@ -172,8 +172,8 @@ def mean_leak_at_k_over_questions(
 
     Returns:
         One estimate about all questions together, in [0, 1], or [K]. `value` is the mean of the
-        unbiased estimates over the scored draws, NaN where a question has fewer than k; it uses all
-        subsets, not the blocks only, and may lie outside a narrow interval.
+        unbiased estimates over the scored draws, NaN where a question has fewer than 4 k; it uses
+        all subsets, not the blocks only, and may lie outside a narrow interval.
 
     Raises:
         InputError: scores or counts that cannot be, a k that is none or exceeds a question's n, a
@@ -327,6 +327,5 @@ def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
 
 def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
     scored = leakage.scored()
-    if (scored.n < k).any():
-        return float("nan")
-    return float(scored.each(partial(unbiased, k=k)).mean())
+    sizes = np.minimum(k, scored.n.min())
+    return float(supported(scored.each(partial(unbiased, k=sizes)), k, scored.n).mean())
