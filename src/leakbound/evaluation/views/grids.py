@@ -66,8 +66,11 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         return [cell.rows.first(quantity=quantity) for cell in model.cells(scorer)]
 
     def repeated(k: int, model: Model) -> Cell:
-        mean = means_by(model.cells(scorer), "leak@k").get(k)
+        cells = model.cells(scorer)
+        mean = means_by(cells, "leak@k").get(k)
         row = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=k)
+        if row is None and len(cells) == 1:
+            row = cells[0].by_parameter("leak@k").get(k)
         return number_cell(mean) if mean is not None or row is None else Cell(of_repeated(row))
 
     def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:

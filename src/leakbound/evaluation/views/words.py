@@ -49,7 +49,7 @@ def of_repeated(row: EstimateRow) -> str:
     if row.value is not None or not row.parameter:
         return interval(row)
     groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
-    return f"{interval(row)}, n/k = {number(groups / row.parameter)}"
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
 
 
 def of_count(bound: EstimateRow) -> str:
