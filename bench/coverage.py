@@ -43,7 +43,6 @@ from leakbound.stats import (
     excess_of,
     excess_of_mean_and_worst,
     excess_over_questions,
-    excess_with_proof,
     expectation_deviation_over_questions,
     judged_bound,
     leak_at_k_bound,
@@ -328,19 +327,18 @@ def stopped_mean(data: DataSet, **how: Any) -> Estimate:
 
 
 def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
-    """The excess of each question, and the control's leak probability."""
-    control = partial(proportion_bound, data.hits[::-1], data.n)
-    return partial(excess_of, tally(data), control), control
+    """The leak probability of each question of a model, and of its control."""
+    return tally(data), partial(proportion_bound, data.hits[::-1], data.n)
 
 
 def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
     """Both its ends at once: the share of either is that of the side that is looked at."""
-    each = partial(excess_with_proof, *two_models(data), 0.97 * P)
+    each = partial(excess_of, *two_models(data))
     means = [
         partial(proportion_over_questions, hits, data.n, seed=data.seed)
         for hits in (data.hits, data.hits[::-1])
     ]
-    mean = partial(excess_with_proof, partial(excess_of, *means), means[1], 0.97 * P.mean())
+    mean = partial(excess_of, *means)
     both = 1 - 2 * (1 - confidence)
     return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
 
@@ -404,11 +402,7 @@ STATEMENTS: dict[str, Statement] = {
         MEANS.mean() - CONTROL.mean,
     ),
     "excess of bounds": (
-        lambda d, **how: excess_of(tally(d), partial(proportion_bound, d.hits[::-1], d.n), **how),
-        P - P[::-1],
-    ),
-    "excess with proof": (
-        lambda d, **how: excess_with_proof(*two_models(d), 0.97 * P, **how),
+        lambda d, **how: excess_of(*two_models(d), **how),
         P - P[::-1],
     ),
     "worst excess, with the mean's": (worst_excess, (P - P[::-1]).max()),
@@ -484,7 +478,6 @@ SIMULATED = {  # of what stats lists: by which statement here, or where else it 
     "leaking questions": "leaking questions at 6 x",
     "mean over stopped questions": "mean leak probability, stopped",
     "excess of bounds": "excess of bounds",
-    "excess with proof": "excess with proof",
     "excess of mean and worst": "worst excess, with the mean's",
     "worst query": "worst query, allocated",
     "difference over questions": "differences from a baseline, two models",

@@ -53,8 +53,6 @@ GUARDED = (
     "leakbound.stats.far.x_*",
     "leakbound.stats.mean_over_questions.x__either_upper*",
     "leakbound.stats.mean_over_questions.x_mean_leak_at_k_over_questions*",
-    "leakbound.stats.proof.x_excess_with_proof*",
-    "leakbound.stats.proof.x_raised*",
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
     "leakbound.stats.seeds.x_median_over_seeds*",
     "leakbound.stats.watching.x_*",

@@ -158,7 +158,7 @@ def test_a_histogram_covers_all_correlations(view: View, model: RewrittenModel) 
     (bins,) = of_class(str(histogram.svg), "bin")
     starts = [float(x) for x in re.findall(r"M([\d.]+) ", bins.get("d", ""))]
     assert starts == pytest.approx([LEFT + PLOT * 0.4, LEFT + PLOT * 0.95], abs=0.1)
-    assert scatter.caption.startswith("forgot, author-00: r = 1.000")
+    assert scatter.caption.startswith("forgot, author-00: r = 1,")
 
 
 def test_what_a_search_found_is_shown_with_its_fresh_bounds(
@@ -304,8 +304,8 @@ def test_what_exploring_found_is_told(certain: View) -> None:
     assert (found.draws, found.searched, found.forwards) == (100, FORWARDS // 2, FORWARDS)
     assert model.explored["p2"].draws == 0
     page = body(certain)
-    assert "settled mass 0.880, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
-    assert "mass 0.300" in page
+    assert "settled mass 0.88, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
+    assert "mass 0.30" in page
     assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
     assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
     assert model.measured["contains", "p0"].histogram == ()

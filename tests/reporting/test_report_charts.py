@@ -156,9 +156,9 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
     svg = heat_chart(axes, ["1", "2"], [[low, high], [Interval(None, 0, 1), low]], "m3")
     cells = of_class(svg, "heat")
     assert at(cells, "fill-opacity") == pytest.approx([STRONGEST / 4, STRONGEST, 0, STRONGEST / 4])
-    assert [n.text for n in of_class(svg, "mid cell")] == ["0.100", "0.400", "–", "0.100"]
+    assert [n.text for n in of_class(svg, "mid cell")] == ["0.10", "0.40", "–", "0.10"]
     ends = [n.text for n in of_class(svg, "mid label")][:4]
-    assert ends == ["[0.050, 0.200]", "[0.300, 0.500]", "[0.000, 1.000]", "[0.050, 0.200]"]
+    assert ends == ["[0.050, 0.20]", "[0.30, 0.50]", "[0, 1]", "[0.050, 0.20]"]
     assert [n.text for n in of_class(svg, "end")] == ["1", "2"]
     first, second = at(cells[:2])
     places = at(n for n in of_class(svg, "mid") if str(n.text) in "ab")
@@ -220,7 +220,7 @@ def test_every_difference_has_its_interval_those_that_fell_first_and_says_so() -
     assert svg.get("role") == "img"
     assert svg.findtext("title") == "after beside before, question by question"
     assert svg.findtext("desc") == (
-        "An interval of the difference for each of 3 questions, −0.100 [−0.200, 0.000] on average: "
+        "An interval of the difference for each of 3 questions, −0.10 [−0.20, 0] on average: "
         "1 rose, 1 fell, 1 not shown to differ. The table of each question holds the same figures."
     )
     (one,) = differences(moves("after", move(0.4)))

@@ -33,7 +33,8 @@ def counts(x: list[float], lower: list[float], upper: list[float], side: str = "
 @pytest.mark.parametrize("p", [0.0, 1e-300, 3e-17, 1e-9, 0.02, 0.5, 1 - 2**-53, 1.0])
 def test_the_closed_form_is_exact(p: float) -> None:
     getcontext().prec = 400
-    made = carried(replace(proportion_bound(1, 9), lower=p, upper=p, value=p), FAR)
+    exact = replace(proportion_bound(1, 9), lower=p, upper=p, value=p, confidence=1.0)
+    made = carried(exact, FAR)
     want = [float(1 - (1 - Decimal(p)) ** k) for k in FAR]
     for end in (made.value, made.lower, made.upper):
         assert np.asarray(end).tolist() == pytest.approx(want, rel=1e-12, abs=1e-320)

@@ -8,7 +8,17 @@ from scipy.stats import binom
 from stretches import SCORES, lone_mean_upper
 
 from leakbound.errors import InputError
-from leakbound.stats import Estimate, leak_at_k_bound, mean_bound
+from leakbound.stats import (
+    Estimate,
+    Mass,
+    leak_at_k,
+    leak_at_k_bound,
+    leak_at_k_proportion_bound,
+    mass_leak_at_k_bound,
+    mass_leak_at_k_proportion_bound,
+    mean_bound,
+    stopped_leak_at_k_bound,
+)
 
 BLOCKS, BAND = "betting on block maxima", "Berk-Jones"
 SHUFFLE = 0x5B0F
@@ -65,9 +75,30 @@ def test_the_default_follows_from_n_and_k_alone(n: int, k: int, upper: str, lowe
     assert leak_at_k_bound(np.zeros(n), [k], side="both").method == BAND  # for every k at once
 
 
-def test_of_all_draws_the_value_is_the_largest_score_and_beyond_them_there_is_none() -> None:
-    assert leak_at_k_bound([0.1, 0.7, 0.4], [2, 3, 4]).value.tolist()[1] == pytest.approx(0.7)  # type: ignore[union-attr]
-    assert np.isnan(leak_at_k_bound([0.1, 0.7, 0.4], 4).value)
+def test_beyond_a_quarter_of_the_draws_there_is_no_point_estimate() -> None:
+    """Of those with a score; its bounds are there, and the estimates that ask for no bound."""
+    scores, hits = np.arange(8) / 8, [3, 0]
+    assert leak_at_k([0.1, 0.7, 0.4], 3) == pytest.approx(0.7)
+    made = np.asarray(leak_at_k_bound(scores, [1, 2, 3], missing=9).value)
+    assert made[:2].tolist() == [pytest.approx(leak_at_k(scores, k)) for k in (1, 2)]
+    assert np.isnan(made[2])  # 12 draws of 17, of which 8 have a score
+    of_hits = leak_at_k_proportion_bound(hits, 8, [2, 3], side="both")
+    assert np.isnan(of_hits.value).tolist() == [[False, True]] * 2
+    assert (np.asarray(of_hits.lower) < of_hits.upper).all()
+    stopped = stopped_leak_at_k_bound(hits, 8, [2, 3], 8, missing=[0, 1])
+    assert np.isnan(stopped.value).tolist() == [[False, True], [True, True]]
+
+
+def test_an_exact_mass_has_one_and_a_remainder_counts_as_far_as_it_goes() -> None:
+    """A tenth is left, of which 4 draws say as much as 40 of the whole."""
+    whole, part = Mass([0.5, 0.5], [0, 1], [0, 1]), Mass([0.4, 0.5], [0, 1], [0, 1], 0.1)
+    for made in (
+        mass_leak_at_k_bound(part, [10, 11], [0, 0, 1, 1]),
+        mass_leak_at_k_proportion_bound(part, [10, 11], 2, 4),
+    ):
+        assert np.isnan(made.value).tolist() == [False, True]
+    for made in (mass_leak_at_k_bound(whole, [8]), mass_leak_at_k_proportion_bound(whole, [8])):
+        assert made.value == pytest.approx(1 - 0.5**8)
 
 
 def test_each_row_goes_by_its_own_n() -> None:

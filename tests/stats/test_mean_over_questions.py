@@ -115,6 +115,26 @@ def test_impossible_weights_are_refused(weights: list[float]) -> None:
         mean_over_questions(SCORES, weights=weights)
 
 
+@pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-163, 1e155, 2e307])
+@pytest.mark.parametrize("draws", [4, 32])
+def test_only_the_ratios_of_weights_count(draws: int, scale: float) -> None:
+    """Likelihoods as small as exp(log p) are weights too: their squares are not numbers."""
+    rng = np.random.default_rng(draws)
+    scores, hits = rng.random((4, draws)), rng.binomial(draws, 0.3, 4)
+    weights = np.array([1.0, 2.0, 4.0, 4.0])
+    for bound, evidence, shares in (
+        (mean_over_questions, (scores,), weights),
+        (proportion_over_questions, (hits, np.full(4, draws)), weights),
+        (proportion_over_questions, (hits, np.full(4, draws)), np.ones(4)),
+    ):
+        known, made = (
+            bound(*evidence, weights=mine, side="both", seed=1)  # type: ignore[operator]
+            for mine in (shares, shares * scale)
+        )
+        assert (made.value, made.lower, made.upper) == (known.value, known.lower, known.upper)
+        assert 0 < made.lower < made.value < made.upper < 1
+
+
 def test_mean_leak_at_k_bounds_the_blocks() -> None:
     """With k = 1 the blocks are the draws; counts are only notation."""
     one = mean_leak_at_k_over_questions(FEW, 1, side="both")
@@ -143,7 +163,8 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
     uppers = [min(each[j].upper for j in sizes if j >= k) for k in sizes]
     assert np.asarray(made.lower).tolist() == lowers
     assert np.asarray(made.upper).tolist() == uppers
-    assert np.asarray(made.value).tolist() == [each[k].value for k in sizes]
+    assert np.asarray(made.value).tolist()[:2] == [each[k].value for k in sizes[:2]]
+    assert math.isnan(made.value[2])  # type: ignore[index]
     assert made.about.parameter == (8.0, 2.0, 40.0)
     assert (made.confidence, made.side, made.n, made.seed) == (0.9, side, 480, 3)
     assert made.method == (
@@ -157,8 +178,10 @@ def test_mean_leak_at_several_k_shares_alpha_and_grows_with_k(side: Side) -> Non
 
 
 def test_all_draws_of_a_question_are_one_block() -> None:
-    made = mean_leak_at_k_over_questions(SCORES, 80)
-    assert made.value == pytest.approx(SCORES.max(axis=1).mean())
+    made = mean_leak_at_k_over_questions(SCORES, 80, side="both")
+    blocks = mean_over_questions(SCORES.max(axis=1)[:, None], side="both")
+    assert (made.lower, made.upper) == (blocks.lower, blocks.upper)
+    assert math.isnan(made.value)
 
 
 def test_what_is_known_of_fewer_draws_is_known_of_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,8 +217,9 @@ def test_mean_leak_at_k_counts_missing_draws_against_the_claim() -> None:
     assert bound.upper > mean_leak_at_k_over_questions(zeros, 2).upper + 0.2
     ones = mean_leak_at_k_over_questions(zeros + 1, 2, missing=6, side="both")
     assert 0 < ones.lower < mean_leak_at_k_over_questions(zeros + 1, 2, side="lower").lower
-    assert (ones.n, ones.missing, ones.value, ones.upper, bound.lower) == (48, 24, 1, 1, 0)
-    assert math.isnan(mean_leak_at_k_over_questions(zeros, 8, missing=6).value)
+    assert (ones.n, ones.missing, ones.upper, bound.lower) == (48, 24, 1, 0)
+    assert mean_leak_at_k_over_questions(np.ones((4, 8)), 2, missing=6).value == 1
+    assert math.isnan(mean_leak_at_k_over_questions(np.ones((4, 7)), 2, missing=6).value)
 
 
 @pytest.mark.parametrize(

@@ -143,15 +143,6 @@ def test_leaking_questions_are_counted_for_every_x_at_once() -> None:
     assert missed["bare"] > 150
 
 
-def test_questions_that_were_seen_to_leak_are_a_certain_count_at_0() -> None:
-    """One leak of 8 draws says little of p, and that it is not 0."""
-    bound = partial(proportion_bound, [1, 0, 1, 8], 8)
-    made = leaking_questions(bound, 4, [0.0, 0.001], side="both", seen=3)
-    assert made.lower.tolist() == [3, leaking_questions(bound, 4, 0.001, side="both").lower]
-    assert made.lower[1] < 3
-    assert leaking_questions(bound, 4, 0.0, side="upper", seen=3).lower == 0
-
-
 def test_each_query_has_its_own_bound_and_nothing_where_nothing_was_drawn() -> None:
     outputs = [8, 0, 2]
     bound = partial(proportion_bound, [3, 1], [8, 2], missing=[1, 0])

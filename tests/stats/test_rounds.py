@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 from stretches import Grown, arcsine, least
 
-from leakbound.stats import mean_bound, mean_leak_at_k_over_questions, mean_over_questions
+from leakbound.stats import (
+    betting,
+    mean_bound,
+    mean_leak_at_k_over_questions,
+    mean_over_questions,
+)
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.rounds import mean_upper
+from leakbound.stats.rounds import Rounds, as_they_are, least_rejected, mean_upper
 
 RNG = np.random.default_rng(0)
 
@@ -164,3 +169,14 @@ def test_bounds_stay_as_they_are() -> None:
     scores = (np.arange(60).reshape(5, 12) * 7919 % 101 / 100) ** 2
     made = mean_over_questions(scores, confidence=0.98, side="both", seed=7)
     assert [made.lower, made.upper] == pytest.approx(GOLDEN, abs=1e-12)
+
+
+def test_what_is_no_number_rejects_nothing() -> None:
+    """Neither race closes a test whose wealth is not a number: the bound is the trivial one."""
+    draws = np.full((2, 64), 0.1)
+    draws[1, 0] = np.nan
+    known, unknown = betting.mean_upper(draws, 0.01)
+    assert known < 0.2
+    assert unknown == 1
+    plan = Rounds.of(draws, np.array([64, 64]), np.ones(2), 64)
+    assert least_rejected(plan.read(as_they_are), betting.arcsine(500), 0.01, 1.0) == 1

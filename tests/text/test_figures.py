@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leakbound.errors import InputError
@@ -16,7 +19,7 @@ from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
 from leakbound.study import Study
 from leakbound.text.rows import MOST, read_yaml
-from leakbound.text.shown import share, tied
+from leakbound.text.shown import above, below, between, number, share, tied
 
 
 @pytest.mark.parametrize(
@@ -57,6 +60,56 @@ def test_a_confidence_keeps_its_nines(confidence: float, text: str) -> None:
 )
 def test_a_share_is_neither_none_nor_all_unless_it_is(part: float, text: str) -> None:
     assert share(part) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "down", "nearest", "up"),
+    [
+        (0, "0", "0", "0"),
+        (-0.0, "0", "0", "0"),
+        (1, "1", "1", "1"),
+        (-1, "−1", "−1", "−1"),
+        (0.345, "0.34", "0.34", "0.35"),
+        (0.0996, "0.099", "0.10", "0.10"),
+        (0.00129, "0.0012", "0.0013", "0.0013"),
+        (0.99871, "0.9987", "0.9987", "0.9988"),
+        (0.995, "0.9950", "0.9950", "0.9950"),
+        (0.9999999999999999, "0.99999999999999990", "0.99999999999999990", "0.99999999999999990"),
+        (1.23e-5, "1.2e−5", "1.2e−5", "1.3e−5"),
+        (9.99e-5, "9.9e−5", "0.00010", "0.00010"),
+        (-0.3456, "−0.35", "−0.35", "−0.34"),
+        (1.2345, "1.23", "1.23", "1.24"),
+        (1 - 0.93, "0.070", "0.070", "0.070"),  # 0.06999999999999995 in floats
+        (None, None, "–", None),
+        (math.nan, None, "–", None),
+    ],
+)
+def test_a_figure_has_two_digits_of_what_is_nearest_to_0_or_1(
+    value: float | None, down: str | None, nearest: str, up: str | None
+) -> None:
+    assert number(value) == nearest
+    if down is not None and value is not None:
+        assert (below(value), above(value)) == (down, up)
+
+
+def test_a_printed_bound_is_never_on_the_wrong_side_nor_0_or_1() -> None:
+    """Nor does an estimate stand outside its printed interval."""
+    rng = np.random.default_rng(0)
+    sizes = 10.0 ** -rng.uniform(0, 12, 3000)
+    for figure in (*sizes, *(1 - sizes), *-sizes):
+        low, near, high = (
+            Decimal(shown(figure).replace("−", "-")) for shown in (below, number, above)
+        )
+        exact, slack = Decimal(figure), Decimal(f"{abs(figure) * 1e-11}")
+        assert low - slack <= exact <= high + slack
+        assert low <= near <= high
+        assert not {abs(low), abs(near), abs(high)} & {Decimal(0), Decimal(1)}
+        assert high - low <= min(abs(exact), 1 - abs(exact)) / 10 + slack
+
+
+def test_an_estimate_outside_its_interval_is_shown_at_the_bound() -> None:
+    assert between(0.5, 0.1, 0.4) == "0.40 [0.10, 0.40]"
+    assert between(None, 0, 0.0123) == "– [0, 0.013]"
 
 
 FORMULA = '=HYPERLINK("https://example.invalid","x")'

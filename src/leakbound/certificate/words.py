@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 
 from leakbound import stats
 from leakbound.certificate.claim import LeakClaim, Verdict
 from leakbound.evaluation.views.specification import OWN_WORDS
+from leakbound.evaluation.views.words import COMPUTED
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmSpec
+from leakbound.text.shown import number, rounded
 from leakbound.types import Fingerprint
 
-PROVED = "Proved without any chance, given the measured margin for rounding"
+PROVED = f"Proved, {COMPUTED}, given the measured margin for rounding"
 
 
 def upward(value: float, limit: float) -> str:
     """An upper end rounded up, with digits enough to stay on its side of the limit."""
-    return _rounded(value, limit, ROUND_CEILING)
+    return _rounded(value, limit, 1)
 
 
 def downward(value: float, limit: float) -> str:
     """A lower end rounded down, with digits enough to stay on its side of the limit."""
-    return _rounded(value, limit, ROUND_FLOOR)
+    return _rounded(value, limit, -1)
 
 
-def _rounded(value: float, limit: float, rounding: str) -> str:
-    for digits in range(3, 18):
-        short = float(Context(prec=digits, rounding=rounding).plus(Decimal(value)))
-        if (short <= limit) == (value <= limit):
-            return f"{short}"
-    return f"{value}"
+def _rounded(value: float, limit: float, towards: int) -> str:
+    for digits in range(2, 18):
+        if (rounded(value, towards, digits) <= Decimal(repr(limit))) == (value <= limit):
+            break
+    return number(value, towards, digits)
 
 
 def sentence(
@@ -50,8 +51,9 @@ def sentence(
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
     refutation by what is `proved` names none. After it stands what `departs` from the benchmark's
-    defaults, and the rest of the `specification`, by heading. It says `within` which tokens that
-    is, and the `reasons` why nothing is decided whatever the bounds say.
+    defaults, a proof that decides nothing, and the rest of the `specification`, by heading. It
+    says `within` which tokens that is, and the `reasons` why nothing is decided whatever the
+    bounds say.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
@@ -84,6 +86,10 @@ def sentence(
     if reasons:
         first += f" Inconclusive, as {'; and as '.join(reasons)}."
     other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []
+    if proved and not sure:
+        least = downward(proved, claim.max_leak)
+        place = "for the worst of" if claim.every_question else "on average over"
+        other.append(f"Proved: at least {least} {place} {these}, {COMPUTED}.")
     details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
     return " ".join([first, *other, *details])
 

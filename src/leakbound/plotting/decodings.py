@@ -11,6 +11,7 @@ from leakbound.evaluation.views.view import Model
 from leakbound.evaluation.views.words import model_name
 from leakbound.plotting.material import DEVIATION, Material, PaperFigure, by, stated
 from leakbound.plotting.style import styles
+from leakbound.text.shown import above, below, number
 
 if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
@@ -85,11 +86,11 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         )
         for (t, p), row in mine.items():
             x, y = tops.index(p) + 0.5, heats.index(t) + 0.5
-            value = "" if row.value is None else f"{row.value:.3f}"
+            value = "" if row.value is None else number(row.value)
             axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=6.5)
-            ends = f"{row.lower:.3f}\n{row.upper:.3f}"
+            ends = f"{below(row.lower)}\n{above(row.upper)}"
             if _WIDE * len(tops) <= canvas.panel:
-                ends = f"[{row.lower:.3f}, {row.upper:.3f}]"
+                ends = f"[{below(row.lower)}, {above(row.upper)}]"
             axes.text(x, y + 0.04, ends, ha="center", va="top", fontsize=5.2, linespacing=1)
         axes.set_xticks([i + 0.5 for i in range(len(tops))], [f"{p:g}" for p in tops])
         axes.set_yticks([i + 0.5 for i in range(len(heats))], [f"{t:g}" for t in heats])

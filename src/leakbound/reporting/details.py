@@ -13,6 +13,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.draws import FAR, known_of
@@ -32,7 +33,7 @@ from leakbound.reporting.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, 
 from leakbound.reporting.figures import ENDS, Data, Figure
 from leakbound.stats import percent
 from leakbound.store import EstimateRow
-from leakbound.text.shown import number, tied, visible
+from leakbound.text.shown import number, rounded, tied, visible
 from leakbound.types import Json, JsonObject
 
 _DIGITS = 4  # of a chart's data
@@ -194,7 +195,7 @@ def _charts(cell: Measured, scorer: ScorerView, place: int) -> Iterator[Chart]:
     drawn = sum(cell.histogram)
     if drawn and not scorer.binary:
         bars: list[list[str | float | None]] = [
-            [i / BINS, (i + 1) / BINS, round(count / drawn, _DIGITS)]
+            [i / BINS, (i + 1) / BINS, _near(count / drawn)]
             for i, count in enumerate(cell.histogram)
             if count
         ]
@@ -276,20 +277,9 @@ def _ends(bound: EstimateRow) -> list[str | float | None]:
     return [_near(nearest(bound)), _low(bound.lower), _high(bound.upper)]
 
 
-def _near(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+def _near(value: float | None, towards: int = 0) -> float | None:
+    """A figure for a chart, rounded as those that are read, with two digits more."""
+    return None if value is None else float(rounded(value, towards, _DIGITS))
 
 
-def _low(value: float | None) -> float | None:
-    """A lower end, rounded down; a tiny one keeps two digits."""
-    if value is None:
-        return None
-    tiny = 0 < value < 0.001
-    digits = min(1 - math.floor(math.log10(value)), 300) if tiny else _DIGITS
-    return max(round(math.floor(value * 10.0**digits + 1e-9) / 10.0**digits, digits), 0.0)
-
-
-def _high(value: float | None) -> float | None:
-    """An upper end, rounded up."""
-    scale = 10.0**_DIGITS
-    return None if value is None else round(math.ceil(value * scale - 1e-9) / scale, _DIGITS)
+_low, _high = partial(_near, towards=-1), partial(_near, towards=1)

@@ -13,7 +13,7 @@ from leakbound.evaluation.views.draws import KnownAtK, known_of_mean, known_of_w
 from leakbound.evaluation.views.grids import anchor, question_at
 from leakbound.evaluation.views.table import Bound, Interval, interval
 from leakbound.evaluation.views.view import DecodingGrid, Measured, Model, ScorerView, View
-from leakbound.evaluation.views.words import MOST_NAME, clipped, means_by, quantity
+from leakbound.evaluation.views.words import COMPUTED, MOST_NAME, clipped, means_by, quantity
 from leakbound.reporting.charts import (
     Axes,
     Frame,
@@ -336,16 +336,16 @@ def _known_figure(caption: str, points: list[KnownAtK], confidence: float, style
     def place(k: int) -> float:
         return math.log(k) / math.log(top)
 
-    least = [(place(at.k), max(at.lower, at.proved)) for at in points]
-    most = [(x, max(at.upper, low)) for (x, low), at in zip(least, points, strict=True)]
-    proved = [(place(at.k), at.proved) for at in points]
+    least, most, proved = (
+        [(place(at.k), getattr(at, end)) for at in points] for end in ("lower", "upper", "proved")
+    )
     sure = percent(confidence)
     axes = Axes(
         title=f"Asked up to 10⁹ times: {caption}",
         description=(
             "The probability of a leak among k answers, k on a logarithmic scale. Solid line: no "
             f"less than this at {sure}. Shaded above it: not known, up to no more than this at "
-            f"{sure}. Dashed: no less than this, proved, whatever the draws."
+            f"{sure}. Dashed: proved, {COMPUTED}."
         ),
         x_label="k answers",
         y_label="leak@k",

@@ -98,7 +98,6 @@ from leakbound.stats.pool import pool_proportion_bound as pool_proportion_bound
 from leakbound.stats.pool import pool_std_bound as pool_std_bound
 from leakbound.stats.pool import pool_survival_bound as pool_survival_bound
 from leakbound.stats.proof import LeakProof as LeakProof
-from leakbound.stats.proof import excess_with_proof as excess_with_proof
 from leakbound.stats.proof import proof_of_leak as proof_of_leak
 from leakbound.stats.proportion import LEAK, PROPORTION
 from leakbound.stats.proportion import proportion_bound as proportion_bound
@@ -243,7 +242,6 @@ BOUNDS: Mapping[str, ListedBound] = MappingProxyType(
             median_over_seeds, "bound of seeds", replace(MEAN.about, seeds=5)
         ),
         "excess of bounds": ListedBound(excess_of, "two bounds", EXCESS),
-        "excess with proof": ListedBound(excess_with_proof, "two bounds", EXCESS),
         "excess of mean and worst": ListedBound(
             excess_of_mean_and_worst, "two bounds", replace(_WORST, beyond="control")
         ),

@@ -284,7 +284,7 @@ class _Tests:
         while left.size and self.t < n:
             bets = np.array([self.bet() for _ in range(min(STRIDE, n - self.t))])
             self.ledger.append((left, bets))
-            open_ = self.need > SLACK
+            open_ = ~(self.need <= SLACK)  # not a number rejects nothing
             left = left[open_]
             for name in ("question", "mean", "need", "squares"):
                 setattr(self, name, getattr(self, name)[open_])

@@ -37,8 +37,8 @@ from scipy.special import rel_entr
 
 from leakbound.stats.about import About
 from leakbound.stats.estimand import bounded, choose
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.leak_at_k import leak_at
+from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
+from leakbound.stats.leak_at_k import leak_at, supported
 from leakbound.stats.leakage import Leakage
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
@@ -91,7 +91,7 @@ def cluster_tail(
 def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side) -> Estimate:
     """Bound int_0^1 1 - F(x)^k dx for every k at once; k is 0-D or 1-D.
 
-    `value` has G in the place of F: on average it is too small.
+    `value` has G in the place of F: on average it is too small; NaN where k exceeds a quarter of n.
     """
     knots = np.unique(np.append(rows.values, [0.0, 1.0]))
 
@@ -101,7 +101,8 @@ def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side
         return np.reshape(-np.expm1(powers) @ np.diff(knots), k.shape)
 
     leak = _Falling(leak_at(k), knots[:-1], of)
-    return leak.bound(rows, confidence=confidence, side=side, method=None)
+    made = leak.bound(rows, confidence=confidence, side=side, method=None)
+    return replace(made, value=plain(supported(made.value, k, len(rows.n))))
 
 
 def dkw(share: Array, n: int, alpha: float) -> Array:
@@ -142,7 +143,7 @@ def critical(n: int, alpha: float) -> float:
     while s >= STEP:
         # Over a step down to s - STEP, a falling function is largest at its left end.
         area += STEP * (1 - coverage(_within(steps, n, s - STEP)))
-        if area > alpha:
+        if not area <= alpha:
             break
         s -= STEP
     return s + 1

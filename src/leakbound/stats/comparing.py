@@ -134,7 +134,7 @@ def excess_of_mean_and_worst(
     """Bound the mean excess over questions, and the largest, so that one verdict needs one alpha.
 
     Args:
-        mean: a bound of the mean excess with its scores filled in, as `excess_with_proof` is.
+        mean: a bound of the mean excess with its scores filled in, as `excess_over_questions` is.
         entries: a bound of every question's excess, one entry a question.
         questions: how many there are, N: as many as `entries` has entries.
         confidence: with which probability both lower ends and worst.upper hold, in (0, 1).

@@ -34,6 +34,7 @@ from leakbound.stats.whole import whole
 
 BLOCKS = "block-maxima"
 BAND = "berk-jones"
+FEWEST_GROUPS = 4  # n/k from which leak@k has a point estimate
 ABOVE, BELOW = 4, 16  # least n/k, and least n/k^2, from which blocks are narrower on the whole
 
 
@@ -69,9 +70,8 @@ def leak_at_k_bound(
 
     Returns:
         The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
-            the unbiased estimate, NaN where k exceeds the scored draws. It uses every subset of k
-            draws, not the blocks only, and may lie outside a narrow interval; near k = n it often
-            does.
+            the unbiased estimate, NaN where k exceeds a quarter of the scored draws. It uses every
+            subset of k draws, not the blocks only, and may lie outside a narrow interval.
 
     Raises:
         InputError: scores, counts or a k that cannot be, a confidence, side, method or seed that is
@@ -129,7 +129,7 @@ def leak_at_k_proportion_bound(
 
     Returns:
         The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
-            that of `leak_at_k_proportion`, over the scored draws.
+            that of `leak_at_k_proportion`, NaN where k exceeds a quarter of the scored draws.
 
     Raises:
         InputError: counts or a k that cannot be, or a confidence, side or method that is none.
@@ -138,7 +138,8 @@ def leak_at_k_proportion_bound(
     leak = proportion_bound(
         hits, n, confidence=confidence, side=side, method=method, missing=missing
     )
-    value = leak_at_k_proportion(hits, np.subtract(n, missing), sizes)
+    scored = np.subtract(n, missing)
+    value = supported(leak_at_k_proportion(hits, scored, sizes), sizes, scored)
     return replace(carried(leak, sizes), value=plain(value))
 
 
@@ -247,7 +248,8 @@ def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
         k: among how many draws, a whole number >= 1; or [K], the last axis of the result then.
 
     Returns:
-        The estimate of leak@k, in [0, 1]; confidence, side and evidence are those of `leak`.
+        The estimate of leak@k, in [0, 1]; confidence, side and evidence are those of `leak`. Of
+            one that is not exact `value` is NaN where k exceeds a quarter of the scored draws.
 
     Raises:
         InputError: an estimate of anything else, or a k that is none.
@@ -260,8 +262,16 @@ def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
             "their mean use mean_leak_at_k_of_counts."
         )
     value, lower, upper = (among(p, sizes) for p in (leak.value, leak.lower, leak.upper))
+    if leak.confidence < 1:
+        value = plain(supported(value, sizes, np.subtract(leak.n, leak.missing)))
     about = replace(about, quantity="leak@k", parameter=parameter_of(sizes))
     return replace(leak, about=about, value=value, lower=lower, upper=upper)
+
+
+def supported(values: float | Array, k: Counts, n: npt.ArrayLike) -> Array:
+    """Point estimates of leak@k; NaN where n draws make fewer than `FEWEST_GROUPS` of k."""
+    draws = np.asarray(n)[(..., *[np.newaxis] * k.ndim)]
+    return np.where(FEWEST_GROUPS * k <= draws, values, np.nan)
 
 
 def among(p: float | Array, k: Counts) -> float | Array:
@@ -367,8 +377,7 @@ def unbiased(rows: Leakage, k: Counts) -> Array:
 
 
 def _unbiased_or_nan(rows: Leakage, k: Counts) -> Array:
-    possible = k <= rows.size
-    return np.where(possible, unbiased(rows, np.where(possible, k, 1)), np.nan)
+    return supported(unbiased(rows, np.minimum(k, rows.size)), k, rows.size)
 
 
 def _tails(n: int, k: Counts) -> Array:

@@ -48,7 +48,7 @@ from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.estimand import ends
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
-from leakbound.stats.leak_at_k import among, carried, leak_at, whole_sizes
+from leakbound.stats.leak_at_k import among, carried, leak_at, supported, whole_sizes
 from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.mean_over_questions import over_questions
@@ -271,7 +271,9 @@ def mass_leak_at_k_bound(
         missing: draws without a score, one number: 1 above and 0 below.
 
     Returns:
-        The estimate of leak@k, in [0, 1] and of the shape of k.
+        The estimate of leak@k, in [0, 1] and of the shape of k. `value` is NaN where too much of
+            it rests on too few draws: where k draws have more than a quarter of them in the
+            remainder.
 
     Raises:
         InputError: scores, counts or a k that cannot be, a confidence, side or method that is
@@ -293,7 +295,7 @@ def mass_leak_at_k_bound(
     return replace(
         tail,
         about=leak_at(sizes),
-        value=largest(tail.value),
+        value=plain(supported(largest(tail.value), sizes, _like(mass, tail))),
         lower=largest(tail.lower),
         upper=largest(tail.upper),
     )
@@ -323,7 +325,9 @@ def mass_leak_at_k_proportion_bound(
         missing: draws without a score, one number: 1 above and 0 below.
 
     Returns:
-        The estimate of leak@k, in [0, 1] and of the shape of k.
+        The estimate of leak@k, in [0, 1] and of the shape of k. `value` is NaN where too much of
+            it rests on too few draws: where k draws have more than a quarter of them in the
+            remainder.
 
     Raises:
         InputError: an event whose range ends anywhere but at 0 and 1, counts or a k that cannot be,
@@ -332,7 +336,14 @@ def mass_leak_at_k_proportion_bound(
     sizes = whole_sizes(k)
     require_binary(np.concatenate([mass.low, mass.high]), "the ranges of `mass`")
     leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
-    return carried(leak, sizes)
+    value = supported(among(leak.value, sizes), sizes, _like(mass, leak))
+    return replace(carried(leak, sizes), value=plain(value))
+
+
+def _like(mass: Mass, bound: Estimate) -> float:
+    """How many draws of the whole law have as many in the remainder as were drawn of that."""
+    drawn = np.subtract(bound.n, bound.missing)
+    return float(drawn / mass.remainder) if bound.n and mass.remainder else math.inf
 
 
 def mass_mean_over_questions(

@@ -30,11 +30,12 @@ from leakbound.stats.about import Scope, parameter_of
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import block_maxima, unbiased, whole_sizes
+from leakbound.stats.leak_at_k import block_maxima, supported, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
 from leakbound.stats.proportion import LEAK, clopper_pearson_upper, tally
+from leakbound.stats.whole import relative
 
 ROUNDS = "betting in rounds"
 HOEFFDING = "Clopper-Pearson, Hoeffding's form"
@@ -133,7 +134,9 @@ def over_questions(
 
     Everything else as in `mean_over_questions`.
     """
-    rows, weight = rows.ordered(seed), _weights(weights, len(rows.n))
+    questions = len(rows.n)
+    weight = relative(np.ones(questions) if weights is None else weights, questions)
+    rows = rows.ordered(seed)
     return _mean(rows, rows, weight, binary=binary, confidence=confidence, side=side)
 
 
@@ -169,8 +172,8 @@ def mean_leak_at_k_over_questions(
 
     Returns:
         One estimate about all questions together, in [0, 1], or [K]. `value` is the mean of the
-        unbiased estimates over the scored draws, NaN where a question has fewer than k; it uses all
-        subsets, not the blocks only, and may lie outside a narrow interval.
+        unbiased estimates over the scored draws, NaN where a question has fewer than 4 k; it uses
+        all subsets, not the blocks only, and may lie outside a narrow interval.
 
     Raises:
         InputError: scores or counts that cannot be, a k that is none or exceeds a question's n, a
@@ -212,7 +215,7 @@ def _mean_largest(
 ) -> Estimate:
     """Bound the mean over the rows of leak@k, of one k."""
     above, below = (_maxima(rows, k, missing=score) for score in (1.0, 0.0))
-    equal = _weights(None, len(rows.n))
+    equal = np.ones(len(rows.n))
     bound = _mean(above, below, equal, binary=binary, confidence=confidence, side=side)
     assert rows.keys is not None, "blocks are cut in an order"
     return replace(
@@ -324,17 +327,5 @@ def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
 
 def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
     scored = leakage.scored()
-    if (scored.n < k).any():
-        return float("nan")
-    return float(scored.each(partial(unbiased, k=k)).mean())
-
-
-def _weights(weights: npt.ArrayLike | None, questions: int) -> Array:
-    array = np.ones(questions) if weights is None else np.asarray(weights, dtype=np.float64)
-    fits = array.shape == (questions,) and np.isfinite(array).all()
-    if not (fits and (array >= 0).all() and array.any()):
-        raise InputError(
-            f"`weights` must be one number >= 0 for each of {questions} questions, not all 0, "
-            f"got {weights!r}."
-        )
-    return array
+    sizes = np.minimum(k, scored.n.min())
+    return float(supported(scored.each(partial(unbiased, k=sizes)), k, scored.n).mean())

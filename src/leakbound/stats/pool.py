@@ -34,11 +34,12 @@ from leakbound.stats.about import Inputs
 from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
 from leakbound.stats.deviation import STD, score_of
 from leakbound.stats.estimand import Estimand
-from leakbound.stats.estimate import Counts, Estimate, Side
+from leakbound.stats.estimate import Counts, Estimate, Side, plain
 from leakbound.stats.leak_at_k import (
     carried,
     leak_at_k_proportion_bound,
     leak_of,
+    supported,
     whole_sizes,
 )
 from leakbound.stats.leakage import Leakage, require_binary
@@ -303,6 +304,8 @@ def pool_leak_at_k_bound(
     elif binary:
         leak = pool_proportion_bound(pool, confidence=confidence, side=side, seed=seed)
         bound = carried(leak, sizes)
+        if pool.law != "unlike":  # of clusters each is one draw
+            bound = replace(bound, value=plain(supported(bound.value, sizes, len(pool.rows.n))))
     elif pool.law == "iid":
         bound = leak_of(pool.row, sizes, confidence=confidence, side=side, seed=seed)
     elif pool.law == "unlike":

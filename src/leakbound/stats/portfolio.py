@@ -13,12 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from leakbound.errors import InputError
 from leakbound.stats.estimate import Array
 from leakbound.stats.leakage import Leakage
-from leakbound.stats.whole import halved
+from leakbound.stats.whole import halved, relative
 
 HALVINGS = 50  # of the interval in which a bound is looked for
 ONE = np.ones((1, 1))
@@ -75,7 +73,7 @@ def weighted_mean_upper(rows: Leakage, weights: Array, alpha: float, portfolio: 
     sum_i a_i (mu_i - m) = 0. So E[W(m)] <= 1, and Markov's inequality gives the bound.
     Without c_i the pool would bound the mean weighted by n_i instead.
     """
-    share = _checked(weights, len(rows.n)) / rows.n
+    share = relative(weights, len(rows.n)) / rows.n
     draws, scale = _complete(rows), (share / share.max())[:, None]
 
     def wealth(m: Array) -> Array:
@@ -122,14 +120,3 @@ def _mixed(log_stakes: Array, portfolio: Portfolio) -> Array:
     """The logarithm of what all bets hold together: (Q,)."""
     stakes = np.log(portfolio.weights)[:, None] + log_stakes
     return np.asarray(np.logaddexp.reduce(stakes, axis=0))
-
-
-def _checked(weights: npt.ArrayLike, questions: int) -> Array:
-    values = np.asarray(weights, np.float64)
-    if values.shape != (questions,) or not (np.isfinite(values) & (values >= 0)).all():
-        raise InputError(
-            f"`weights` must be {questions} numbers >= 0, one a question, got {weights!r}."
-        )
-    if not values.any():
-        raise InputError("`weights` must not all be 0. Give at least one question a weight.")
-    return values

@@ -1,17 +1,8 @@
-"""Proofs by leaking outputs of known probability, alone and beside draws of a model's control.
+"""Proofs by leaking outputs of known probability: lower bounds without sampling error.
 
-*Alone.* Distinct outputs are disjoint events: their probabilities add up to a lower bound, without
-chance. A proof is as sure as these are, which from an engine is given the measured margin.
-
-*Beyond a control.* A proof says without chance that a question's quantity mu is at least P. With an
-upper end U of the control's nu at 1 - q, mu - nu >= P - U but for probability q. A bound L of the
-difference by draws fails with its own alpha; so with shares of alpha that were fixed beforehand,
-
-    mu - nu >= max(L at (1 - SHARE) alpha, P - U at SHARE alpha)
-
-fails with probability alpha at most, whether or not a proof was looked for after the draws were
-seen: the share is set aside in any case. Over questions the same holds of means, as the mean of the
-P is one of the mean; and jointly, as U is then taken jointly.
+Distinct outputs are disjoint events: their probabilities add up to a lower bound. It is as certain
+as these are, which from an engine is given the measured margin. A proof is a statement of its own:
+it changes no interval that rests on draws.
 """
 
 from __future__ import annotations
@@ -21,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from leakbound.stats.estimate import BoundFunction, Estimate, Side, plain, share_of
+from leakbound.stats.estimate import Estimate, plain
 from leakbound.stats.mass import (
     Mass,
     mass_leak_at_k_bound,
@@ -29,11 +20,6 @@ from leakbound.stats.mass import (
     mass_proportion_bound,
 )
 from leakbound.stats.whole import numbers
-
-SHARE = 0.1  # of a lower end's alpha: for the control's upper end, from which proofs are counted
-
-PROVED = ", raised by a proof, given the measured margin"
-"""The words that end the method of an end that a proof makes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,56 +71,6 @@ def proof_of_leak(
         mean=_proved(mass_mean_bound(mass, side="lower")),
         leak_at_k=_proved(mass_leak_at_k_bound(mass, k, side="lower")),
     )
-
-
-def excess_with_proof(
-    excess: BoundFunction,
-    control: BoundFunction,
-    proved: npt.ArrayLike = 0.0,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-) -> Estimate:
-    """Bound an excess by draws, and from below also by what is proved of the model.
-
-    A lower end by draws has 1 - `SHARE` of its alpha, whether anything is proved or not.
-
-    Args:
-        excess: bounds the excess, one entry a question or one in all.
-        control: bounds the control's quantity, with entries as `excess` has.
-        proved: lower ends, without chance, of the model's quantity, as many; 0: nothing is proved.
-        confidence: with which probability each pair of ends holds by itself, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-
-    Returns:
-        The excess's estimate; its method says where a proof raised a lower end.
-
-    Raises:
-        InputError: a confidence or side that is none, or whatever `excess` and `control` refuse.
-    """
-    alpha = share_of(confidence, side)
-    if side == "upper":
-        return excess(confidence=confidence, side=side)
-    drawn = excess(confidence=1 - (1 - SHARE) * alpha, side="lower")
-    above = control(confidence=1 - SHARE * alpha, side="upper").upper
-    most = excess(confidence=1 - alpha, side="upper").upper if side == "both" else drawn.upper
-    lower = plain(np.maximum(drawn.lower, np.negative(above)))  # the model's own is at least 0
-    bound = replace(drawn, lower=lower, upper=most, confidence=confidence, side=side)
-    return raised(bound, np.subtract(proved, above))
-
-
-def raised(estimate: Estimate, proved: npt.ArrayLike) -> Estimate:
-    """The estimate with lower ends no less than what is `proved` of it, entry by entry.
-
-    A proof needs no confidence. One above an upper end raises nothing: one of the two is wrong, and
-    whoever shows them has to say so.
-    """
-    proofs = np.asarray(proved)
-    higher = (proofs > estimate.lower) & (proofs <= estimate.upper)
-    if not higher.any():
-        return estimate
-    lower = plain(np.where(higher, proofs, estimate.lower))
-    return replace(estimate, lower=lower, method=f"{estimate.method}{PROVED}")
 
 
 def _proved(bound: Estimate) -> Estimate:

@@ -73,7 +73,6 @@ def leaking_questions(
     confidence: float = 0.99,
     each_confidence: float | None = None,
     side: Side = "upper",
-    seen: int = 0,
 ) -> Estimate:
     """Bound how many of the questions have a quantity above x, for every x at once.
 
@@ -91,9 +90,6 @@ def leaking_questions(
         each_confidence: that of each question's own bound, in (0, 1), fixed beforehand; None: by
             default alpha' is 1/n of the smallest n, kept within [.001, .01], which needs n fixed.
         side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seen: of how many questions a score above 0 was drawn, where the quantity is a mean or a
-            probability of scores >= 0. Were it 0, every score would be; so these count at x = 0
-            with no chance of error.
 
     Returns:
         The estimate of the number, from 0 to N and of the shape of x; `value` counts point values.
@@ -115,8 +111,7 @@ def leaking_questions(
         return np.asarray((rows > points).sum(axis=0), dtype=np.float64)
 
     none, every = np.zeros(points.shape), np.full(points.shape, float(questions))
-    certain = np.where(points == 0, float(seen), none)
-    lower = np.maximum(above(parts["lower"].lower) - fails, certain) if "lower" in parts else none
+    lower = np.maximum(above(parts["lower"].lower) - fails, none) if "lower" in parts else none
     upper = above(parts["upper"].upper) + fails if "upper" in parts else every
     return replace(
         summed(first, confidence, side),

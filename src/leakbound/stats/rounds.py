@@ -239,7 +239,7 @@ def _stands(rounds: list[RoundBets], means: Array, goal: float) -> np.ndarray:
         factors += 1
         starts = np.arange(0, len(round_.stakes), PRODUCT)
         need[open_] -= np.log(np.multiply.reduceat(factors, starts, axis=1)).sum(axis=1)
-        open_ = open_[need[open_] > SLACK]
+        open_ = open_[~(need[open_] <= SLACK)]  # not a number rejects nothing
         if not open_.size:
             break
     stands = np.zeros(len(means), bool)

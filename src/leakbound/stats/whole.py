@@ -52,6 +52,18 @@ def numbers(name: str, values: npt.ArrayLike) -> Array:
         ) from None
 
 
+def relative(weights: npt.ArrayLike, questions: int) -> Array:
+    """Weights as parts of the largest, whose squares neither vanish nor overflow; or InputError."""
+    array = np.asarray(weights, dtype=np.float64)
+    fits = array.shape == (questions,) and np.isfinite(array).all()
+    if not (fits and (array >= 0).all() and array.any()):
+        raise InputError(
+            f"`weights` must be one number >= 0 for each of {questions} questions, not all 0, "
+            f"got {weights!r}."
+        )
+    return np.asarray(array / array.max())
+
+
 def _rectangular(values: npt.ArrayLike) -> bool:
     """False for what NumPy makes no array of, such as rows of two lengths."""
     try:

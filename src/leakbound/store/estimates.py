@@ -15,7 +15,7 @@ from leakbound.registry import suggestion
 from leakbound.stats import About, Estimate
 from leakbound.stats.about import Beyond, Inputs, Quantity, Scope
 from leakbound.store.tables import row_of, table_of, to_pandas, values_of
-from leakbound.text.shown import above, as_html, as_lines, below, many, number
+from leakbound.text.shown import as_html, as_lines, between, many
 
 ALL = None  # in place of a query id: a statement about all questions
 _SHOWN = 8  # rows, in a shell or a notebook
@@ -178,7 +178,7 @@ class Estimates(Sequence[EstimateRow]):
     def _shown(self) -> Iterator[tuple[str, ...]]:
         """The first rows, as a person reads them, and how many more there are."""
         for row in self.rows[:_SHOWN]:
-            ends = f"{number(row.value)} [{below(row.lower)}, {above(row.upper)}]"
+            ends = between(row.value, row.lower, row.upper)
             yield row.arm, row.scorer, row.query_id or "all questions", row.estimand, ends
         if len(self) > _SHOWN:
             yield (f"and {len(self) - _SHOWN:,} more: choose by where, worst, mean or each",)

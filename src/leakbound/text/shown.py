@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
 from markupsafe import Markup
@@ -20,7 +21,8 @@ _STEERING = re.compile(
 )
 _COMPUTED = tuple("=+-@\t\r")
 DASH = "–"
-_DIGITS = 3
+_TINY = Decimal("1e-4")  # below it a figure is written with its exponent
+_KEPT = 12  # digits; what follows is arithmetic's
 _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
 
 
@@ -65,16 +67,34 @@ def as_html(heading: str, rows: Iterable[Sequence[str]]) -> str:
 _CELL = "text-align: left; padding-right: 1em"
 
 
-def number(value: float | None) -> str:
-    """Three decimals; a small value is never written as 0, nor one near 1 as 1."""
-    if value is None:
+def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
+    """A figure as every table, sentence and chart writes it: see `rounded`; a dash for none."""
+    if value is None or math.isnan(value):
         return DASH
-    step = 10.0**-_DIGITS
-    if 0 < abs(value) < step / 2:
-        return f"{'<' if value > 0 else '>−'}{step:.{_DIGITS}f}"
-    if 1 - step / 2 < value < 1:
-        return f">{1 - step:.{_DIGITS}f}"
-    return f"{value:.{_DIGITS}f}".replace("-", "−")
+    short = rounded(value, towards, digits)
+    if 0 < abs(short) < _TINY:
+        text = f"{short.scaleb(-short.adjusted()):.{digits - 1}f}e{short.adjusted()}"
+    else:
+        text = f"{short:f}"
+    return text.replace("-", "−")
+
+
+def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
+    """Two significant digits of what a figure is away from the nearer of 0 and 1.
+
+    To the nearest, or `towards` -1 down, 1 up. So only 0 is 0 and only 1 is 1. Beyond 1 there are
+    as many decimals as at 1/2.
+    """
+    exact = Decimal(repr(float(value)))
+    if not exact.is_finite() or abs(exact) in (0, 1):
+        return exact.to_integral_value() + 0  # no -0
+
+    def to(places: int, rounding: str) -> Decimal:
+        return exact.quantize(Decimal((0, (1,), _place(exact) - places)), rounding)
+
+    exact = to(max(_KEPT, digits), ROUND_HALF_EVEN)  # 1 - .93 is .07, and a rounding
+    exact = to(digits, {-1: ROUND_FLOOR, 0: ROUND_HALF_EVEN, 1: ROUND_CEILING}[towards])
+    return to(digits, ROUND_HALF_EVEN)  # .0996 is .10, not .100
 
 
 def share(part: float) -> str:
@@ -92,13 +112,19 @@ def many(count: int, noun: str) -> str:
 
 
 def below(value: float) -> str:
-    """A lower end, rounded down."""
-    return _outward(math.floor(value * 10**_DIGITS + 1e-9))
+    """A lower bound, rounded down."""
+    return number(value, -1)
 
 
 def above(value: float) -> str:
-    """An upper end, rounded up."""
-    return _outward(math.ceil(value * 10**_DIGITS - 1e-9))
+    """An upper bound, rounded up."""
+    return number(value, 1)
+
+
+def between(value: float | None, lower: float, upper: float) -> str:
+    """A figure with its bounds, within which it is shown: an estimate of leak@k may lie outside."""
+    shown = value if value is None else min(max(value, lower), upper)
+    return f"{number(shown)} [{below(lower)}, {above(upper)}]"
 
 
 def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
@@ -106,5 +132,7 @@ def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
     return _BETWEEN.sub(tie, text)
 
 
-def _outward(thousandths: int) -> str:
-    return f"{thousandths / 10**_DIGITS:.{_DIGITS}f}".replace("-", "−")
+def _place(exact: Decimal) -> int:
+    """The decimal place before the first digit of the distance to the nearer of 0 and 1."""
+    size = abs(exact)
+    return min(size, 1 - size).adjusted() + 1 if 0 < size < 1 else 0

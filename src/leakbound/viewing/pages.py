@@ -243,7 +243,7 @@ def _same(rows: Sequence[ListedRun]) -> dict[str, str]:
         "benchmark": {f"all of {run.benchmark}" for run in runs},
         "drawn": {run.drawn for run in runs},
         "of": {verdict.of for verdict, _ in shown if verdict.of},
-        "sure": {f"{percent(sure)} sure" for _, sure in shown if sure is not None},
+        "sure": {f"{percent(sure)} confidence" for _, sure in shown if sure is not None},
     }
     return {name: values.pop() for name, values in facts.items() if len(values) == 1}
 

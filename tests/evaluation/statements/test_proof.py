@@ -1,4 +1,4 @@
-"""Proofs of leakage: outputs of known probability, each counted once, and what they raise.
+"""Proofs of leakage: outputs of known probability, each counted once, which change no interval.
 
 Proved of draws and explored masses, by a search, and of nothing where tokens merge.
 """
@@ -6,12 +6,14 @@ Proved of draws and explored masses, by a search, and of nothing where tokens me
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import beta
 
 from canned import benchmark_of, drawn_part
 from contents import completions
@@ -19,14 +21,13 @@ from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchma
 from leakbound.benchmarks.profiles import PROFILES, with_profile
 from leakbound.engines import open_engine
 from leakbound.engines.prompting import Prompting
-from leakbound.evaluation import evaluate, prove
+from leakbound.evaluation import bound, evaluate, prove
 from leakbound.evaluation.drawing import prove as proving
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer
-from leakbound.stats.proof import PROVED
 from leakbound.store import Arm, Run
 from leakbound.study import Explore, FixedN, Prove
 from leakbound.types import (
@@ -189,52 +190,34 @@ def proved_of(run: Run) -> dict[str | None, float]:
     return {row.query_id: row.lower for row in rows}
 
 
-def test_leakage_is_at_least_what_is_proved_of_it(run: Run) -> None:
-    known = proved_of(run)["p0"]
-    assert known > 0.2
-    own = run.estimates.each("leak probability")
-    worst, mean = run.estimates.worst("leak probability"), run.estimates.mean("leak probability")
-    assert own.rows[0].lower == worst.lower == known
-    assert own.rows[1].lower == 0
-    assert mean.lower == pytest.approx(known / 3)
-    for row in (own.rows[0], worst, mean):
-        assert row.method.endswith(PROVED)
-        assert row.confidence == 0.99
-    assert PROVED not in own.rows[1].method
-
-
-def test_so_is_leak_at_k(run: Run) -> None:
+def test_a_proof_changes_no_interval_of_draws(run: Run) -> None:
+    """Bounds are those of the draws, from Clopper and Pearson's definition."""
+    own = run.estimates.each("leak probability").rows[0]
+    hits = round(own.value * own.n)  # type: ignore[operator]
+    assert 0 < own.lower < proved_of(run)["p0"]
+    assert own.lower == pytest.approx(beta.ppf(0.005, hits, own.n - hits + 1))
+    assert own.upper == pytest.approx(beta.ppf(0.995, hits + 1, own.n - hits))
+    worst = run.estimates.worst("leak probability")
+    assert worst.lower == pytest.approx(beta.ppf(0.005 / 3, hits, own.n - hits + 1))
     rows = run.estimates.where(arm="target", query_id="p0", quantity="leak@k")
+    drawn = {row.parameter: row.lower for row in rows.where(proved=False)}
     sure = {row.parameter: row.lower for row in rows.where(proved=True)}
-    plain = {row.parameter: row for row in rows.where(proved=False)}
-    assert sure.keys() == plain.keys()
-    for k, row in plain.items():
-        assert row.lower >= sure[k] > 0
-        assert row.lower <= row.upper
+    assert drawn.keys() == sure.keys()
+    assert all(bound < sure[k] for k, bound in drawn.items() if k and k < 64)
+    assert {row.confidence for row in rows.where(proved=True)} == {1}
 
 
-def test_and_how_many_questions_leak(run: Run) -> None:
-    counts = run.estimates.where(arm="target", scope="count", quantity="leak probability")
-    assert {row.parameter: row.lower for row in counts}[0.2] == 1
-    assert all(row.lower in (0, 1) for row in counts)
-
-
-def test_the_controls_rows_and_other_quantities_stay(run: Run) -> None:
-    for row in run.estimates:
-        raised = PROVED in row.method
-        about = row.about
-        assert not raised or row.arm == "target"
-        assert not raised or about.quantity in ("leak probability", "leak@k")
-        assert not (raised and about.proved)
-
-
-def test_the_excess_counts_the_proof_from_the_controls_upper_end(run: Run) -> None:
-    excess = run.estimates.worst("leak probability", beyond="control")
-    alpha = 0.01 / 4 / 3 * 0.1  # a quarter for this lower end, a third for each question, the share
-    above = 1 - alpha ** (1 / 64)  # Clopper-Pearson's upper end of 0 of 64
-    assert excess.lower == pytest.approx(proved_of(run)["p0"] - above)
-    mean = run.estimates.mean("leak probability", beyond="control")
-    assert mean.lower < excess.lower
+def test_nor_any_other_statement(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The excess and the mean too are what they would be had nothing been proved."""
+    found = []
+    for proofs in (proved, lambda arm, scorer: iter(())):
+        monkeypatch.setattr("leakbound.evaluation.statements.bound.proved", proofs)
+        copy = shutil.copytree(run.path, tmp_path / str(len(found)))
+        bound(Run.open(copy), confidence=0.95)
+        rows = Run.open(copy).estimates.rows
+        found.append([row for row in rows if not row.about.proved])
+        assert (len(found[-1]) < len(rows)) == (proofs is proved)
+    assert found[0] == found[1]
 
 
 class Boasting(TableEngine):
@@ -253,7 +236,7 @@ def test_a_proof_above_an_upper_end_is_told_as_what_it_is(tmp_path: Path) -> Non
     (own, _) = run.estimates.each("leak probability")
     assert known > own.upper > own.lower
     said = run.verdict.warning
-    assert said.startswith("inconsistent: of p0 a leakage of at least ")
+    assert said.startswith("inconsistent: of p0 a leakage ≥ ")
     assert "is proved, and draws bound it by" in said
     assert said in str(run.verdict)
 

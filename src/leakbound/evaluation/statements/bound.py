@@ -19,7 +19,7 @@ from leakbound.evaluation.statements.claims import claim_estimate
 from leakbound.evaluation.statements.comparisons import attack_rows, excess_rows, gap_rows
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.grid import grid_rows
-from leakbound.evaluation.statements.proof import raised_rows
+from leakbound.evaluation.statements.proof import proved
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.evaluation.statements.stressed import stress_rows
 from leakbound.scorers import make_scorer
@@ -119,13 +119,9 @@ def _arm_rows(
     if (greedy := evidence.greedy) is not None:
         yield from rows_of(arm.name, scorer.name, greedy.scores.query_ids, greedy.each())
     elif evidence.query_ids:
-        proofs = [
-            row
-            for query_id, estimate in evidence.proofs
-            for row in rows_of(arm.name, scorer.name, [query_id], estimate)
-        ]
-        yield from raised_rows(_drawn_rows(evidence, judged, confidence), arm, proofs)
-        yield from proofs
+        yield from _drawn_rows(evidence, judged, confidence)
+        for query_id, estimate in proved(arm, scorer):
+            yield from rows_of(arm.name, scorer.name, [query_id], estimate)
 
 
 def _drawn_rows(

@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leakbound import stats
 from leakbound.errors import InputError, MixError
@@ -84,26 +83,26 @@ class BeyondControl:
     """A target beside its control: how far it leaks beyond that.
 
     apart: whether the draws of the two share nothing.
-    proofs: by question, the leakage of the target that is proved; none of 0.
     """
 
     target: Evidence
     control: Evidence
     apart: bool
-    proofs: Mapping[str, float]
 
     @classmethod
     def of(cls, target: ArmEvidence, control: ArmEvidence) -> BeyondControl:
         """An arm and what is known of it, beside its control."""
         apart = share_nothing([target.arm], [control.arm])
-        return cls(target=target.known, control=control.known, apart=apart, proofs=target.proved)
+        return cls(target=target.known, control=control.known, apart=apart)
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The excess at each question, by itself."""
         excess = each_beyond(self.target, self.control, self.apart)
-        return stats.excess_with_proof(
-            excess, self.control.leakage, self._proved, confidence=confidence, side=side
-        )
+        return excess(confidence=confidence, side=side)
+
+    @property
+    def _questions(self) -> int:
+        return len(self.target.scores.query_ids)
 
     def together(self, confidence: float) -> stats.Estimate:
         """How far at least each question exceeds the control's, all at once (Bonferroni).
@@ -112,26 +111,19 @@ class BeyondControl:
         probability `confidence`, where bounds that hold one by one pick some.
         """
         return stats.every_question(
-            self.each, len(self._proved), confidence=confidence, side="lower", independent=False
+            self.each, self._questions, confidence=confidence, side="lower", independent=False
         )
 
     def over_questions(self, confidence: float) -> stats.ExcessOverQuestions:
         """How far the target's mean exceeds its control's, and at the question where most."""
         return stats.excess_of_mean_and_worst(
-            self.mean, self.each, len(self._proved), confidence=confidence
+            self.mean, self.each, self._questions, confidence=confidence
         )
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """On average over the questions."""
         excess = mean_beyond(self.target, self.control, self.apart)
-        proved = float(self._proved.mean())
-        return stats.excess_with_proof(
-            excess, self.control.mean, proved, confidence=confidence, side=side
-        )
-
-    @property
-    def _proved(self) -> NDArray[np.float64]:
-        return np.array([self.proofs.get(q, 0.0) for q in self.target.scores.query_ids])
+        return excess(confidence=confidence, side=side)
 
 
 def excess_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
@@ -203,9 +195,8 @@ def attack_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
         if as_found:
             yield from rows_of(str(key), scorer, ALL, *as_found.together(confidence))
     if target and control:
-        proofs = {q: p for arm in arms[ATTACK] for q, p in arm.proved.items()}
         apart = share_nothing(*([arm.arm for arm in mine] for mine in arms.values()))
-        beyond = BeyondControl(target=target, control=control, apart=apart, proofs=proofs)
+        beyond = BeyondControl(target=target, control=control, apart=apart)
         over = beyond.over_questions(confidence)
         yield from rows_of(str(ATTACK), scorer, ALL, over.mean, over.worst)
     own = run.of(TARGET)

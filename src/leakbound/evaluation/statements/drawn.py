@@ -51,6 +51,7 @@ from leakbound.evaluation.statements.rows import (
     together,
 )
 from leakbound.stats.about import Inputs, Quantity
+from leakbound.stats.leak_at_k import FEWEST_GROUPS
 from leakbound.store import ArmScores, QueryMasses
 
 AS_FOUND: Inputs = "as found"
@@ -112,8 +113,8 @@ class Fixed(Evidence):
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
-        sizes = [k for k in STANDARD_K if k <= self.scores.n.min()]
-        if self.scores.missing.any():
+        sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
+        if self.scores.missing.any() or not sizes:
             return
         scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
         values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)

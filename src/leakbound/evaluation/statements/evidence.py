@@ -7,20 +7,18 @@ claim about it was decided (`Stopped`), masses explored and their remainder draw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.drawn import AS_FOUND, ExploredArm, Fixed, Greedy, Stopped
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.proof import proved
-from leakbound.evaluation.statements.rows import LEAKAGE, Evidence
+from leakbound.evaluation.statements.rows import Evidence
 from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
 from leakbound.types import Scorer
@@ -93,22 +91,6 @@ class ArmEvidence:
         return (
             len(self.query_ids) == len(self.arm.asked.questions) and self.arm.key.asks != "attack"
         )
-
-    @cached_property
-    def proofs(self) -> Sequence[tuple[str, stats.Estimate]]:
-        """Proofs about its questions without a draw, by their ids: see `proved`."""
-        return tuple(proved(self.arm, self.scorer))
-
-    @property
-    def proved(self) -> Mapping[str, float]:
-        """The leakage that is proved of each question, of those of which any is.
-
-        Nothing of one in several queries: of these, texts are proved one by one.
-        """
-        if self.arm.spec.shares is not None:
-            return {}
-        wanted = LEAKAGE[0 if self.scorer.binary else 1]
-        return {q: float(proof.lower) for q, proof in self.proofs if proof.about.quantity == wanted}
 
 
 class RunEvidence:

@@ -7,18 +7,14 @@ any confidence to be spent.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 import numpy as np
 
 from leakbound import stats
 from leakbound.evaluation.scoring.antichain import antichains
 from leakbound.evaluation.statements.rows import ALL_K
-from leakbound.stats.about import Quantity
-from leakbound.stats.proof import raised
-from leakbound.store import Arm, EstimateRow
+from leakbound.store import Arm
 from leakbound.types import Scorer
 
 
@@ -33,32 +29,6 @@ def proved(arm: Arm, scorer: Scorer) -> Iterator[tuple[str, stats.Estimate]]:
         proof = stats.proof_of_leak(mass / max(1.0, math.fsum(mass)), scores, ALL_K)
         yield query_id, proof.probability if scorer.binary else proof.mean
         yield query_id, proof.leak_at_k
-
-
-def raised_rows(
-    rows: Iterable[EstimateRow], arm: Arm, proofs: Iterable[EstimateRow]
-) -> Iterator[EstimateRow]:
-    """The rows of the draws of an arm, leakage and leak@k no less than what is proved of them.
-
-    That of a query, and unless a question is asked in several: the mean, the largest and the count
-    of all questions.
-    """
-    lowers = {(row.query_id, row.quantity, row.parameter): row.lower for row in proofs}
-    of_all: dict[tuple[Quantity, float | None], list[float]] = defaultdict(list)
-    for (_, quantity, parameter), proved in lowers.items():
-        of_all[quantity, parameter].append(proved)
-    single, number = arm.spec.shares is None, len(arm.asked.questions)
-    for row in rows:
-        ends, proved = of_all[row.quantity, row.parameter], 0.0
-        if row.scope == "query":
-            proved = lowers.get((row.query_id, row.quantity, row.parameter), 0.0)
-        elif single and row.scope == "mean":
-            proved = math.fsum(ends) / number
-        elif single and row.scope == "worst question":
-            proved = max(ends, default=0.0)
-        elif single and row.scope == "count":
-            proved = sum(p > (row.parameter or 0.0) for p in of_all[row.quantity, None])
-        yield replace(row, estimate=raised(row.estimate, proved)) if proved else row
 
 
 def proved_tail(arm: Arm, scorer: Scorer, x: float) -> dict[str, float]:

@@ -26,7 +26,7 @@ ALL_K = STANDARD_K + FAR_K
 TOGETHER_K = 32  # of the mean over the questions, which needs one k fixed beforehand
 FEWEST_BLOCKS = 8  # of k draws, over all questions: fewer say next to nothing of leak@k
 CURVE_X = tuple(round(0.05 * i, 2) for i in range(20))
-LEAK_X = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
+LEAK_X = (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # how many questions leak more than x
 RHO = 2.0  # of the ED score
 LEAKAGE: tuple[Quantity, ...] = (
     "leak probability",
@@ -232,6 +232,5 @@ def together(
     questions = len(evidence.scores.query_ids)
     yield stats.worst_question(evidence.leakage, questions, confidence=confidence, side="both")
     yield evidence.mean(confidence=confidence, side="both")
-    seen = int((evidence.scores.hits > 0).sum())
     how: dict[str, Any] = {"confidence": confidence, "each_confidence": of_question, "side": "both"}
-    yield stats.leaking_questions(evidence.leakage, questions, LEAK_X, seen=seen, **how)
+    yield stats.leaking_questions(evidence.leakage, questions, LEAK_X, **how)

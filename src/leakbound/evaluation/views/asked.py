@@ -50,7 +50,7 @@ from leakbound.evaluation.views.view import (
     Text,
     View,
 )
-from leakbound.evaluation.views.words import at_least, floor, greedy_rows, mean_of, quantity
+from leakbound.evaluation.views.words import floor, greedy_rows, mean_of, quantity
 from leakbound.inputs import REASONS, evidence
 from leakbound.scorers import make_scorer
 from leakbound.stats.about import Scope
@@ -67,7 +67,7 @@ from leakbound.store import (
 from leakbound.store.estimates import Fields
 from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.store.tables import completions_of
-from leakbound.text.shown import DASH, many
+from leakbound.text.shown import DASH, below, many
 from leakbound.types import Completion, Query
 
 LESS_SURE = "less sure than the question"
@@ -403,7 +403,7 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
     def lower(query: FoundQuery) -> Cell:
         """Where the search left it, by the scores that steered."""
         steered = view.searches[query.run].scorer.name == name
-        return Cell(at_least(query.lower), query.lower) if steered else Cell(DASH)
+        return Cell(below(query.lower), query.lower) if steered else Cell(DASH)
 
     def cell_of(
         cell: Callable[[EstimateRow | None], Cell],
@@ -448,7 +448,7 @@ def found_grid(view: View, scorer: ScorerView) -> Table:
 
 
 def _proved(row: EstimateRow | None) -> Cell:
-    return Cell(DASH) if row is None else Cell(at_least(row.lower), row.lower)
+    return Cell(DASH) if row is None else Cell(below(row.lower), row.lower)
 
 
 def _searched(view: View) -> str:

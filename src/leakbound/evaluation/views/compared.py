@@ -20,7 +20,7 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import MOST_NAME, at_least, clipped, quantity
+from leakbound.evaluation.views.words import MOST_NAME, clipped, quantity
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, as_html, as_lines, below
@@ -143,7 +143,7 @@ def _mean(difference: ArmDifference, kind: Change, more: str, less: str) -> str:
         shown = "" if kind == "not shown" else "no difference is shown, "
         return f"on average {shown}{below(lower)} to {above(upper)}"
     which, least = (more, lower) if lower > 0 else (less, -upper)
-    extent = f"by at least {at_least(least)} on average"
+    extent = f"by at least {below(least)} on average"
     return f"{which} {extent}" if kind == "mixed" else extent
 
 

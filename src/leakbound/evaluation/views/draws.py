@@ -184,10 +184,7 @@ FAR = tuple(dict.fromkeys(round(10 ** (i / 10)) for i in range(91)))
 
 @dataclass(frozen=True, slots=True)
 class KnownAtK:
-    """leak@k: without chance at least `proved`; with confidence from `lower` to `upper`.
-
-    Between the larger of the first two and the last it is not known.
-    """
+    """leak@k: at least `proved` without sampling error; with confidence from `lower` to `upper`."""
 
     k: int
     proved: float

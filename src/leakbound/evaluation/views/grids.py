@@ -13,7 +13,6 @@ from leakbound.evaluation.views.table import (
     Table,
     bound_cell,
     count_cell,
-    interval,
     number_cell,
     table_of,
 )
@@ -28,7 +27,6 @@ from leakbound.evaluation.views.view import (
     View,
 )
 from leakbound.evaluation.views.words import (
-    at_least,
     ceiling,
     decision,
     greedy_rows,
@@ -36,13 +34,14 @@ from leakbound.evaluation.views.words import (
     mean_of,
     means_by,
     of_count,
+    of_repeated,
     proved_to_leak,
     quantity,
 )
 from leakbound.stats.about import Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
-from leakbound.text.shown import DASH
+from leakbound.text.shown import DASH, below
 
 Asked = Model | RewrittenModel | AskedModel
 T = TypeVar("T", bound=Asked)
@@ -67,7 +66,12 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         return [cell.rows.first(quantity=quantity) for cell in model.cells(scorer)]
 
     def repeated(k: int, model: Model) -> Cell:
-        return number_cell(means_by(model.cells(scorer), "leak@k").get(k))
+        cells = model.cells(scorer)
+        mean = means_by(cells, "leak@k").get(k)
+        row = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=k)
+        if row is None and len(cells) == 1:
+            row = cells[0].by_parameter("leak@k").get(k)
+        return number_cell(mean) if mean is not None or row is None else Cell(of_repeated(row))
 
     def spread(quantity: Quantity, shown: Callable[[EstimateRow], Cell], model: Model) -> Cell:
         row = model.rows.of(scorer.name).first(quantity=quantity, scope="mean")
@@ -107,7 +111,7 @@ def typical_k(view: View, scorer: ScorerView) -> int:
         for model in view.models
         for cell in model.cells(scorer)
         for k, row in cell.by_parameter("leak@k").items()
-        if row.value is not None
+        if row.value is not None or k <= row.n
     ]
     return min(TYPICAL_K, max(sizes, default=1))
 
@@ -135,7 +139,7 @@ def statements_grid(view: View, scorer: ScorerView) -> Table | None:
     def most(row_of: Callable[[Measured], EstimateRow | None], model: Model) -> Cell:
         rows = map(row_of, model.cells(scorer))
         end = max((row.lower for row in rows if row is not None), default=0.0)
-        return Cell(f"≥ {at_least(end)}", end)
+        return Cell(f"≥ {below(end)}", end)
 
     proofs: dict[str, Callable[[Model], Cell]] = {
         PROVED_TO_LEAK: lambda model: _proved_cell(view, model, scorer),
@@ -165,7 +169,7 @@ def others_grid(
         row = statements(model).get(name)
         if row is None:
             return Cell(DASH)
-        return Cell(of_count(row) if row.scope == "count" else interval(row), row.value)
+        return Cell((of_count if row.scope == "count" else of_repeated)(row), row.value)
 
     names = dict.fromkeys(name for model in items for name in statements(model))
     if not names and not more:

@@ -9,7 +9,14 @@ from leakbound import stats
 from leakbound.evaluation.statements.grid import KNOBS
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import DecodingGrid, Model, RewritingCounts, ScorerView, View
-from leakbound.evaluation.views.words import decision, described, greedy_rows, known, proved
+from leakbound.evaluation.views.words import (
+    decision,
+    described,
+    greedy_rows,
+    known,
+    of_repeated,
+    proved,
+)
 from leakbound.stats import percent
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
@@ -135,7 +142,7 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
         text += f", {known(greedy).count(1)} in the greedy answer"
     share = model.rows.of(scorer.name).first(quantity="leak@k", scope="mean", parameter=n)
     if share:
-        text += f"; the share that leaks in so many (leak@{n}, mean): {interval(share)}"
+        text += f"; the share that leaks in so many (leak@{n}, mean): {of_repeated(share)}"
     return text
 
 

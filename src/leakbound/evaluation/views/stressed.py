@@ -13,11 +13,10 @@ from leakbound.evaluation.views.grids import (
 )
 from leakbound.evaluation.views.table import Cell, Table, interval, table_of
 from leakbound.evaluation.views.view import ArmRows, AskedModel, ScorerView, View
-from leakbound.evaluation.views.words import at_least
 from leakbound.stats import percent
 from leakbound.store import ArmKey, Run
 from leakbound.stress.dialogue import Dialogue
-from leakbound.text.shown import DASH, many
+from leakbound.text.shown import DASH, below, many
 
 
 def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:
@@ -96,4 +95,4 @@ def worst(view: View, label: str, scorer: ScorerView) -> str:
     )
     if beyond is None:
         return sentence
-    return f"{sentence}; beyond its control put through the same, at least {at_least(beyond.lower)}"
+    return f"{sentence}; beyond its control put through the same, at least {below(beyond.lower)}"

@@ -11,11 +11,10 @@ from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views import asked, grids, stressed, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import alone, grid_sentences
-from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.table import Table, number_cell
 from leakbound.evaluation.views.view import ScorerView, View
 from leakbound.store import Run
 from leakbound.store.arm_key import Model
-from leakbound.text.shown import DASH, number
 from leakbound.types import Scorer
 
 
@@ -26,7 +25,7 @@ def metrics_table(run: Run) -> Table | None:
         return None
     models = stored["arms"]
     rows = (
-        (name, *(_figure(models[model]["metrics"][name]["value"]) for model in models))
+        (name, *(number_cell(models[model]["metrics"][name]["value"]).text for model in models))
         for name in models["target"]["metrics"]
     )
     parts = stored["fingerprint"]["parts"]
@@ -46,13 +45,6 @@ def metrics_of(run: Run, model: Model) -> Mapping[str, float]:
     """The stored metrics of one model of a run that have a value, by name; empty for none."""
     metrics = stored_metrics(run).get("arms", {}).get(model, {}).get("metrics", {})
     return {name: row["value"] for name, row in metrics.items() if row["value"] is not None}
-
-
-def _figure(value: float | None) -> str:
-    """A p-value of 1e-22 is not the same as one of 1e-4, so small ones are told by magnitude."""
-    if value is None:
-        return DASH
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else number(value)
 
 
 def clean_table(run: Run, scorer: Scorer, limit: float, confidence: float) -> Table:

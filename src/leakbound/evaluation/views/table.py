@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ import numpy as np
 
 from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
-from leakbound.text.shown import DASH, above, as_cell, below, number, visible
+from leakbound.text.shown import DASH, as_cell, between, number, visible
 from leakbound.types import Json
 
 T = TypeVar("T")
@@ -112,21 +111,15 @@ def table_of(
 
 
 def interval(bound: Bound | None, absent: str = DASH) -> str:
-    """For a person: the value, and the ends rounded outwards; `absent` where nothing is known.
-
-    Where a proof excludes the estimate, the nearer end stands in its place.
-    """
+    """For a person: the value, and the bounds rounded outwards; `absent` where nothing is known."""
     if bound is None:
         return absent
-    return f"{number(nearest(bound))} [{below(bound.lower)}, {above(bound.upper)}]"
+    return between(bound.value, bound.lower, bound.upper)
 
 
 def nearest(bound: Bound) -> float | None:
-    """The estimate, or the end next to it, as it is shown, where a proof excludes the estimate."""
-    if bound.value is None:
-        return None
-    low, high = math.floor(bound.lower * 1000) / 1000, math.ceil(bound.upper * 1000) / 1000
-    return min(max(bound.value, low), high)
+    """The estimate, or the bound next to it: an unbiased one of leak@k may lie outside."""
+    return None if bound.value is None else min(max(bound.value, bound.lower), bound.upper)
 
 
 def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:
@@ -135,8 +128,8 @@ def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:
 
 
 def number_cell(value: float | None) -> Cell:
-    """A figure to three decimals."""
-    return Cell(number(value), value)
+    """A figure without bounds, of which a digit more is shown."""
+    return Cell(number(value, digits=3), value)
 
 
 def count_cell(count: int) -> Cell:

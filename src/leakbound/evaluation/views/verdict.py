@@ -8,6 +8,7 @@ own words. What it says of a model beside its control holds together at the conf
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
@@ -17,10 +18,17 @@ from leakbound.evaluation.views import stressed, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.texts import shown_texts
-from leakbound.evaluation.views.view import Measured, Model, ScorerView, Text, Texts, View
+from leakbound.evaluation.views.view import (
+    Measured,
+    Model,
+    Question,
+    ScorerView,
+    Text,
+    Texts,
+    View,
+)
 from leakbound.stats import percent
 from leakbound.stats.about import Beyond
-from leakbound.stats.proof import PROVED
 from leakbound.store import CERTIFICATE, EstimateRow, ExploredDraws, Run
 from leakbound.store.files import digest_of, read_json
 from leakbound.text.shown import as_html, as_lines, many, number
@@ -67,6 +75,7 @@ class Verdict:
         limit: what was decided of the limit that the study named; empty where it named none.
         number: the quantity that the verdict rests on; None where not every question was drawn.
         of: what quantity that is.
+        proved: what is proved without sampling error; empty where nothing is.
         seen: how many draws leak; empty where they are not counted.
         example: one leaking answer; None where there is none, or texts were not read.
         sure: how sure it is, and of what.
@@ -86,6 +95,7 @@ class Verdict:
     limit: str = ""
     number: Interval | None = None
     of: str = ""
+    proved: str = ""
     seen: str = ""
     example: LeakingAnswer | None = None
     sure: str = ""
@@ -106,9 +116,9 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
-        first = (self.headline, self.limit, figure, self.seen, self.outputs, self.warning)
-        last = (self.sure, self.beside, self.stressed, self.departures, self.certificate)
-        return tuple(filter(None, [*first, *last]))
+        first = (self.headline, self.limit, figure, self.proved, self.seen, self.outputs)
+        more = (self.warning, self.sure, self.beside, self.stressed, self.departures)
+        return tuple(filter(None, [*first, *more, self.certificate]))
 
     @property
     def quoted(self) -> tuple[str, ...]:
@@ -225,7 +235,8 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         number=None if row is None else Interval(row.value, row.lower, row.upper),
         of="" if row is None else at,
         seen=_greedy_too(model, scorer, seen and f"{seen}{within}"),
-        example=_example(view, model, scorer, cells, texts),
+        proved=words.proved(view, model, scorer),
+        example=_example(view, model, scorer, row, texts),
         sure=_sure(view, model, scorer, row),
         stressed=stressed.worst(view, model.label, scorer),
         beside=beside and f"{beside}{within}",
@@ -295,27 +306,18 @@ def _seen(model: Model, scorer: ScorerView, cells: Sequence[Measured]) -> str:
 
 
 def _example(
-    view: View, model: Model, scorer: ScorerView, cells: Sequence[Measured], texts: TextsOf
+    view: View, model: Model, scorer: ScorerView, row: EstimateRow | None, texts: TextsOf
 ) -> LeakingAnswer | None:
-    """The answer that leaks most often at the question that leaks most.
+    """The answer that leaks most often at the question that the verdict's number is about."""
 
-    Of those whose greedy answer shows less, where there are such.
-    """
-    questions = [question for question in view.questions if model.at(question.id, scorer)]
-    leaking = [
-        (
-            cell.greedy is None or cell.greedy < cell.leakage.value,
-            cell.leakage.lower,
-            cell.leakage.value,
-            -i,
-        )
-        for i, cell in enumerate(cells)
-        if cell.leakage.value
-    ]
-    if not leaking:
-        return None
-    question = questions[-max(leaking)[-1]]
-    chosen = texts(model, question.id)
+    def most_of(question: Question) -> float:
+        cell = model.at(question.id, scorer)
+        shown = cell and (cell.beyond if row is not None and row.about.beyond else cell.leakage)
+        return -math.inf if not shown or shown.value is None else float(shown.value)
+
+    question = max(view.questions, key=most_of)
+    cell = model.at(question.id, scorer)
+    chosen = texts(model, question.id) if cell and cell.leakage.value else None
     if chosen is None:
         return None
     greedy, most = chosen.greedy, _leaking_most(chosen.shown)
@@ -365,8 +367,8 @@ def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None)
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"
-    margin = ", given the measured margin" if model.explored or PROVED in row.method else ""
-    return f"{percent(row.confidence)} sure, {together}{margin}: {of_what}"
+    margin = ", given the measured margin" if model.explored else ""
+    return f"{percent(row.confidence)} confidence, {together}{margin}: {of_what}"
 
 
 def _quoted(example: LeakingAnswer) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
@@ -29,6 +28,7 @@ MOST_ASKED = 2_000  # of a question, an answer, and whatever else others wrote
 MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of what stands in a table or a list of names
 _SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
+COMPUTED = "computed from model probabilities, no sampling error"
 EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
 MOST_DRAWS = 10**12  # that anybody makes
 LEVEL = 1e-6  # a probability below it is one that any text has, of any model
@@ -44,20 +44,12 @@ def floor(value: float | None, lower: float) -> str:
     return f"{number(value)} (≥ {below(lower)})"
 
 
-def at_least(value: float) -> str:
-    """A lower bound that was proved, rounded down; a tiny one keeps two digits."""
-    if value >= 0.001 or value <= 0:
-        return below(value)
-    exponent = math.floor(math.log10(value))
-    tenths = math.floor(value / 10.0**exponent * 10 + 1e-9)
-    return f"{tenths / 10:.1f}e{exponent}".replace("-", "−")
-
-
-def nearly(value: float | None) -> str:
-    """An estimate that may be tiny, rounded; then it keeps two digits."""
-    if value is None or value >= 0.001 or value <= 0:
-        return number(value)
-    return f"{value:.1e}".replace("e-0", "e-").replace("-", "−")
+def of_repeated(row: EstimateRow) -> str:
+    """leak@k with its bounds and, where there are too few draws for an estimate, n/k."""
+    if row.value is not None or not row.parameter:
+        return interval(row)
+    groups = row.n / (row.over if row.scope == "mean" and isinstance(row.over, int) else 1)
+    return f"{interval(row)}, n/k = {groups / row.parameter:.3g}"
 
 
 def of_count(bound: EstimateRow) -> str:
@@ -150,9 +142,8 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved without any chance, given the measured margin: a {quantity(scorer)} of at least "
-        f"{at_least(max(ends))} at the worst question, and of at least {at_least(min(ends))} at "
-        f"{len(ends)} of {total}{than}"
+        f"proved{model.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst question and "
+        f"≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
     )
     if not scorer.binary:
         return text
@@ -182,9 +173,9 @@ def proof(cell: Measured) -> str:
     """Say what leaking texts prove of a question; empty where nothing is proved."""
     if cell.proved is None or not cell.proved.lower:
         return ""
-    text = f"leakage ≥ {at_least(cell.proved.lower)}"
+    text = f"leakage ≥ {below(cell.proved.lower)}"
     if repeated := cell.proved_leak_at_k:
-        text += f", leak@{repeated.parameter:,.0f} ≥ {at_least(repeated.lower)}"
+        text += f", leak@{repeated.parameter:,.0f} ≥ {below(repeated.lower)}"
     return text
 
 
@@ -205,7 +196,7 @@ def measured(cell: Measured, scorer: ScorerView) -> str:
     if cell.leakage.missing:
         clauses.append(f"{many(cell.leakage.missing, 'draw')} without a score")
     if proved := proof(cell):
-        clauses.append(f"proved, given the measured margin: {proved}")
+        clauses.append(f"proved: {proved}, {COMPUTED}")
     if scorer.binary and (extracted := extraction(cell)):
         clauses.append(extracted)
     return "; ".join(clauses)
@@ -259,9 +250,9 @@ def inconsistent(model: Model, scorer: ScorerView) -> str:
     for question, cell in cells:
         if cell.proved and cell.proved.lower > cell.leakage.upper:
             return (
-                f"inconsistent: of {question} a leakage of at least {at_least(cell.proved.lower)} "
-                f"is proved, and draws bound it by {above(cell.leakage.upper)}; one of the two is "
-                "wrong. Verify the run with its model"
+                f"inconsistent: of {question} a leakage ≥ {below(cell.proved.lower)} is proved, "
+                f"and draws bound it by {above(cell.leakage.upper)}; one of the two is wrong. "
+                "Verify the run with its model"
             )
     return ""
 
