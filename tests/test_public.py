@@ -45,6 +45,8 @@ def test_help_describes_every_argument_and_field(face: str) -> None:
         text, wanted = inspect.getdoc(value), set[str]()
         if dataclasses.is_dataclass(value) and isinstance(value, type):
             wanted = {f.name for f in dataclasses.fields(value) if not f.name.startswith("_")}
+            bases = filter(dataclasses.is_dataclass, value.__mro__)
+            text = "\n".join(str(inspect.getdoc(base)) for base in bases)  # of inherited fields too
         elif inspect.isfunction(value) and not name.startswith("_"):
             wanted = set(inspect.signature(value).parameters)
         assert text, name
