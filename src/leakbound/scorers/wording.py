@@ -134,10 +134,12 @@ def _scores(
 
 def _says(text: str, following: str, keywords: tuple[str, ...], match: Match, require: str) -> bool:
     """Whether a normalised text says enough of the keywords."""
-    enough = any if require == "any" else all
-    if match == "word":
-        return enough([occurs(keyword, text, following) for keyword in keywords])
-    return enough([keyword in text for keyword in keywords])
+    decides = require == "any"  # this of a single keyword
+    for keyword in keywords:
+        inside = keyword in text
+        if (inside and (match == "substring" or occurs(keyword, text, following))) == decides:
+            return decides
+    return not decides
 
 
 _ATTACHING = re.compile("[\u0590-\u06ff\u0750-\u077f\ufb1d-\ufdff\ufe70-\ufefc]")
