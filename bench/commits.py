@@ -129,12 +129,12 @@ def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
         reasons = [_reason(number, was, now) for number in numbers or [""]]
         reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
         if key.startswith("--json") and reason is None and pair in known:
-            reason = known[pair] or "told above"
+            reason = known[pair] or "reported"
         elif was and now:
             known.setdefault(pair, reason)
         if reason is None:
             others.append(f"{key}: {pair}")
-        elif reason != "told above":
+        elif reason != "reported":
             allowed[reason] += 1
     return allowed, others
 
