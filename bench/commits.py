@@ -303,10 +303,14 @@ def main() -> int:
                 for side, run in zip(SIDES, (commands, renamed), strict=True)
             ]
             running = [started(pythons[side], root / side, study, job) for side, job in jobs]
-            for side, process in zip(SIDES, running, strict=True):
-                if process.wait():
-                    print((root / side / f"{study}.log").read_text())
-                    raise SystemExit(f"{study}: the {side} commit failed, see above")
+            try:
+                for side, process in zip(SIDES, running, strict=True):
+                    if process.wait():
+                        print((root / side / f"{study}.log").read_text())
+                        raise SystemExit(f"{study}: the {side} commit failed, see above")
+            finally:
+                for process in running:
+                    process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
             reasons, others[study] = compared(old, new)
             allowed += reasons
