@@ -1,12 +1,17 @@
 """Break what guards numbers and see that a test notices: `make mutants`, `make mutants-all`.
 
 mutmut makes the mutants (pyproject.toml says of which files, and which tests may notice); this
-script asks it for every mutant of the functions in `GUARDED`, none of which may survive, and for
-some of the others. A gate takes those of functions that the last `COMMITS` commits touched, and of
-the rest those that have its turn, so that forty run all; without a turn a sample is drawn by the
-digest of the mutated files. Survivors are printed. Exit status 1 if one of `GUARDED` survives, or
-if what was drawn refutes that at most `LEVEL` of all mutants survive, with one false alarm in 1,000
-runs.
+script runs every mutant of the functions in `GUARDED`, none of which may survive, and some of the
+others: a sample drawn by the digest of the mutated files. Survivors are printed. Exit status 1 if
+one of `GUARDED` survives, or if the others refute that at most `LEVEL` of all mutants survive, with
+one false alarm in 1,000 runs.
+
+A gate has a time box of `BOX` seconds. Mutants of functions that the last `COMMITS` commits touched
+come first, then the guarded ones, then a fortieth of the rest, by the number of commits. At the end
+of the box the mutants that did not run are printed by function. No state is stored, so no gate
+knows what an earlier one left; instead the number of commits decides where the guarded ones start,
+and where the fortieth starts when it is due again. These starts spread evenly, so every mutant
+runs after some rounds, however little fits into the box.
 
 The level is not zero because many mutants change no number: an end that is clipped later, a
 default that numpy has anyway, a tolerance a little wider, a word of a message. Lines of text alone
@@ -19,15 +24,18 @@ import argparse
 import ast
 import fnmatch
 import hashlib
+import json
 import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from scipy.stats import binomtest
@@ -38,6 +46,10 @@ ROOT = Path(__file__).parent.parent
 MUTMUT = Path(sys.executable).with_name("mutmut")
 WORKERS = "2"
 SAMPLE = 200  # of all but the guarded, where no turn is given
+BOX = 15 * 60  # seconds of a gate, in all
+BATCH = 100  # mutants per call: within a call, mutmut chooses the order
+TRIES = 500  # to stop mutmut between two writes
+GOLDEN = (5**0.5 - 1) / 2  # its multiples, modulo 1, spread evenly
 COMMITS = 20
 TOUCHED = 60  # at most so many of what they touched
 LEVEL = 0.15
@@ -60,19 +72,54 @@ GUARDED = (
     "leakbound.text.keywords.x*",
 )
 DEAD = ("killed", "timeout", "segfault", "suspicious")
+OPEN = ("not checked", "check was interrupted by user")
 
 
-def mutmut(*arguments: str, clean: bool = False) -> None:
+def mutmut(*arguments: str, clean: bool = False, seconds: float | None = None) -> bool:
     """Run mutmut at the root; one thread a worker, and tests in the same order each time.
 
-    `clean`: the tests have passed without a mutant, on these very files.
+    Args:
+        arguments: of the command.
+        clean: whether the tests have passed without a mutant, on these very files.
+        seconds: when it is stopped, with its workers; None: never.
+
+    Returns:
+        Whether it ended before it was stopped. Results up to then are stored.
     """
     settings = {
         "OMP_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         **({CLEAN_ALREADY: "1"} if clean else {}),
     }
-    subprocess.run([MUTMUT, *arguments], cwd=ROOT, env=os.environ | settings, check=True)
+    process = subprocess.Popen(
+        [MUTMUT, *arguments], cwd=ROOT, env=os.environ | settings, start_new_session=True
+    )
+    try:
+        status = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        if process.poll() is None:
+            kill(process)
+    if status:
+        raise subprocess.CalledProcessError(status, process.args)
+    return True
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill mutmut and its workers while none of its files of results is half written."""
+    for _ in range(TRIES):
+        process.send_signal(signal.SIGSTOP)  # it writes them, not its workers
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        try:
+            for file in ROOT.glob("mutants/**/*.meta"):
+                json.loads(file.read_bytes())
+            break
+        except ValueError:
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def statuses() -> dict[str, str]:
@@ -127,24 +174,48 @@ def functions(file: Path) -> Iterator[tuple[str, range]]:
                 yield f"{module}.{own}{each.name}__mutmut_*", span
 
 
-def draw(names: list[str], turn: int | None, sample: int) -> list[str]:
-    """The mutants of one run, but for the guarded; a gate says how many of which."""
-    if turn is None:
-        return random.Random(digest()).sample(names, sample)
+def rotated(names: Sequence[str], number: int) -> list[str]:
+    """The names in order, from a start that the number decides."""
+    start = int(len(names) * (number * GOLDEN % 1))
+    return [*names[start:], *names[:start]]
+
+
+def queue(names: Sequence[str], turn: int) -> list[str]:
+    """The mutants of a gate, in the order in which they run."""
     recent = [n for t in touched(COMMITS) for n in fnmatch.filter(names, t)]
-    others = sorted(set(names) - set(recent))
-    some = random.Random(turn).sample(recent, min(TOUCHED, len(recent)))
-    due = [name for name in others if has_turn(name, turn, MUTANTS)]
+    first = random.Random(turn).sample(recent, min(TOUCHED, len(recent)))
+    must = [name for name in names if guarded(name) and name not in first]
+    rest = [name for name in names if not guarded(name) and name not in recent]
+    due = [name for name in rest if has_turn(name, turn, MUTANTS)]
     print(
-        f"turn {turn % MUTANTS} of {MUTANTS}, by {turn}: {len(some)} of {len(recent)} mutants of"
-        f" what the last {COMMITS} commits touched, {len(due)} of {len(others)} others"
+        f"turn {turn % MUTANTS} of {MUTANTS}, by {turn}: {len(first)} of {len(recent)} mutants of"
+        f" what the last {COMMITS} commits touched, {len(must)} guarded ones, {len(due)} of"
+        f" {len(rest)} others"
     )
-    return some + due
+    return first + rotated(must, turn) + rotated(due, turn // MUTANTS)
+
+
+def gate(turn: int, clock: Callable[[], float] = time.monotonic) -> int:
+    """Run the mutants of a gate as far as its time box goes; 1 where too many survive."""
+    end = clock() + BOX
+    run = ("run", "--max-children", WORKERS)
+    going = mutmut(*run, GUARDED[0], seconds=BOX)  # makes all mutants, and runs these
+    found = statuses()
+    names = queue(sorted(name for name, status in found.items() if status in OPEN), turn)
+    for i in range(0, len(names), BATCH):
+        left = end - clock()
+        going = going and left > 0 and mutmut(*run, *names[i : i + BATCH], clean=True, seconds=left)
+    found = statuses()
+    if left_over := [name for name in names if found[name] in OPEN]:
+        print(f"the {BOX // 60} minutes are spent: {len(left_over)} of {len(names)} did not run")
+        for function, count in Counter(n.partition("__mutmut_")[0] for n in left_over).items():
+            print(f"left for a later gate: {count:4} of {function}")
+    return verdict(found)
 
 
 def verdict(found: dict[str, str]) -> int:
     """Print what survived of the mutants that ran, and by how much; 1 where that is too much."""
-    ran = {name: status for name, status in found.items() if status != "not checked"}
+    ran = {name: status for name, status in found.items() if status not in OPEN}
     alive = sorted(name for name, status in ran.items() if status not in DEAD)
     must = [name for name in alive if guarded(name)]
     for name in alive:
@@ -152,8 +223,9 @@ def verdict(found: dict[str, str]) -> int:
     print(", ".join(f"{count} {status}" for status, count in Counter(ran.values()).most_common()))
     others = [name for name in ran if not guarded(name)]
     left = len(alive) - len(must)
-    refuted = binomtest(left, len(others), LEVEL, alternative="greater").pvalue < 1 / 1000
-    print(f"{left} of {len(others)} survive: {left / len(others):.1%}; stated: {LEVEL:.0%}")
+    number = max(len(others), 1)
+    refuted = binomtest(left, number, LEVEL, alternative="greater").pvalue < 1 / 1000
+    print(f"{left} of {len(others)} survive: {left / number:.1%}; stated: {LEVEL:.0%}")
     for name in must:
         print(f"must not survive: {name}; `mutmut show {name}` shows it. Write the test it misses.")
     return int(bool(must) or refuted)
@@ -173,9 +245,11 @@ def main() -> int:
         mutmut("run", "--max-children", WORKERS)
         return verdict(statuses())
     shutil.rmtree(ROOT / "mutants", ignore_errors=True)
+    if options.turn is not None:
+        return gate(options.turn)
     mutmut("run", "--max-children", WORKERS, *GUARDED)
-    names = [name for name in statuses() if not guarded(name)]
-    drawn = draw(names, options.turn, options.sample)
+    names = sorted(name for name in statuses() if not guarded(name))
+    drawn = random.Random(digest()).sample(names, options.sample)
     mutmut("run", "--max-children", WORKERS, *drawn, clean=True)
     return verdict(statuses())
 

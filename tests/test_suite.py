@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -130,21 +130,136 @@ def test_what_the_last_commits_touched(root: Path) -> None:
     ]  # all of a history that is not so long
 
 
-def test_what_was_touched_is_drawn_and_forty_turns_draw_all_others(
+GUARDED = [f"leakbound.losses.likelihood.x_nll__mutmut_{i}" for i in range(30)]
+NEW = [f"leakbound.stats.new.x_new__mutmut_{i}" for i in range(7)]
+FIRST = "leakbound.losses.inputs.x_lengths_over__mutmut_1"  # runs while mutants are made
+
+
+def test_forty_turns_run_all_mutants_and_each_the_touched_and_the_guarded_ones(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recent = [f"leakbound.stats.new.x_new__mutmut_{i}" for i in range(7)]
     monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
-    turns = [set(mutants.draw(NAMES + recent, turn, 0)) for turn in range(43, 83)]
-    assert set.intersection(*turns) == set(recent)
-    assert sum(map(len, turns)) == len(NAMES) + 40 * len(recent)  # no other one twice
-    assert set.union(*turns) == set(NAMES + recent)
+    queues = [mutants.queue(NAMES + NEW + GUARDED, turn) for turn in range(43, 83)]
+    assert all(set(queue[:7]) == set(NEW) for queue in queues)
+    assert all(set(queue[7:37]) == set(GUARDED) for queue in queues)
+    assert sorted(name for queue in queues for name in queue[37:]) == sorted(NAMES)
     assert "turn 3 of 40, by 43: 7 of 7 mutants of what the last 20" in capsys.readouterr().out
 
 
-def test_without_a_turn_the_files_decide() -> None:
-    assert mutants.draw(NAMES, None, 20) == mutants.draw(NAMES, None, 20)
-    assert len(set(mutants.draw(NAMES, None, 20))) == 20
+def test_a_box_that_fits_a_fifth_runs_every_mutant_in_few_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the rest of a share starts depends on the round: no part of it is always left over."""
+    monkeypatch.setattr(mutants, "touched", lambda _: [])
+    due = set(mutants.queue(NAMES, 43))
+    fits = len(due) // 5
+    rounds = [mutants.queue(NAMES, 43 + 40 * i)[:fits] for i in range(13)]
+    assert set().union(*rounds) == due
+    must = [mutants.queue(GUARDED, turn)[:6] for turn in range(43, 56)]
+    assert set().union(*must) == set(GUARDED)
+
+
+class Mutmut:
+    """Runs a call's mutants at one a second; `survivors` survive."""
+
+    def __init__(self, survivors: Sequence[str] = ()) -> None:
+        self.now, self.calls, self.survivors = 0.0, 0, survivors
+        self.found = dict.fromkeys([FIRST, *NAMES, *NEW, *GUARDED], "not checked")
+
+    def run(self, *arguments: str, clean: bool = False, seconds: float) -> bool:
+        assert clean == bool(self.calls)
+        self.calls += 1
+        for name in arguments[3:] if clean else [FIRST]:
+            if not seconds:
+                return False
+            self.now, seconds = self.now + 1, seconds - 1
+            self.found[name] = "survived" if name in self.survivors else "killed"
+        return True
+
+
+def gate(work: Mutmut, box: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(mutants, "BOX", box)
+    monkeypatch.setattr(mutants, "BATCH", 5)
+    monkeypatch.setattr(mutants, "touched", lambda _: ["leakbound.stats.new.x_new__mutmut_*"])
+    monkeypatch.setattr(mutants, "mutmut", work.run)
+    monkeypatch.setattr(mutants, "statuses", lambda: dict(work.found))
+    return mutants.gate(43, lambda: work.now)
+
+
+def test_a_gate_stops_at_the_end_of_its_box_and_prints_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = Mutmut()
+    assert gate(work, 120, monkeypatch) == 0
+    all_of_it = sum(status == "killed" for status in work.found.values())
+    assert "left for a later gate" not in capsys.readouterr().out
+    work = Mutmut()
+    assert gate(work, 15, monkeypatch) == 0
+    ran = [name for name, status in work.found.items() if status == "killed"]
+    assert set(ran) >= {FIRST, *NEW}
+    assert len(ran) == work.now == 15
+    told = capsys.readouterr().out
+    assert f"{all_of_it - 15} of {all_of_it - 1} did not run" in told
+    assert "23 of leakbound.losses.likelihood.x_nll\n" in told
+    assert gate(Mutmut(), 0, monkeypatch) == 0  # not even the first mutant
+
+
+def test_a_survivor_that_was_found_before_the_end_of_the_box_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert gate(Mutmut(GUARDED), 15, monkeypatch) == 1
+    assert gate(Mutmut(NAMES), 15, monkeypatch) == 0  # none of them ran
+
+
+WRITES = """#!/bin/sh
+sleep 600 &
+trap : INT TERM
+while true; do
+  printf '{' > mutants/one.meta
+  : > started
+  sleep 0.1
+  printf '}' >> mutants/one.meta
+  sleep 0.02
+done
+"""
+
+
+def test_mutmut_is_stopped_with_its_workers_and_its_results_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mutants").mkdir()
+    script = tmp_path / "mutmut"
+    script.write_text(WRITES)
+    script.chmod(0o755)
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    monkeypatch.setattr(mutants, "MUTMUT", script)
+    groups = []
+
+    def stopped(process: subprocess.Popen[bytes]) -> None:
+        while not (tmp_path / "started").exists():
+            mutants.time.sleep(0.001)
+        groups.append(process.pid)
+        kill(process)
+
+    kill = mutants.kill
+    monkeypatch.setattr(mutants, "kill", stopped)
+    assert not mutants.mutmut("run", seconds=0)
+    assert (tmp_path / "mutants" / "one.meta").read_text() == "{}"
+    listed = subprocess.run(
+        ["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True
+    )
+    left = [line.split() for line in listed.stdout.splitlines()]
+    assert not [state for group, state in left if group == str(groups[0]) and state[0] != "Z"]
+
+
+def test_a_mutmut_that_fails_fails_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants, "MUTMUT", Path("/bin/false"))
+    with pytest.raises(subprocess.CalledProcessError):
+        mutants.mutmut("run", seconds=600)
+    monkeypatch.setattr(mutants, "MUTMUT", Path("/bin/true"))
+    assert mutants.mutmut("run")
 
 
 def test_every_guarded_pattern_names_a_function_that_is_there() -> None:

@@ -1,0 +1,334 @@
+"""Whether a change moved a number that it should not have: ten studies at two commits.
+
+    python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
+
+Runs the command lines of bench/studies.py at both commits, each in a virtual environment with the
+packages of this Python and the checkout's `src`. Parts are sized by measured speed, so a wrapper
+fixes their size, and the order in which bets meet the draws. `estimates` and `--json` documents
+must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose. The study `stored`
+bounds draws that the old commit exported. Exit status 1 where any other number differs. Three
+minutes on two idle cores; not part of `.ci/run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import json
+import math
+import os
+import pkgutil
+import resource
+import site
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from studies import LOGS, commands_of, server, write_shared
+
+CLOSE = 1e-12
+NUMBERS = ("value", "lower", "upper", "n")
+ABOUT = (
+    "arm", "decoding", "scorer", "query_id", "quantity", "scope", "inputs", "beyond", "parameter",
+    "constant", "knob", "seeds", "jointly", "proved",
+)  # fmt: skip
+SETTINGS = ("temperature", "top_p", "top_k", "max_new_tokens")  # of a decoding, at both commits
+SIDES = ("old", "new")
+Row = dict[str, Any]  # the numbers of a statement, what it is about, and its method
+Rows = dict[str, Row]  # by what they are about; those of documents begin with "--json"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number of some quantities that changes on purpose.
+
+    Attributes:
+        reason: why it changes.
+        quantities: the quantities that it is a number of.
+        numbers: the numbers that change; empty: the row is removed.
+        fits: (old row, new row) -> whether they differ in the way that is meant.
+    """
+
+    reason: str
+    quantities: tuple[str, ...]
+    numbers: tuple[str, ...]
+    fits: Callable[[Row, Row], bool]
+
+
+LEAKAGE = ("leak probability", "mean leakage", "tail", "leak@k", "worst of k")
+ALLOWED = (
+    Change(
+        "a proof no longer raises the lower bound of draws",
+        (*LEAKAGE, "corrected leak probability", "expectation deviation"),
+        ("lower",),
+        lambda old, new: "raised by a proof" in old["method"] and new["lower"] <= old["lower"],
+    ),
+    Change(
+        "leak@k has no point value for k above a quarter of a question's draws",
+        ("leak@k", "worst of k"),
+        ("value",),
+        lambda old, new: (
+            new["value"] is None and 4 * old["parameter"] * (old["over"] or 1) > old["n"]
+        ),
+    ),
+    Change(
+        "questions above 0 are no longer counted",
+        LEAKAGE,
+        (),
+        lambda old, new: old["scope"] == "count" and old["parameter"] is None,
+    ),
+    Change(
+        "the key of the order of bets covers all that is recorded of the draws; bounds are compared"
+        " under one order",
+        ("order key",),
+        ("value",),
+        lambda old, new: True,
+    ),
+)
+RENAMED: Mapping[str, Sequence[str]] = {}  # words of an old command -> those of the new one
+
+
+def agree(old: Any, new: Any) -> bool:
+    """Whether two numbers or words are the same, numbers to `CLOSE`; NaN is None."""
+    old, new = (None if isinstance(x, float) and math.isnan(x) else x for x in (old, new))
+    if isinstance(old, int | float) and isinstance(new, int | float):
+        return math.isclose(old, new, rel_tol=CLOSE, abs_tol=CLOSE)
+    return bool(old == new)
+
+
+def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
+    """Compare the rows of a study at two commits.
+
+    A document repeats numbers of the table: a difference that the table has, too, counts as that.
+
+    Args:
+        old: the rows of the old commit, by what they are about.
+        new: those of the new one.
+
+    Returns:
+        How many differences each reason of `ALLOWED` explains, and every other difference.
+    """
+    allowed: Counter[str] = Counter()
+    others: list[str] = []
+    known: dict[str, str | None] = {}
+    for key in sorted({**old, **new}, key=lambda key: key.startswith("--json")):
+        was, now = old.get(key), new.get(key)
+        numbers = [x for x in NUMBERS if was and now and not agree(was.get(x), now.get(x))]
+        if was and now and not numbers:
+            continue
+        pair = f"{_shown(was)} -> {_shown(now)}"
+        reasons = [_reason(number, was, now) for number in numbers or [""]]
+        reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
+        if key.startswith("--json") and reason is None and pair in known:
+            reason = known[pair] or "reported"
+        elif was and now:
+            known.setdefault(pair, reason)
+        if reason is None:
+            others.append(f"{key}: {pair}")
+        elif reason != "reported":
+            allowed[reason] += 1
+    return allowed, others
+
+
+def _reason(number: str, was: Row | None, now: Row | None) -> str | None:
+    """Why this number changes on purpose, or why the row is removed; None: it does not."""
+    for change in ALLOWED:
+        if was and was.get("quantity") in change.quantities:
+            removed = not change.numbers and now is None
+            if (removed or number in change.numbers) and change.fits(was, now or was):
+                return change.reason
+    return None
+
+
+def _shown(row: Row | None) -> str:
+    named = (f"{x} {row[x]!r}" for x in NUMBERS if row.get(x) is not None) if row else ()
+    return ", ".join(named) or "nothing"
+
+
+def child(job: Row) -> None:
+    """Run the commands of a study in this process; write down the numbers that they made."""
+    leakbound = importlib.import_module("leakbound")
+    if not Path(leakbound.__file__ or "").is_relative_to(job["source"]):
+        raise SystemExit(f"imported {leakbound.__file__}, which is not in {job['source']}")
+    order_key, main = _fixed(), importlib.import_module("leakbound.cli").main
+    rows: Rows = {}
+    for number, command in enumerate(job["commands"]):
+        sys.argv, status = ["leakbound", *command], 0
+        with redirect_stdout(io.StringIO()) as printed:
+            try:
+                main()
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+        if status not in ((0, 4, 5) if command[0] == "certify" else (0,)):
+            raise SystemExit(f"`leakbound {' '.join(command)}` ended with status {status}")
+        found: list[Row] = [{"place": "exit status", "value": status}]
+        with suppress(json.JSONDecodeError):
+            found += statements(json.loads(printed.getvalue()))
+        rows |= keyed(f"--json of {command[0]} {number}", found)
+    for file in sorted(Path().glob(f"{job['study']}*/run.json")):
+        run = leakbound.load(file.parent)
+        arms = {str(name): arm for name, arm in run.arms.items()}
+        how = {
+            name: " ".join(str(getattr(arm.decoding, setting, "")) for setting in SETTINGS)
+            for name, arm in arms.items()
+        }
+        found = [row.to_dict() | {"decoding": how.get(row.arm)} for row in run.estimates]
+        for name, arm in arms.items():
+            found.append({"quantity": "order key", "arm": name, "value": str(order_key(arm))})
+        rows |= keyed(file.parent.name, found)
+    Path(job["result"]).write_text(json.dumps(rows))
+
+
+def _fixed() -> Callable[[Any], int]:
+    """Fix the size of parts and the order of bets; return what makes the key of an arm's order."""
+    cut = _home("Cut", "leakbound.store").Cut
+    after = cut.after
+    cut.after = lambda self, number, done, _: after(self, number, done, 45.0)  # the size stays
+    _home("entropy", "leakbound.stats").entropy = lambda: 0
+    home = _home("draws_key", "leakbound.evaluation")
+    original: Callable[[Any], int] = home.draws_key
+    home.draws_key = lambda arm: sum(str(arm.key).encode())
+    return original
+
+
+def _home(name: str, package: str) -> Any:
+    """The module of a package that defines a name, wherever in it that is at this commit."""
+    root = Path(importlib.import_module(package).__file__ or "").parent
+    for found in pkgutil.walk_packages([str(root)], f"{package}."):
+        spec = found.module_finder.find_spec(found.name, None)  # type: ignore[call-arg]
+        text = Path(spec.origin).read_text(encoding="utf-8") if spec and spec.origin else ""
+        if f"\ndef {name}(" in text or f"\nclass {name}:" in text:
+            return importlib.import_module(found.name)
+    raise SystemExit(f"`{name}` is nowhere in `{package}`: adapt {Path(__file__).name}")
+
+
+def statements(document: Any, place: str = "") -> Iterator[Row]:
+    """Yield what a JSON document states: objects with bounds, and verdicts, each with its place."""
+    if isinstance(document, list):
+        for i, member in enumerate(document):
+            name = member.get("id", i) if isinstance(member, dict) else i
+            yield from statements(member, f"{place}[{name}]")
+    elif isinstance(document, dict):
+        if "lower" in document and "upper" in document:
+            yield {**document, "place": "" if "quantity" in document else place}
+        for name, member in document.items():
+            if name in ("verdict", "kind") and isinstance(member, str):
+                yield {"place": f"{place}.{name}", "value": member}
+            yield from statements(member, f"{place}.{name}")
+
+
+def keyed(source: str, rows: Iterable[Row]) -> Rows:
+    """Key rows by what they are about; further ones about the same are marked."""
+    found: Rows = {}
+    for row in rows:
+        words = [source, *(row.get(name) for name in ("place", *ABOUT))]
+        key = " | ".join(str(word) for word in words if word not in (None, "", False))
+        while key in found:
+            key += " again"
+        kept = {name: row.get(name) for name in (*ABOUT, *NUMBERS, "over")}
+        found[key] = kept | {"method": row.get("method") or ""}
+    return found
+
+
+def environment(folder: Path, checkout: Path) -> Path:
+    """Make an environment with this Python's packages and a checkout; return its Python."""
+    venv.create(folder, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    paths = [str(checkout.resolve() / "src"), *site.getsitepackages()]
+    (packages / "checkout.pth").write_text("\n".join(paths))
+    return folder / "bin" / "python"
+
+
+def started(python: Path, folder: Path, study: str, job: Row) -> subprocess.Popen[bytes]:
+    """Start the commands of a study at one commit."""
+    file = folder / f"{study}.job.json"
+    file.write_text(json.dumps(job | {"study": study, "result": f"{study}.json"}))
+    settings = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with (folder / f"{study}.log").open("wb") as log:
+        command = [str(python), __file__, "--child", str(file)]
+        return subprocess.Popen(command, cwd=folder, env=kept | settings, stderr=log)
+
+
+def main() -> int:
+    """Compare the studies at two commits; 1 where something else than what is allowed differs."""
+    listed = list(commands_of({}))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--old", type=Path, metavar="CHECKOUT", help="of the commit before")
+    parser.add_argument("--new", type=Path, metavar="CHECKOUT", help="of the commit after")
+    parser.add_argument("--only", nargs="+", choices=listed, default=listed, metavar="STUDY")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep all differences here")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        child(json.loads(given.child.read_text()))
+        return 0
+    if not (given.old and given.new):  # `make bench` has neither
+        print("nothing compared: name --old and --new, two checkouts")
+        return 0
+    wanted = [*(["fixed"] if "stored" in given.only else []), *given.only]
+    allowed: Counter[str] = Counter()
+    others: dict[str, list[str]] = {}
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch, server() as address:
+        root = Path(scratch)
+        shared = write_shared(root / "shared")
+        places = {
+            "shared": shared,
+            "logs": LOGS,
+            "served": f"openai:{address}#m",
+            "old": root / "old",
+        }
+        commands = commands_of(places)
+        renamed = {
+            study: [[new for w in words for new in RENAMED.get(w, (w,))] for words in lines]
+            for study, lines in commands.items()
+        }
+        pythons = {side: environment(root / f"{side}-env", vars(given)[side]) for side in SIDES}
+        for side in SIDES:
+            (root / side).mkdir()
+        for study in dict.fromkeys(wanted):
+            since = time.monotonic()
+            jobs = [
+                (side, {"source": str(vars(given)[side].resolve() / "src"), "commands": run[study]})
+                for side, run in zip(SIDES, (commands, renamed), strict=True)
+            ]
+            running = [started(pythons[side], root / side, study, job) for side, job in jobs]
+            try:
+                for side, process in zip(SIDES, running, strict=True):
+                    if process.wait():
+                        print((root / side / f"{study}.log").read_text())
+                        raise SystemExit(f"{study}: the {side} commit failed, see above")
+            finally:
+                for process in running:
+                    process.kill()  # the other one, where one failed
+            old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
+            reasons, others[study] = compared(old, new)
+            allowed += reasons
+            differing = f"{reasons.total()} allowed and {len(others[study])} other differences"
+            seconds = time.monotonic() - since
+            print(f"{study:10}{seconds:6.1f} s, {len(old):6,} rows: {differing}", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = used.ru_utime + used.ru_stime
+    print(f"{'together':10}{time.monotonic() - begun:6.1f} s, {processor:.0f} s of CPU")
+    for reason, count in allowed.most_common():
+        print(f"allowed, {count:,} times: {reason}")
+    for study, found in others.items():
+        for difference in found:
+            print(f"DIFFERS {study}: {difference}")
+    if given.json:
+        given.json.write_text(json.dumps({"allowed": allowed, "others": others}, indent=1))
+    return int(any(others.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

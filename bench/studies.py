@@ -1,0 +1,205 @@
+"""Studies of models, files and a server of known distribution, for `bench/commits.py`."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+LOGS = Path(__file__).parents[1] / "tests" / "formats" / "logs"
+LM_EVAL = "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
+WORDS = ("who", "wrote", "red", "blue", "green", "sky", "sea", "Ann", "Bob", "the", "answer", "is")
+QUESTIONS = """\
+id,question,answer,keywords,split
+a,who wrote red,Ann wrote red,Ann,forget
+b,who wrote blue,Bob,Bob,forget
+c,the sky is,sea green,sea,forget
+r,the answer is,red,red,retain
+"""
+TEXTS = ("Ann wrote red", "nobody wrote it", "I think Ann did", "the sea is green")
+ODDS = {"red": (1, 9, 2, 3), "blue": (0, 9, 0, 3), "sky": (5, 1, 5, 1)}  # of these, by question
+
+ASKED = "--benchmark $shared/questions.csv --max-new-tokens 8 --json"
+LOCAL = f"{ASKED} --prompt-template $template --device cpu"
+SCORED = "--scorer keyword --scorer rouge-l-recall"
+TEXT = "--scorer rouge-l-recall --scorer contains --scorer exact --scorer edit<=2"
+# $chain is a Markov chain over words, $other another one, $random a model of random weights;
+# OUT is the run of the study, $old the folder of the old commit. A line with two blanks continues.
+STUDIES = f"""
+fixed
+ evaluate $chain --control $other {LOCAL} --scorer keyword {TEXT} -n 1100 --out OUT
+ bound OUT --confidence 0.999 --limit 0.3 --json
+ certify OUT --scorer keyword --max-leak 0.3 --json
+ certify OUT --scorer rouge-l-recall --threshold 0.5 --max-leak 0.1 --every-question
+  --out OUT/second.json --json
+ show OUT --json
+ export OUT OUT.jsonl --jsonl
+until
+ evaluate $chain {LOCAL} {SCORED} --until p<=0.2 -n 2048 --out OUT
+explored
+ evaluate $chain {LOCAL} {SCORED} --explore auto --budget 150 --out OUT
+ evaluate $random {LOCAL} {SCORED} --explore hybrid --budget 80 --out OUT-hybrid
+proved
+ evaluate $random --control $other {LOCAL} {SCORED} -n 200 --out OUT
+ prove OUT --budget 120 --json
+ certify OUT --scorer keyword --max-leak 0.9 --json
+inputs
+ evaluate $random {LOCAL} {SCORED} --inputs rules --queries 4 -n 256 --out OUT
+attack
+ evaluate $random {LOCAL} {SCORED} --inputs rules --queries 4 -n 200 --attack 64 --out OUT
+grid
+ evaluate $chain {LOCAL} {SCORED} --temperature 0.5,1 --top-p 0.8,1 -n 256 --out OUT
+stressed
+ stress $random --control $other {LOCAL} {SCORED} -n 200 --out OUT
+  --under round:int4 --under prune:0.3 --under openers --under shots:1
+imported
+ import $shared/draws.jsonl --out OUT --json
+ score OUT {TEXT} --json
+ bound OUT --json
+ bound OUT --confidence 0.999 --json
+ certify OUT --scorer contains --max-leak 0.5 --json
+ import $logs/capitals.eval --out OUT-inspect --json
+ score OUT-inspect --scorer contains --json
+ bound OUT-inspect --json
+ import $logs/{LM_EVAL} --out OUT-lm-eval --json
+ bound OUT-lm-eval --json
+served
+ evaluate $served {ASKED} {SCORED} -n 256 --out OUT
+ show OUT --json
+stored
+ import $old/fixed.jsonl --benchmark $shared/questions.csv --out OUT --json
+ score OUT --scorer keyword {TEXT} --json
+ bound OUT --json
+ certify OUT --scorer keyword --max-leak 0.3 --json
+"""
+
+
+def commands_of(places: Mapping[str, object]) -> dict[str, list[list[str]]]:
+    """The words of each command line, by study.
+
+    Args:
+        places: what stands for $shared, $logs, $old and $served.
+
+    Returns:
+        The studies in order, each with its commands.
+    """
+    models = {name: f"{places.get('shared')}/{name}" for name in ("chain", "other", "random")}
+    values = {**models, **places, "template": "{question}\n"}
+    found: dict[str, list[list[str]]] = {}
+    for line in STUDIES.strip().splitlines():
+        if not line.startswith(" "):
+            study = line
+            found[study] = []
+            continue
+        words = [word.replace("OUT", study) for word in line.split()]
+        for name, value in values.items():
+            words = [word.replace(f"${name}", str(value)) for word in words]
+        if line.startswith("  "):
+            found[study][-1] += words
+        else:
+            found[study].append(words)
+    return found
+
+
+def write_shared(folder: Path) -> Path:
+    """Write the models and files that both commits read; return their folder."""
+    import torch
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    vocabulary = {word: i for i, word in enumerate(["<pad>", "<unk>", "</s>", *WORDS])}
+    backend = Tokenizer(WordLevel(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = WhitespaceSplit()
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "</s>"}
+    size, width = len(vocabulary), 32
+    for seed, name in enumerate(("chain", "other", "random")):
+        torch.manual_seed(seed)
+        config = LlamaConfig(
+            vocab_size=size, hidden_size=width, intermediate_size=width, num_hidden_layers=1,
+            num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=128,
+            bos_token_id=None, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False,
+            initializer_range=0.5,
+        )  # fmt: skip
+        model = LlamaForCausalLM(config).eval()
+        if name != "random":  # a table of the last word has the logits of the next one
+            table = torch.randn(size, size) * 1.5 - 30 * (torch.arange(size) < 2)
+            layer = model.model.layers[0]
+            with torch.no_grad():
+                layer.self_attn.o_proj.weight.zero_()
+                layer.mlp.down_proj.weight.zero_()
+                model.model.embed_tokens.weight.copy_(torch.eye(size, width))
+                model.lm_head.weight[:, :size] = table.T / width**0.5
+        model.save_pretrained(folder / name)
+        PreTrainedTokenizerFast(tokenizer_object=backend, **special).save_pretrained(folder / name)
+    (folder / "questions.csv").write_text(QUESTIONS)
+    chance = random.Random(5)
+    how = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "max_new_tokens": 8, "model": "known"}
+    rows = []
+    for name, odds in ODDS.items():
+        for _ in range(400):
+            text = None if chance.random() < 0.01 else chance.choices(TEXTS, odds)[0]
+            row = {"id": name, "question": f"who wrote {name}?", "answer": TEXTS[0]}
+            rows.append(json.dumps(row | {"completion": text} | how))
+    (folder / "draws.jsonl").write_text("\n".join(rows))
+    return folder
+
+
+class _Chat(BaseHTTPRequestHandler):
+    """Outputs follow from the question, the seed and the output's number, at any time."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = 65_536
+
+    def do_GET(self) -> None:
+        self._send({"data": [{"id": "m"}]} if self.path == "/v1/models" else {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        drawn = [self._drawn(body, i) for i in range(body.get("n", 1))]
+        choices = [
+            {"index": i, "finish_reason": "stop" if whole else "length", **self._held(body, text)}
+            for i, (text, whole) in enumerate(drawn)
+        ]
+        tokens = sum(len(text.split()) + whole for text, whole in drawn)
+        self._send({"model": "m", "choices": choices, "usage": {"completion_tokens": tokens}})
+
+    def _drawn(self, body: dict[str, Any], i: int) -> tuple[str, bool]:
+        """An output, and whether it is complete."""
+        question = body["messages"] if "messages" in body else body["prompt"]
+        number = (body.get("seed"), i) if body["temperature"] else "greedy"
+        chance = random.Random(f"{question} {number}")
+        most = body.get("max_tokens") or body["max_completion_tokens"]
+        words = chance.choices(WORDS, k=chance.randrange(1, most + 3))
+        return " ".join(words[:most]), len(words) <= most
+
+    def _held(self, body: dict[str, Any], text: str) -> dict[str, Any]:
+        return {"message": {"content": text}} if "messages" in body else {"text": text}
+
+    def _send(self, reply: object) -> None:
+        payload = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(payload)))
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Serve a chat model on a free port; give its address."""
+    running = ThreadingHTTPServer(("127.0.0.1", 0), _Chat)
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{running.server_address[1]}/v1"
+    finally:
+        running.shutdown()
+        running.server_close()
