@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from leakbound.engines.thinking import Begins, marks_of
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import Parts
-from leakbound.types import Finish
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 
