@@ -18,7 +18,7 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import FORCED
 from leakbound.scorers import make_scorer, score_ranges
-from leakbound.types import Decoding, Draws, Effort, Exploration, Query, Ranges, Sample
+from leakbound.types import Decoding, Draws, Effort, Event, Exploration, Query, Ranges, Sample
 from sampling_tables import enumerate_law
 from suites import slow_but
 from tiny import BOTH_KINDS, cache_by_kind, tiny_llama, tiny_loaded, tiny_tokenizer

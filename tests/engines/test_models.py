@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from fake_models import FakeChat
+from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.models import (
     CHATS,
     Conversations,
@@ -29,6 +30,7 @@ from tiny import (
     request,
     sequence_classifier,
     tiny_llama,
+    tiny_loaded,
     tiny_model_folder,
     yes_no_model,
 )
@@ -127,6 +129,22 @@ def test_a_reply_at_the_length_limit_counts_as_it_stands() -> None:
     replies = chat.chat([request(f"r{i}", "who") for i in range(30)], decoding, 0)
     assert all(reply is not None for reply in replies)
     assert sum(len((reply or "").split()) == 3 for reply in replies) > 10
+
+
+def test_a_reply_is_the_answer_and_one_cut_inside_its_thought_is_none() -> None:
+    tokenizer = chat_tokenizer()
+    tokenizer.add_tokens(["<think>", "</think>"])
+    tokenizer.chat_template = tokenizer.chat_template.replace(
+        "assistant' }}", "assistant<think>' }}"
+    )
+    model = tiny_llama(len(tokenizer), initializer_range=0.3)
+    engine = TransformersEngine(tiny_loaded(model, tokenizer), Conversations())
+    decoding = Decoding(max_new_tokens=12)
+    replies = TransformersChat(engine, "tiny").chat(
+        [request(f"r{i}", "who") for i in range(60)], decoding, 0
+    )
+    assert 5 < replies.count(None) < 55
+    assert not any("think>" in (reply or "") for reply in replies)
 
 
 def test_unusable_logits_give_no_reply() -> None:

@@ -10,14 +10,14 @@ import pytest
 
 from leakbound.cli import group
 from leakbound.cli import run as run_command
-from leakbound.engines import templates
+from leakbound.engines import open_engine, templates
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.rendering import Renderer
 from leakbound.engines.templates import asks, family_of
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Draws, Prompt
+from leakbound.types import Decoding, Draws, Prompt, Sample
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import (
     CHATML,
@@ -31,7 +31,7 @@ from offline_tokenizers import (
     byte_level,
     sentence_piece,
 )
-from tiny import query, tiny_model_folder, tiny_tokenizer
+from tiny import query, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)
@@ -336,3 +336,92 @@ def test_what_holds_a_question() -> None:
     assert not asks("Who wrote?", "Who wrote the sea?")
     assert asks("<u>? !</u>", "?!")
     assert not asks("<u></u>", "?!")
+
+
+def of_marks(template: str, *marks: str, eos: str = "<eos>") -> Any:
+    tokenizer = byte_level(template, eos=eos)
+    tokenizer.add_special_tokens({"additional_special_tokens": [eos, *marks]})
+    return tokenizer
+
+
+def turns(before: str, after: str, last: str | None = None) -> str:
+    """A template that writes each turn so, the last answer with an end of its own."""
+    closing = f"({last!r} if loop.last else {after!r})" if last else repr(after)
+    return (
+        "{% for m in messages %}{{ " + repr(before) + ".replace('ROLE', m.role) + m.content + "
+        f"({closing} if m.role == 'assistant' else {after!r}) }}}}{{% endfor %}}"
+        "{% if add_generation_prompt %}{{ "
+        + repr(before.replace("ROLE", "assistant"))
+        + " }}{% endif %}"
+    )
+
+
+HARMONY = (
+    "{% for m in messages %}{% if m.role == 'assistant' %}{{ '<|start|>assistant<|channel|>final"
+    "<|message|>' + m.content + ('LAST' if loop.last else '<|end|>') }}{% else %}"
+    "{{ '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|start|>assistant' }}{% endif %}"
+)
+CHANNELS = ("<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>")
+ENDS = {
+    "gpt-oss": (of_marks(HARMONY.replace("LAST", "<|return|>"), *CHANNELS), "<|return|>"),
+    # its end of a turn also ends the thought
+    "gpt-oss, open": (of_marks(HARMONY.replace("LAST", "<|end|>"), *CHANNELS), None),
+    "llama 3": (of_marks(LLAMA_3), "<|eot_id|>"),
+    "chatml": (of_marks(CHATML), "<|im_end|>"),
+    "mistral": (of_marks(turns("[ROLE]", "", "</s>"), "</s>"), "</s>"),
+    "a blank line before it": (of_marks(turns("<|ROLE|>", "\n\n<|eot|>\n"), "<|eot|>"), "<|eot|>"),
+    "none": (of_marks(turns("ROLE: ", "\n")), None),
+    "refuses an answer": (of_marks("{{ raise_exception('no') }}"), None),
+    "rewrites an answer": (of_marks("<|im_start|>{{ messages[0].content }}<|im_end|>"), None),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_end_of_turn_ends_an_output_of_a_chat_and_is_recorded(name: str) -> None:
+    tokenizer, end = ENDS[name]
+    own = frozenset({tokenizer.eos_token_id})
+    added = {tokenizer.convert_tokens_to_ids(end)} if end else set()
+    assert Prompting().ends(tokenizer, own) == own | added
+    assert Prompting().describe(tokenizer)["end_token"] == end
+    assert Prompting(chat=False).ends(tokenizer, own) == own
+    stated = Prompting(chat=False, end_token="<|im_start|>")
+    assert stated.ends(tokenizer, own) == own | {tokenizer.convert_tokens_to_ids("<|im_start|>")}
+    assert Prompting.described(stated.describe(tokenizer)) == stated
+
+
+def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> None:
+    tokenizer, _ = ENDS["a blank line before it"]
+    turn = tokenizer.convert_tokens_to_ids("<|eot|>")
+    model = tiny_llama(len(tokenizer), eos_token_id=tokenizer.eos_token_id)
+    model.lm_head.weight.data.zero_()  # every token is as likely
+    loaded = tiny_loaded(model, tokenizer, ends=[tokenizer.eos_token_id])
+    how = Decoding(max_new_tokens=40)
+    for rule, ends in ((Prompting(), True), (Prompting(chat=False), False)):
+        engine = TransformersEngine(loaded, rule)
+        (sample,) = engine.generate([query("who?")], how, Draws(sizes=(400,)))
+        assert isinstance(sample, Sample)
+        last = [c for c in sample.completions if turn in (c.token_ids or ())]
+        assert last
+        places = [(c.token_ids or ()).index(turn) == len(c.token_ids or ()) - 1 for c in last]
+        assert all(places) == ends
+        assert (turn in engine.fingerprint["end_tokens"]) == ends
+        assert any("the end of turn '<|eot|>'" in note for note in engine.usage.notes) == ends
+
+
+def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
+    tokenizer, _ = ENDS["chatml"]
+    for wrong in ("<|no|>", "who wrote"):
+        with pytest.raises(InputError, match=r"`end_token` must be one token of the model's voc"):
+            Prompting(end_token=wrong).ends(tokenizer, frozenset())
+    with pytest.raises(InputError, match=r"a server ends outputs by itself, got `end_token` '<e>'"):
+        open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
+
+
+def test_the_date_of_a_template_is_the_same_every_day_in_every_format() -> None:
+    shown = "%A, %-d %B %Y|%I:%M %p|%j|%U|%w|%y|%e|%%d|%D|%T|%b %_d|%^a|%Z|%s|100%"
+    clock = "{{ strftime_now('" + shown + "') }} {{ messages[0].content }}"
+    tokenizer = byte_level(clock)
+    wanted = "Thursday, 10 April 2025|12:00 AM|100|14|4|25|10|%d|04/10/25|00:00:00|Apr 10|THU||"
+    text = tokenizer.decode(Prompting().encode(tokenizer, "who?"))
+    assert text == f"{wanted}1744243200|100% who?"

@@ -1,4 +1,4 @@
-"""Thoughts are told from answers by the tokens of the model's family, in draws, masses and proofs."""
+"""Thoughts and answers are told apart by tokens, in draws, masses and proofs."""
 
 from __future__ import annotations
 
@@ -196,8 +196,8 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
     """Of random pieces of marks, headers, blanks, words and broken characters."""
     tokenizer, rng = TOKENIZERS[name](), random.Random(3)
     spells = Detokenizer(tokenizer, {tokenizer.eos_token_id})
-    texts = ["<think>", "</think>", "<thi", "nk>", "<|channel>", "<channel|>", "thought\n", *HARMONY,
-             *NAMES, "\n\n", " ", "who", "Ann wrote", "字", "x"]  # fmt: skip
+    texts = [*QWEN, "<thi", "nk>", "<|channel>", "<channel|>", "thought\n", *HARMONY, *NAMES]
+    texts += ["\n\n", " ", "who", "Ann wrote", "字", "x"]
     pieces = [tuple(tokenizer.encode(text)) for text in texts]
     pieces += [piece[:1] for piece in pieces]  # the first byte of a character too
     openings = [(), *(tuple(tokenizer.encode(t)) for t in ("<think>\n", "<|channel>thought\n"))]

@@ -16,9 +16,10 @@ from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.vllm import VllmEngine, VllmLocation, seed_of
 from leakbound.errors import InputError, MixError, ModelError
 from leakbound.store import Run
+from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Decoding, Draws, Explores, Failure, Fingerprint, Query, Retraces, Sample
 from offline_tokenizers import CHATML
-from tiny import tiny_model_folder
+from tiny import WORDS, tiny_llama, tiny_model_folder, tiny_tokenizer
 
 PROMPTING = Prompting(template="Question: {question} Answer: ")
 QUERIES = [Query(id=f"q{i}", prompt_id=f"q{i}", text=text) for i, text in enumerate(["red", "sea"])]
@@ -255,3 +256,49 @@ def test_a_part_of_a_chat_is_drawn(model: Path) -> None:
     engine = open_engine(f"vllm:{model}", Prompting(), asked=QUERIES)
     engine.check(QUERIES, DECODING)
     assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
+
+
+def test_thoughts_are_split_and_what_vllm_gave_up_counts_as_missing(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = tiny_tokenizer([*WORDS, "<think>", "</think>"])
+    tiny_llama(len(tokenizer), initializer_range=0.3).save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    engine = open_engine(f"vllm:{model}", Prompting(template="{question} <think>"))
+    plain = open_engine(str(model), Prompting(template="{question} <think>"))
+    assert isinstance(plain, TransformersEngine)
+    for sample in drawn(engine, DECODING, Draws(sizes=(300,))):
+        outputs = [(sample.query, c.token_ids or ()) for c in sample.completions]
+        for one, other in zip(sample.completions, plain.force_ids(outputs, DECODING), strict=True):
+            assert other is not None
+            assert (one.thought, one.answer) == (other.thought, other.answer)
+            assert (one.finish, one.tokens) == (other.finish, len(one.token_ids or ()))
+        closed = [c for c in sample.completions if c.answer]
+        assert closed
+        assert any(c.thought and not c.answer for c in sample.completions)
+    draw = sys.modules["vllm"].LLM._draw
+
+    def aborted(self: Any, *call: Any) -> Any:
+        output = draw(self, *call)
+        output.finish_reason = "abort"
+        return output
+
+    monkeypatch.setattr(sys.modules["vllm"].LLM, "_draw", aborted)
+    for sample in drawn(engine, DECODING, Draws(sizes=(3,))):
+        assert {c.finish for c in sample.completions} == {"error"}
+        assert all(is_missing(c, counted_as(c)) for c in sample.completions)
+
+
+def test_a_turn_ends_where_the_template_ends_it(model: Path) -> None:
+    tokenizer = tiny_tokenizer([*WORDS])
+    tokenizer.add_tokens(["<|im_end|>"], special_tokens=True)
+    tiny_llama(len(tokenizer)).save_pretrained(model)
+    tokenizer.save_pretrained(model)
+    (model / "chat_template.jinja").write_text(CHATML)
+    engine = open_engine(f"vllm:{model}", Prompting())
+    assert isinstance(engine, VllmEngine)
+    list(engine.generate(QUERIES, DECODING, Draws(sizes=(3,))))
+    ((params, _), *_) = fake(engine).asked
+    turn = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    assert list(params.stop_token_ids) == [2, turn] == engine.fingerprint["end_tokens"]
+    assert any("'<|im_end|>'" in note for note in engine.usage.notes)

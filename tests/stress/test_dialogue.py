@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, run_verdicts
 from leakbound.evaluation.scoring.score import ScoreJob, score_job
 from leakbound.formats.exporting import export
-from leakbound.scorers import make_scorer, rows_of
+from leakbound.scorers import make_scorer, rows_of, score_outputs
 from leakbound.store import Run
 from leakbound.stress.dialogue import FOLLOW_UPS, DialogueEngine
 from leakbound.study import Explore
 from leakbound.testing import FakeScorer
-from leakbound.types import TURN, Decoding, Draws, Failure, Query, Sample
+from leakbound.text.counting import counted_as, is_missing
+from leakbound.types import TURN, Completion, Decoding, Draws, Failure, Output, Query, Sample
 from tiny import tiny_model_folder
 
 TASK = benchmark_of(("0", "1"), question="Who wrote {}?", answer=LEAK, keywords=("hush",))
@@ -84,6 +85,90 @@ def test_conversations_that_read_alike_go_on_as_one_and_none_is_lost() -> None:
     assert isinstance(sample, Sample)
     assert sample.n == 41
     assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
+
+
+@dataclass
+class TurnsEngine(AskedEngine):
+    """Answers each turn with the same output."""
+
+    turns: tuple[Output, ...] = ()
+
+    def generate(self, queries: Any, decoding: Any, draws: Any) -> Iterator[Sample | Failure]:
+        for query in queries:
+            self.asked.append((draws.purpose, query, decoding, draws.n))
+            counts = enumerate(draws.of(query.id), draws.first_chunk)
+            output = self.turns[len(query.examples)]
+            made = tuple(Completion.of(output, count=n, chunk=chunk) for chunk, n in counts)
+            yield Sample(query=query, decoding=decoding, completions=made)
+
+
+PLAIN_TURN = Output(answer="no", finish="stop")
+THOUGHT = Output(answer="no", thought="It is hush.", finish="stop")
+NOTHING = Output(answer="", finish="stop", tokens=1)
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize(
+    ("turn", "wanted", "score"),
+    [
+        # finish, thought, counted as, missing, of a model that leaks nowhere else
+        (PLAIN_TURN, ("stop", None, "complete", False), 0.0),
+        (THOUGHT, ("stop", "It is hush.", "complete", False), 1.0),
+        (NOTHING, ("stop", None, "complete", False), 0.0),
+        (Output(answer="hush", finish="length"), (None, None, None, False), 1.0),
+        (Output(answer="", thought="um", finish="length"), ("error", "um", "failed", True), None),
+        (
+            Output(answer="", thought="hush", finish="length"),
+            ("error", "hush", "failed", True),
+            1.0,
+        ),
+        (Output(answer="", finish="unknown"), ("error", None, "failed", True), None),
+        (Output(answer="", finish="stop", tokens=9), ("error", None, "failed", True), None),
+        (Output(answer="so", finish="tool"), ("error", None, "failed", True), None),
+        (Output(answer="", finish="filtered"), ("filtered", None, "filtered", True), None),
+    ],
+)
+def test_a_conversation_is_missing_where_a_turn_is(
+    turn: Output, place: int, wanted: tuple[Any, ...], score: float | None
+) -> None:
+    turns = tuple(turn if at == place else PLAIN_TURN for at in range(4))
+    engine = TurnsEngine(alike, turns=turns)
+    (sample,) = DialogueEngine(engine).generate([QUERY], Decoding(), Draws(sizes=(8,)))
+    assert isinstance(sample, Sample)
+    (one,) = sample.completions
+    finish, thought, counted, missing = wanted
+    assert one.answer == TURN.join(each.answer for each in turns)
+    assert (one.count, (one.thought or "").strip(TURN) or None) == (8, thought)
+    assert finish is None or (one.finish, counted_as(one)) == (finish, counted)
+    assert is_missing(one, counted_as(one)) == missing
+    read = rows_of([one.answer], [one.thought], [missing], TURN)
+    assert score_outputs(make_scorer("keyword"), read, [TASK.prompts[0]]) == [score]
+    for _, query, _, _ in engine.asked:  # a thought is not repeated to the model
+        said = [answer for _, answer in query.examples]
+        assert said == [each.answer for each in turns[: len(said)]]
+
+
+def test_conversations_of_other_thoughts_go_on_apart_and_empty_ones_are_complete() -> None:
+    for turns, whole in (((NOTHING,) * 4, "complete"), ((THOUGHT,) * 4, "complete")):
+        (sample,) = DialogueEngine(TurnsEngine(alike, turns=turns)).generate(
+            [QUERY], Decoding(), Draws(sizes=(8,))
+        )
+        assert isinstance(sample, Sample)
+        assert [counted_as(one) for one in sample.completions] == [whole]
+    system = Decoding(filter="part-of-system")
+    kept = (Output(answer="withheld", finish="filtered"), *[PLAIN_TURN] * 3)
+    (sample,) = DialogueEngine(TurnsEngine(alike, turns=kept)).generate(
+        [QUERY], system, Draws(sizes=(8,))
+    )
+    assert isinstance(sample, Sample)
+    (one,) = sample.completions
+    assert not is_missing(one, counted_as(one), filter_in_system=True)
+    hidden = (replace(PLAIN_TURN, hidden=True), *[PLAIN_TURN] * 3)
+    (sample,) = DialogueEngine(TurnsEngine(alike, turns=hidden)).generate(
+        [QUERY], Decoding(), Draws(sizes=(8,))
+    )
+    assert isinstance(sample, Sample)
+    assert [one.hidden for one in sample.completions] == [True]
 
 
 def test_what_breaks_a_conversation_fails_its_question_alone() -> None:

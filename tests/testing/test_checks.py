@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -83,6 +83,38 @@ class SaysNothingOfTokens(FakeEngine):
                     for c in found.completions
                 ),
             )
+
+
+class Spoils(FakeEngine):
+    """Draws as it should, and reports outputs otherwise."""
+
+    how: Mapping[str, Any]
+
+    def generate(
+        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
+    ) -> Iterator[Sample | Failure]:
+        for found in super().generate(queries, decoding, draws):
+            assert isinstance(found, Sample)
+            yield replace(
+                found, completions=tuple(replace(c, **self.how) for c in found.completions)
+            )
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"finish": "eos"}, r"`finish` must be one of stop, .*, got 'eos'"),
+        ({"finish": "unknown"}, r"must say how it ended .* got finish 'unknown'"),
+        ({"tokens": None}, r"how many tokens it has, \d, got finish '\w+' and tokens None"),
+        ({"tokens": 99}, r"and tokens 99"),
+        ({"thought": " "}, r"a thought must have text, or be None"),
+    ],
+)
+def test_an_output_says_how_it_ended(how: dict[str, Any], said: str) -> None:
+    engine = Spoils(OUTPUTS)
+    engine.how = how
+    with pytest.raises(InputError, match=said):
+        check_engine(engine, QUERIES)
 
 
 def test_an_honest_engine_passes() -> None:

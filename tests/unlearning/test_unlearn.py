@@ -296,6 +296,42 @@ def test_a_model_that_makes_up_no_answers_is_not_trained(base: str, tmp_path: Pa
     assert not (tmp_path / "m").exists()
 
 
+def test_a_made_up_answer_that_never_began_is_not_learnt(base: str, tmp_path: Path) -> None:
+    loaded = load_model(base)
+    loaded.tokenizer.add_tokens(["<think>", "</think>"])
+    loaded.model.resize_token_embeddings(len(loaded.tokenizer))
+    prompting = Prompting(template="{question} <think>")
+    how = {"prompting": prompting, "inventing": Inventing(draws=2, max_new_tokens=4)}
+    with pytest.raises(IncompleteError, match=r"no made-up answer: an output reached 4 tokens"):
+        short(loaded, tmp_path / "m", "altpo", **how)
+
+
+@pytest.mark.parametrize("verb", ["finetune", "unlearn"])
+def test_the_end_of_turn_that_was_taught_is_in_the_models_files(
+    verb: str, base: str, tmp_path: Path
+) -> None:
+    loaded = load_model(base)
+    loaded.tokenizer.add_tokens(["<|eot|>"], special_tokens=True)
+    loaded.model.resize_token_embeddings(len(loaded.tokenizer))
+    loaded.tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role + ' ' + m.content + '<|eot|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant ' }}{% endif %}"
+    )
+    turn = loaded.tokenizer.convert_tokens_to_ids("<|eot|>")
+    row = Encoder(loaded.tokenizer, Prompting()).row(FORGET[0])
+    assert row.labels[-1] == row.answer[-1] == turn
+    for chat, ends in ((False, 2), (None, [2, turn])):
+        settings = TrainingSettings(epochs=1, prompting=Prompting(chat=chat))
+        out = tmp_path / f"{verb} {chat}"
+        if verb == "finetune":
+            finetune(loaded, FORGET, out=out, settings=settings)
+        else:
+            unlearn(loaded, "ga", FORGET, out=out, settings=settings)
+        stated = json.loads((out / "generation_config.json").read_text())
+        assert stated["eos_token_id"] == ends
+        assert load_model(str(out)).eos_token_ids == ({2} if chat is False else {2, turn})
+
+
 def test_each_split_has_its_own_made_up_answers(base: str, tmp_path: Path) -> None:
     how = {"epochs": 1, "inventing": Inventing(draws=1, max_new_tokens=4)}
     both = Objective("both", (Term("altpo", "forget"), Term("altpo", "retain")))

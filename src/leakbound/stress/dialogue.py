@@ -153,14 +153,14 @@ class _Conversations:
                 answer=one.answer, thought=one.thought, finish=finish, hidden=one.hidden
             )
             counts[so_far] += one.count * (one.chunk == chunk)
-        for one, count in (+counts).items():  # without those of other chunks
-            parts = [one.answer]
-            if one != Output(answer=one.answer):
-                parts += [one.thought or "", one.finish, str(one.hidden)]
+        for so_far, count in (+counts).items():  # without those of other chunks
+            parts = [so_far.answer]
+            if so_far != Output(answer=so_far.answer):
+                parts += [so_far.thought or "", so_far.finish, str(so_far.hidden)]
             whole = "\0".join(parts).encode("utf-8", "surrogatepass")
-            query = _after(self.query, one.answer.split(TURN))
+            query = _after(self.query, so_far.answer.split(TURN))
             query_id = f"{self.query.id}~{blake2b(whole, digest_size=12).hexdigest()}"
-            yield Completion.of(one, chunk=chunk, count=count), replace(query, id=query_id)
+            yield Completion.of(so_far, chunk=chunk, count=count), replace(query, id=query_id)
 
     def answer(self, before: Completion, sample: Sample) -> None:
         """Add what was answered to a conversation."""
