@@ -59,7 +59,8 @@ def split_thought(text: str) -> tuple[str | None, str]:
         templates put it into the prompt. (The thought so far, "") without a closing tag, and
         (None, text) without tags.
     """
-    opened, closed = _OPENED.match(text), [*_CLOSED.finditer(text)]
+    opened = _OPENED.match(text)
+    closed = [*_CLOSED.finditer(text)] if "</" in text or "[/" in text else []  # most have none
     if not opened and not closed:
         return None, text
     begin = opened.end() if opened else 0
