@@ -134,11 +134,9 @@ def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, obj
     return dict(common)
 
 
-def finish_of(word: str | None) -> Finish | None:
+def finish_of(word: object) -> Finish | None:
     """How an output ended, by a word of `FINISHES`; None for any other word."""
-    if word is None:
-        return "unknown"
-    return FINISHES.get(word.strip().lower().replace("-", "_"))
+    return "unknown" if word is None else FINISHES.get(str(word).strip().lower().replace("-", "_"))
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -74,7 +74,7 @@ def _draw(row: Json) -> Draw | None:
 
 
 def _output(row: Json) -> Output | None:
-    """What the provider answered; None where it did not.
+    """The output of a row; None where the provider did not answer.
 
     What a guardrail flagged was withheld: promptfoo puts a text of its own in its place. It writes
     a visible thought as "Thinking: " before the answer, and nothing shows where the thought ends.

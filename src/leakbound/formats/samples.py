@@ -27,12 +27,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from leakbound.errors import InputError
 from leakbound.formats.imported import (
     DECODING,
-    FINISHES,
     MOST,
     Draw,
     ImportedLog,
@@ -199,22 +198,16 @@ def _draw(row: Row, scores: Scores) -> Draw | None:
 
 def _output(row: Row, text: str) -> Output:
     """The output of a row; of columns that mean the same, the first that is filled."""
-    thought, tokens = (_filled(row, names) for names in (_THOUGHT, _TOKENS))
+    word, thought, tokens = (_filled(row, names) for names in (_FINISH, _THOUGHT, _TOKENS))
+    if (finish := finish_of(word)) is None:
+        raise InputError(
+            f"'finish' must be one of {', '.join(get_args(Finish))}, or a known server's word for "
+            f"one, got {word!r} in {row.place}. Correct it, or leave it out where it is not known."
+        )
     if thought is not None and not isinstance(thought, str):
         raise InputError(f"'thought' must be text, got {thought!r} in {row.place}. Correct it.")
     flags = {name: _flag(row, name) for name in ("refused", "hidden")}
-    return output_of(text, _finish(row), thought=thought, tokens=tokens, **flags)
-
-
-def _finish(row: Row) -> Finish:
-    word = _filled(row, _FINISH)
-    finish = finish_of(word) if word is None or isinstance(word, str) else None
-    if finish is None:
-        raise InputError(
-            f"'finish' must be one of {', '.join(FINISHES)}, got {word!r} in {row.place}. Write "
-            "how the output ended, or leave it out where that is not known."
-        )
-    return finish
+    return output_of(text, finish, thought=thought, tokens=tokens, **flags)
 
 
 def _filled(row: Row, names: tuple[str, ...]) -> object:
