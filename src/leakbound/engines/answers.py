@@ -157,7 +157,7 @@ def read_reply(body: Any) -> str | None:
 
 @dataclass(slots=True)
 class _Fields:
-    """What the fields of a choice, or of a reply, say besides the answer."""
+    """The fields of a choice, or of a reply, apart from the answer."""
 
     ignored: frozenset[str]
     marks: set[Finish] = field(default_factory=set)
