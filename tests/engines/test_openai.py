@@ -373,6 +373,31 @@ def test_filtered_outputs_in_the_trial_are_passed_over() -> None:
     assert sum(c.count for c in sample.completions if c.finish == "filtered") == 8
 
 
+def test_a_model_that_thinks_is_tried_by_its_thoughts() -> None:
+    """In the trial all its outputs are cut inside the thought; copies of one are refused."""
+
+    def thinks(_: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        for one in found["choices"]:
+            if one["finish_reason"] == "length":
+                one["message"] = {"content": None, "reasoning": one["message"]["content"]}
+        return Answer(json.dumps(found))
+
+    def copies(body: Body, answer: Answer) -> Answer:
+        found = json.loads(thinks(body, answer).body)
+        for one in found["choices"]:
+            one["message"] = found["choices"][0]["message"]
+        return Answer(json.dumps(found))
+
+    with chat_server(changed(thinks)(honest({WHO: LAW})), LISTED) as up:
+        assert draw(engine_at(up.url, "")).missing == 0
+    with (
+        chat_server(changed(copies)(honest({WHO: LAW})), LISTED) as up,
+        pytest.raises(ModelError, match="copies of one draw"),
+    ):
+        draw(engine_at(up.url, ""))
+
+
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
     with chat_server(honest({WHO: law}), LISTED) as up:

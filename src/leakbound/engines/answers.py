@@ -157,7 +157,7 @@ def read_reply(body: Any) -> str | None:
 
 @dataclass(slots=True)
 class _Fields:
-    """What the fields of a choice, or of a reply, say besides the answer."""
+    """The fields of a choice, or of a reply, apart from the answer."""
 
     ignored: frozenset[str]
     marks: set[Finish] = field(default_factory=set)
@@ -238,7 +238,7 @@ def _output(choice: Any, request: Asked, shared: _Fields, thinking: bool) -> Out
     message = message if isinstance(message, Mapping) else None
     holder, place = (message, "content") if request.chat else (choice, "text")
     content = holder.get(place) if isinstance(holder, Mapping) else 0
-    if not isinstance(content, str | Sequence | None):
+    if content == [] or not isinstance(content, str | Sequence | None):
         return "no text"
     own = _Fields(request.ignored, {*shared.marks})
     text = content if isinstance(content, str) else own.content(content or ())

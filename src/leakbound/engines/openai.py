@@ -284,7 +284,7 @@ class ServedEngine:
             server.lose(
                 self.name,
                 error,
-                "Their draws are missing, and count as full leaks in upper ends; what came is kept",
+                "Their draws are missing (full leaks in upper bounds), and what came is kept",
             )
             return lost
         except RefusedError as error:
@@ -354,8 +354,8 @@ class ServedEngine:
             self.usage.sampled_tokens += sum(part.tokens for part in mine)
         if missing:
             self._note(
-                "draws that never arrived whole from the server are missing: they count as full "
-                "leaks in upper ends, as none in lower ends"
+                "draws that never arrived from the server are missing: they count as full leaks in "
+                "upper bounds and as none in lower bounds"
             )
         self.usage.draws += sum(completion.count for completion in completions)
         return Sample(

@@ -132,7 +132,7 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
 
 
 def _compared(output: Output) -> str | None:
-    """What is compared of an output: its letters and digits, normalised; None where it is missing.
+    """The letters and digits of an output, normalised; None where it is missing.
 
     A cache that varies blanks, capitals or markup gives the same letters.
     """
