@@ -401,18 +401,22 @@ def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
 
 def tally(table: pa.Table) -> dict[tuple[str, str], int]:
     """Draws of a table of completions by (query id, class or other number of a `Ledger`)."""
-    seen = {t: any(map(visible, t.split(TURN))) for t in table["thought"].unique().to_pylist() if t}
-    names = ("query_id", "count", "counted", "refused", "hidden", "thought")
-    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    thoughts = [t for t in table["thought"].unique().to_pylist() if t]
+    seen = pa.array([t for t in thoughts if any(map(visible, t.split(TURN)))], pa.string())
+    kinds = ("query_id", "counted", "refused", "hidden", "thought")
+    columns = {name: table[name] for name in (*kinds, "count")}
+    columns["thought"] = pc.is_in(table["thought"], seen)
+    groups = pa.table(columns).group_by([*kinds]).aggregate([("count", "sum")]).to_pylist()
     total = Counter[tuple[str, str]]()
-    for query_id, n, counted, refused, hidden, thought in rows:
-        total[query_id, counted] += n
-        if refused and counted == "complete":
-            total[query_id, "refused"] += n
-        if hidden:
-            total[query_id, "hidden"] += n
-        if thought and seen[thought]:
-            total[query_id, "thoughts"] += n
+    for row in groups:
+        marks = {
+            row["counted"]: True,
+            "refused": row["refused"] and row["counted"] == "complete",
+            "hidden": row["hidden"],
+            "thoughts": row["thought"],
+        }
+        for name in filter(marks.get, marks):
+            total[row["query_id"], name] += row["count_sum"]
     return {key: n for key, n in total.items() if n}
 
 
