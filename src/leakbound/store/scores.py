@@ -225,8 +225,8 @@ class Scores:
         """The sources of scores of the first parts; with None, of all."""
         return {"scorer": scorer, "rule": RULE, "parts": self._digests(number)}
 
-    def made_by_rule_1(self, scorer: str) -> bool:
-        """Whether scores of this scorer are stored that were made before there was a rule 2."""
-        files = self.stored.folder.glob("*.parquet")
-        metas = (self.stored.known(file.stem) for file in files if "ranges" not in file.name)
-        return any(meta.get("scorer") == scorer and "rule" not in meta for meta in metas)
+    def by_rule_1(self) -> list[str]:
+        """The scorers of which scores are stored that were made before there was a rule 2."""
+        files = (f for f in self.stored.folder.glob("*.parquet") if ".ranges" not in f.suffixes)
+        metas = (self.stored.known(file.stem) for file in sorted(files))
+        return [str(m["scorer"]) for m in metas if "scorer" in m and "rule" not in m]

@@ -368,15 +368,14 @@ def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) ->
     else:
         limited = pc.greater_equal(lengths, decoding.max_new_tokens)
         finish = pc.if_else(limited, "length", "stop" if decoding.max_tokens is None else "unknown")
-    answers, finishes = table["text"].to_pylist(), finish.to_pylist()
-    kinds = [*zip(finishes, map(visible, answers), ids.is_valid().to_pylist(), strict=True)]
-    outputs = {
-        kind: Completion(answer="a" * kind[1], finish=kind[0], token_ids=() if kind[2] else None,
-                         count=0)
-        for kind in set(kinds)
-    }  # fmt: skip
-    counted = {kind: counted_as(output, decoding.stop) for kind, output in outputs.items()}
-    absent = {kind: is_missing(output, counted[kind]) for kind, output in outputs.items()}
+    ends = zip(
+        table["text"].to_pylist(), finish.to_pylist(), ids.is_valid().to_pylist(), strict=True
+    )
+    outputs = [
+        Completion(answer=answer, finish=end, token_ids=() if known else None, count=0)
+        for answer, end, known in ends
+    ]
+    counted = [counted_as(output, decoding.stop) for output in outputs]
     no = pa.repeat(pa.scalar(False), rows)
     columns = {
         **{n: table[n] for n in table.column_names if n not in ("text", "finish_reason")},
@@ -386,8 +385,8 @@ def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) ->
         "tokens": lengths,
         "refused": no,
         "hidden": no,
-        "counted": pa.array([counted[kind] for kind in kinds], pa.string()),
-        "unanswered": pa.array([absent[kind] for kind in kinds], pa.bool_()),
+        "counted": pa.array(counted, pa.string()),
+        "unanswered": pa.array(map(is_missing, outputs, counted), pa.bool_()),
     }
     return pa.table(columns)
 
@@ -401,18 +400,22 @@ def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
 
 def tally(table: pa.Table) -> dict[tuple[str, str], int]:
     """Draws of a table of completions by (query id, class or other number of a `Ledger`)."""
-    seen = {t: any(map(visible, t.split(TURN))) for t in table["thought"].unique().to_pylist() if t}
-    names = ("query_id", "count", "counted", "refused", "hidden", "thought")
-    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    thoughts = [t for t in table["thought"].unique().to_pylist() if t]
+    seen = pa.array([t for t in thoughts if any(map(visible, t.split(TURN)))], pa.string())
+    kinds = ("query_id", "counted", "refused", "hidden", "thought")
+    columns = {name: table[name] for name in (*kinds, "count")}
+    columns["thought"] = pc.is_in(table["thought"], seen)
+    groups = pa.table(columns).group_by([*kinds]).aggregate([("count", "sum")]).to_pylist()
     total = Counter[tuple[str, str]]()
-    for query_id, n, counted, refused, hidden, thought in rows:
-        total[query_id, counted] += n
-        if refused and counted == "complete":
-            total[query_id, "refused"] += n
-        if hidden:
-            total[query_id, "hidden"] += n
-        if thought and seen[thought]:
-            total[query_id, "thoughts"] += n
+    for row in groups:
+        marks = {
+            row["counted"]: True,
+            "refused": row["refused"] and row["counted"] == "complete",
+            "hidden": row["hidden"],
+            "thoughts": row["thought"],
+        }
+        for name in filter(marks.get, marks):
+            total[row["query_id"], name] += row["count_sum"]
     return {key: n for key, n in total.items() if n}
 
 

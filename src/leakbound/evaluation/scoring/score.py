@@ -263,15 +263,17 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 
 def require_this_rule(arm: Arm, scorer: Scorer) -> None:
     """Refuse scores that were made under an older rule than this version's."""
-    if not arm.scored.made_by_rule_1(scorer.name):
-        return
+    older, name = arm.scored.by_rule_1(), scorer.name
+    if name not in older:
+        if not older or any(arm.scored.scorers()):
+            return
+        name = older[0]
     base = scorer.scorer if isinstance(scorer, Threshold) else scorer
-    again = f"run `leakbound score {arm.folder.parents[1]} --scorer {quote(scorer.name)}`"
+    again = f"run `leakbound score {arm.folder.parents[1]} --scorer {quote(name)}`"
     if not arm.texts or isinstance(base, Logged):
         again = "import the log again, with another --out"
     raise InputError(
-        f"{arm.place} has scores of {scorer.name!r}, but its scores were made under rule 1; "
-        f"{again}."
+        f"{arm.place} has scores of {name!r}, but its scores were made under rule 1; {again}."
     )
 
 

@@ -151,8 +151,7 @@ def show(run: Run, *, texts: bool = False) -> Verdict:
 
     Args:
         run: with estimates, see `leakbound.bound`.
-        texts: whether to read a leaking answer (False: no completion is read); of a run that is
-            redacted it is withheld.
+        texts: whether to show a leaking answer; of a run that is redacted it is withheld.
 
     Returns:
         The verdict: a word, the number it rests on, how sure that is, and with `texts` one leaking

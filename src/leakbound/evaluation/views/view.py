@@ -357,11 +357,13 @@ class AskedModel:
         rows: the estimates from its draws.
         stress: the stress it was put through; empty: under none. Of a model that was put through
             some, the rows under none speak of the worst.
+        within: in how many tokens all of this holds, if many outputs are cut there.
     """
 
     label: str
     rows: ArmRows
     stress: str = ""
+    within: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
