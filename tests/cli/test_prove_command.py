@@ -19,18 +19,18 @@ from contents import rows
 from leakbound import stats
 from leakbound.certificate import LeakClaim
 from leakbound.certificate.claim import verdict
+from leakbound.certificate.words import PROVED
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation.drawing import prove as proving
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.scorers import make_scorer
 from leakbound.scorers.wording import Keyword
-from leakbound.stats.proof import PROVED
 from leakbound.store import EstimateRow, Run, leaking, tables
 from leakbound.study import Prove
 from leakbound.types import Event, Proving
 
-SAID = "proved without any chance, given the measured margin: a leak probability of at least"
+SAID = "proved: leak probability ≥ 0."
 
 
 def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:
@@ -89,11 +89,7 @@ def test_nothing_is_drawn_and_the_rest_stays(proved: Path, finished: Path) -> No
         for part in arm.parts:
             assert other.arms[name].completions(part).equals(arm.completions(part))
     kept = [[row for row in run.estimates if not row.about.proved] for run in (one, other)]
-    for before, after in zip(*kept, strict=True):
-        raised = replace(before.estimate, lower=after.lower, method=after.method)
-        assert str(after) == str(replace(before, estimate=raised))
-        assert after.lower >= before.lower
-        assert PROVED in after.method or after.lower == before.lower
+    assert [*map(str, kept[0])] == [*map(str, kept[1])]
 
 
 @pytest.mark.slow
@@ -274,7 +270,7 @@ def test_a_proof_refutes_without_chance(mine: Path, scorer: str, x: float, every
     assert below["proved"] == {"lower": pytest.approx(lower, rel=1e-12), "questions": 2}
     assert [row["proved"] for row in below["questions"]] == pytest.approx([*bounds.values()])
     assert below["verdict"] == "refuted"
-    assert below["sentence"].startswith("Proved without any chance, given the measured margin")
+    assert below["sentence"].startswith(PROVED)
     assert "confidence" not in below["sentence"]
     assert ("for the worst of" if every else "on average over") in below["sentence"]
     above = certified(mine, "--max-leak", min(lower * 1.001, 0.999), *how)

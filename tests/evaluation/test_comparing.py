@@ -292,9 +292,9 @@ def said(found: ArmDifference, *, binary: bool = True) -> tuple[str, str]:
     return one.kind, one.sentence.removesuffix(" (99 %, all at once).")
 
 
-BY, TINY = "by at least 0.300 on average", "by at least 1.2e−4 on average"
-AROUND = "on average −0.100 to 0.100"
-OPEN = "on average no difference is shown, −0.100 to 0.100"
+BY, TINY = "by at least 0.30 on average", "by at least 0.00012 on average"
+AROUND = "on average −0.10 to 0.10"
+OPEN = "on average no difference is shown, −0.10 to 0.10"
 UNKNOWN = "on average not known, as questions lack completions"
 NO_RISE, NO_FALL, SHOWN = "none is shown to rise", "none is shown to fall", "shown to rise or fall"
 SAYS = {

@@ -77,7 +77,7 @@ def test_a_scorer_that_says_nothing_misses_all_and_one_that_says_all_mistakes_al
     assert (of_part.missed, of_part.mistaken) == ((0, 3), (0, 1))
     table = labelled.table(file)
     assert table.count("\n") == 1 + len(labelled.SCORERS)
-    assert "| `exact` | 2 of 2: 1.000 [" in table
+    assert "| `exact` | 2 of 2: 1 [" in table
 
 
 def test_how_far_two_readers_agree(tmp_path: Path) -> None:

@@ -66,16 +66,17 @@ def test_what_all_runs_have_alike_is_said_once(page: str, shelf: Path) -> None:
     """In the words above the table; the style sheet leaves its columns out."""
     alike = "2 runs: all of leaky; 2,048 draws of every question; leak probability at the worst"
     got = ask(page)
-    assert f"{alike} question; 99 % sure" in got.read.replace("\xa0", " ")
+    assert f"{alike} question; 99 % confidence" in got.read.replace("\xa0", " ")
     assert 'class="same-drawn same-benchmark"' in got.text
     bound(Run.open(shelf / "full"), confidence=0.9)
     evaluate(engine(0.2, "few"), benchmark(), out=shelf / "few", n=32)
     with serving(shelf) as address:
         got = ask(address)
     assert 'class="same-benchmark"' in got.text
-    assert [w in got.row("full").replace("\xa0", " ") for w in ("90 % sure", "2,048")] == [True] * 2
+    full = got.row("full").replace("\xa0", " ")
+    assert [w in full for w in ("90 % confidence", "2,048")] == [True] * 2
     few = got.row("few").replace("\xa0", " ")
-    assert [w in few for w in ("99 % sure", "32 draws")] == [True] * 2
+    assert [w in few for w in ("99 % confidence", "32 draws")] == [True] * 2
 
 
 def test_a_row_is_sorted_and_filtered_by_verdict_and_number(tmp_path: Path) -> None:

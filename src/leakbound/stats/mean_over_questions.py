@@ -30,7 +30,7 @@ from leakbound.stats.about import Scope, parameter_of
 from leakbound.stats.betting import arcsine
 from leakbound.stats.estimand import bounded
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import block_maxima, supported, unbiased, whole_sizes
+from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased, whole_sizes
 from leakbound.stats.leakage import Leakage, require_binary
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Keys, Seed
@@ -327,5 +327,6 @@ def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
 
 def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
     scored = leakage.scored()
-    sizes = np.minimum(k, scored.n.min())
-    return float(supported(scored.each(partial(unbiased, k=sizes)), k, scored.n).mean())
+    if (scored.n < FEWEST_GROUPS * k).any():
+        return float("nan")
+    return float(scored.each(partial(unbiased, k=k)).mean())

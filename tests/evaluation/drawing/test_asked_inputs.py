@@ -126,7 +126,7 @@ def test_what_rewritings_find_beyond_the_question_is_certified(whole: Run, tmp_p
         "Model", "Greedy", "Output", "Full", "Full: worst question", "Full: worst query",
     )  # fmt: skip
     ((arm, greedy, *cells),) = protocol.texts
-    assert (arm, greedy) == ("target", "0.000")
+    assert (arm, greedy) == ("target", "0")
     assert all(cell.startswith("0.") and "[" in cell for cell in cells)
     (largest,) = rows(run, **gap | {"scope": "worst question"})
     # one side at alpha/2, for the choice of two; there, both sides at alpha/2

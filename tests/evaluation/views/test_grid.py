@@ -24,7 +24,7 @@ from leakbound.evaluation.statements.evidence import RunEvidence
 from leakbound.evaluation.statements.grid import GRID, grid_rows
 from leakbound.evaluation.views.grids import decodings_grid
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.table import Table, interval
 from leakbound.scorers import make_scorer
 from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
@@ -177,7 +177,7 @@ def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
     assert sorted(row[0] for row in table.texts) == names
     cell = joint_cells(rows_of(run))["target T=1.5 top-p=0.8"]
     (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
-    assert found[1].startswith(f"{cell.value:.3f} [")
+    assert found[1] == interval(cell)
     assert "seen to leak most: T=1.5, " in table.note
     assert "temperature moves leakage more than top-p: 0." in table.note
     assert "99 % jointly" in table.note

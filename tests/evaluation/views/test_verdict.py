@@ -56,7 +56,7 @@ def test_beside_a_control(
     assert found.number is not None
     assert interval(found.number) == interval(worst)
     assert found.of == "leak probability at the worst question, beyond the control"
-    assert found.sure.startswith("99 % sure, verdict and number together: 4 questions of b, ")
+    assert found.sure.startswith("99 % confidence, verdict and number together: 4 questions of b, ")
     assert (found.number.lower > 0) == (kind == "leaks")
     assert str(run.verdict) == str(found)
 
@@ -110,11 +110,19 @@ def test_a_limit_that_the_study_named(
     assert found.word.startswith("NONE OF ") == (not beside)
 
 
+def test_the_example_is_of_the_question_that_the_number_is_about(tmp_path: Path) -> None:
+    """Also where its greedy answer shows the leak, and another question's hides one."""
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    (found,) = run_verdicts(run, texts=True)
+    assert found.example is not None
+    assert (found.example.question, found.example.hidden) == ("who is p1?", False)
+
+
 def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hides_it(
     tmp_path: Path,
 ) -> None:
-    """Not the one of p1: it leaks more, and its greedy answer shows it."""
-    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.0, 0.0))
+    """p2 leaks most beyond the control: p1 leaks more, and so does its control."""
+    run = made(tmp_path / "r", 0.2, 0.7, 0.4, beside=(0.0, 0.6, 0.0))
     (page,) = verdicts(read_view({"r": run}))
     (found,) = run_verdicts(run, texts=True)
     assert page.example == found.example

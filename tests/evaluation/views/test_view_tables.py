@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import leakbound
 from canned_runs import asked_benchmark, asked_engine
 from explored import LEAKS
 from leakbound.errors import MixError
@@ -31,7 +32,7 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import About
 from leakbound.store import Estimates, Run
 from leakbound.study import Rewritings
-from leakbound.text.shown import above, below
+from leakbound.text.shown import above, below, number
 from leakbound.types import Decoding
 from report_runs import bound, saying, who
 
@@ -78,8 +79,8 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     assert deviation.lower < deviation.value < deviation.upper < 0.5
     texts = summary_grid(both, graded).only("Deviation, mean", "ED, mean").texts[0]
     ends = f"[{below(deviation.lower)}, {above(deviation.upper)}]"
-    assert texts[0] == f"{deviation.value:.3f} {ends}"
-    assert texts[1] == f"{score.value:.3f} (≤ {above(score.upper)})"
+    assert texts[0] == f"{number(deviation.value)} {ends}"
+    assert texts[1] == f"{number(score.value)} (≤ {above(score.upper)})"
 
 
 @pytest.mark.slow
@@ -142,11 +143,11 @@ def test_proofs_are_told(certain: View, explored: dict[str, Run]) -> None:
     cell = certain.models[0].measured["contains", "p0"]
     assert cell.proved == row
     assert row.lower > 0.3
-    assert proof(cell) == "leakage ≥ 0.330, leak@1,048,576 ≥ 1.000"
+    assert proof(cell) == "leakage ≥ 0.33, leak@1,048,576 ≥ 1"
     assert proof(certain.models[0].measured["contains", "p2"]) == ""
     table = statements_grid(certain, certain.scorers[0])
     assert table is not None
-    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.330", "≥ 1.000"]
+    assert [cell.text for cell in table.rows[0][-3:]] == ["2 of 3", "≥ 0.33", "≥ 1"]
 
 
 @pytest.mark.slow
@@ -159,7 +160,8 @@ def test_extraction_is_told_in_the_fields_words(certain: View) -> None:
     model, scorer = view.models[0], view.scorers[0]
     told = proved(view, model, scorer)
     assert told.endswith(
-        "at 3 of 3; who asks 23 times gets the former with probability at least 0.5, "
+        "at 3 of 3, computed from model probabilities, no sampling error; who asks 23 times "
+        "gets the former with probability at least 0.5, "
         "(23, 0.5)-discoverable extraction"
     )
     assert "discoverable" not in proved(view, model, replace(scorer, binary=False))
@@ -246,7 +248,7 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
     grid = protocols_grid(reworded, KEYWORD)
     assert [row[0].text for row in grid.rows] == ["forgot", "control"]
     _, greedy, *cells = grid.rows[0]
-    assert greedy.text == "0.000"
+    assert greedy.text == "0"
     assert [cell.text for cell in cells] == [
         interval(found)
         for found in (
@@ -311,14 +313,14 @@ def test_a_query_without_outputs_is_no_point(tmp_path: Path) -> None:
     ("value", "text"),
     [
         (None, "–"),
-        (0.0, "0.000"),
-        (1.0, "1.000"),
-        (0.0004, "<0.001"),
-        (0.9997, ">0.999"),
-        (-0.0004, ">−0.001"),
-        (-0.25, "−0.250"),
-        (0.12345, "0.123"),
-        (-17.5, "−17.500"),
+        (0.0, "0"),
+        (1.0, "1"),
+        (0.0004, "0.00040"),
+        (0.9997, "0.99970"),
+        (-0.0004, "−0.00040"),
+        (-0.25, "−0.25"),
+        (0.12345, "0.12"),
+        (-17.5, "−17.50"),
     ],
 )
 def test_number(value: float | None, text: str) -> None:
@@ -326,10 +328,10 @@ def test_number(value: float | None, text: str) -> None:
 
 
 def test_ends_are_rounded_outward_and_numbers_agree_with_their_nouns() -> None:
-    assert interval(Interval(0.5, 0.4999, 0.5001)) == "0.500 [0.499, 0.501]"
-    assert words.above(1e-7) == "0.001"
-    assert words.below(0.3) == words.above(0.3) == "0.300"
-    assert words.below(-0.0001) == "−0.001"
+    assert interval(Interval(0.5, 0.4999, 0.5001)) == "0.50 [0.49, 0.51]"
+    assert words.above(1e-7) == "1.0e−7"
+    assert words.below(0.3) == words.above(0.3) == "0.30"
+    assert words.below(-0.00011) == "−0.00011"
     counts = [words.many(n, "draw") for n in (0, 1, 2, 1000)]
     assert counts == ["0 draws", "1 draw", "2 draws", "1,000 draws"]
 
@@ -347,26 +349,26 @@ def test_a_decoding_says_whether_it_truncates_and_a_text_how_much_is_cut() -> No
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.0, "0.000"),
-        (0.0019, "0.001"),
+        (0.0, "0"),
+        (0.0019, "0.0019"),
         (1.27e-5, "1.2e−5"),
         (1e-7, "1.0e−7"),
         (9.99e-300, "9.9e−300"),
     ],
 )
 def test_certain_bounds_are_rounded_down_but_never_away(value: float, text: str) -> None:
-    assert words.at_least(value) == text
+    assert words.below(value) == text
 
 
 def test_how_often_a_text_comes_and_what_is_left_out() -> None:
     text = Text(text="t", count=1200, share=0.125, mass=0.0, logprob=None, scores=())
     assert words.how_often(text) == "1,200 (12.5 %)"
     both = replace(text, mass=0.25)
-    assert words.how_often(both) == "mass 0.250, 1,200 (12.5 %)"
-    assert words.how_often(replace(both, count=0)) == "mass 0.250"
+    assert words.how_often(both) == "mass 0.25, 1,200 (12.5 %)"
+    assert words.how_often(replace(both, count=0)) == "mass 0.25"
     texts = Texts(greedy=None, shown=(), left_out=2, left_out_draws=30, left_out_mass=0.0)
     assert words.left_out(texts) == "2 more distinct completions, 30 draws, are not shown."
-    assert ", mass 0.125, " in words.left_out(replace(texts, left_out_mass=0.125))
+    assert ", mass 0.12, " in words.left_out(replace(texts, left_out_mass=0.125))
     assert words.left_out(replace(texts, left_out=0)) == ""
 
 
@@ -376,11 +378,28 @@ def test_what_several_scorers_measure_is_named_once_each() -> None:
     assert words.quantities([graded, graded]) == "mean score"
 
 
-def test_an_estimate_that_a_proof_excludes_is_shown_at_its_end() -> None:
-    assert interval(Interval(0.0625, 0.137, 0.382)) == "0.137 [0.137, 0.382]"
-    assert interval(Interval(0.0, 1e-6, 0.006)) == "0.000 [0.000, 0.006]"
-    assert interval(Interval(0.2, 0.1, 0.3)) == "0.200 [0.100, 0.300]"
-    assert interval(Interval(None, 0.1, 0.3)) == "– [0.100, 0.300]"
+def test_an_estimate_outside_its_interval_is_shown_at_its_end() -> None:
+    assert interval(Interval(0.0625, 0.137, 0.382)) == "0.14 [0.13, 0.39]"
+    assert interval(Interval(0.0, 1e-6, 0.006)) == "1.0e−6 [1.0e−6, 0.0060]"
+    assert interval(Interval(None, 0.1, 0.3)) == "– [0.10, 0.30]"
+
+
+def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_path: Path) -> None:
+    ids = ("a", "b", "c", "d")
+    task, engine = who(*ids, name="b", scorers=["keyword"]), saying(dict.fromkeys(ids, 0.3))
+    run = evaluate(engine, task, n=64, out=tmp_path / "run")
+    view = read_view(run)
+    shown = summary_grid(view, view.scorers[0])
+    row = run.estimates.mean("leak@k", parameter=32)
+    assert row.value is None
+    (text,) = [r[shown.columns.index("leak@32")] for r in shown.texts if r[0] == "target"]
+    assert text == f"{interval(row)}, n/k = 2"
+    assert text.startswith("– [")
+    known = {r.parameter: r.value for r in run.estimates.each("leak@k")}
+    assert {k for k, value in known.items() if value is not None} == {1, 2, 4, 8, 16}
+    assert {row.value for row in leakbound.load(run.path).estimates.where(parameter=64)} == {None}
+    naive = run.estimates.where(arm="target", quantity="worst of k")
+    assert max(r.parameter for r in naive if r.parameter) == 16
 
 
 def test_someone_who_needs_one_try_asks_once(proved: dict[str, Run]) -> None:
