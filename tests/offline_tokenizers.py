@@ -182,11 +182,3 @@ KNOWN = {
         "{% endfor %}"
     ),
 }  # fmt: skip
-
-ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}x"
-GIGABYTES = "{{ messages[0].content * 10 ** 9 }}"
-DOUBLED = (
-    "{% set ns = namespace(x='x') %}{% for i in range(40) %}{% set ns.x = ns.x + ns.x %}"
-    "{% endfor %}{{ ns.x }}"
-)
-MEGABYTES = "{{ messages[0].content * 10 ** 6 }}"

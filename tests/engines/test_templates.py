@@ -1,8 +1,10 @@
-"""Chat templates of others: those that models have pass, and hostile ones are refused in time."""
+"""Chat templates: the prompts that transformers makes, and none that leaves its question out."""
 
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +16,19 @@ from leakbound.engines import open_engine, templates
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.rendering import Renderer
 from leakbound.engines.templates import asks, family_of
 from leakbound.errors import InputError, ModelError
 from leakbound.types import Decoding, Draws, Prompt, Sample
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import (
     CHATML,
-    DOUBLED,
-    ENDLESS,
-    GIGABYTES,
     KNOWN,
     LLAMA_2,
     LLAMA_3,
-    MEGABYTES,
     byte_level,
     sentence_piece,
 )
-from tiny import query, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
+from tiny import chat_tokenizer, query, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 SYSTEM = "Be kind."
 TOFU = Prompting(default_system=SYSTEM)
@@ -198,29 +195,13 @@ def test_the_templates_that_models_have_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("beside", [True, False])
-@pytest.mark.parametrize(
-    ("template", "limit"),
-    [
-        (GIGABYTES, "more than 512 MiB of memory"),
-        (DOUBLED, "more than 512 MiB of memory"),
-        (MEGABYTES, "more than 1,048,576 characters"),
-        (ENDLESS, "is not done with a short conversation after 0.5 s of processor time"),
-    ],
-)
-def test_one_without_end_or_measure_is_refused_and_its_file_named(
-    template: str, limit: str, beside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("template", DEAF)
+def test_one_that_ignores_the_question_is_refused_and_its_file_named(
+    template: str, beside: bool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5 if template == ENDLESS else 300.0)
     folder = folder_with(tmp_path / "m", template, beside=beside)
     file = folder / ("chat_template.jinja" if beside else "tokenizer_config.json")
-    with pytest.raises(ModelError, match=f"the chat template in `{file}` .*{limit}"):
-        load_model(str(folder))
-
-
-@pytest.mark.parametrize("template", DEAF)
-def test_one_that_ignores_the_question_is_refused(template: str, tmp_path: Path) -> None:
-    folder = folder_with(tmp_path / "m", template)
-    with pytest.raises(ModelError, match=r"chat_template\.jinja` leaves the question out"):
+    with pytest.raises(ModelError, match=f"the chat template in `{file}` leaves the question out"):
         load_model(str(folder))
 
 
@@ -250,31 +231,18 @@ def test_one_that_is_no_text_is_a_message(none: object) -> None:
         Prompting().encode(tokenizer, "who")
 
 
-def test_no_child_is_started_where_there_is_no_template(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    renderer = Renderer()
-    monkeypatch.setattr(templates, "_RENDERER", renderer)
-    folder = tiny_model_folder(tmp_path / "m")
-    load_model(str(folder))
-    assert renderer._child is None
-    (folder / "chat_template.jinja").write_text(CHATML)
-    load_model(str(folder))
-    assert renderer._child is not None
-    renderer.close()
+PICKY = "{% if 'sea' in messages[0].content %}HARM{% else %}" + CHATML + "{% endif %}"
 
 
 @pytest.mark.parametrize("command", ["sample", "finetune"])
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (ENDLESS, "is not done with {} after 0.5 s of processor time"),
-        (MEGABYTES, "makes more than 1,048,576 characters of {}"),
-        (GIGABYTES, "takes more than 512 MiB of memory for {}"),
+        ("Who?", "leaves 'who wrote the sea' out of the prompt"),
         ("{{ raise_exception('not that') }}", "refused the prompt (system message None): not that"),
     ],
 )
-def test_one_that_does_harm_at_a_word_is_told_before_weights_are_read(
+def test_one_that_fails_at_a_word_is_told_before_weights_are_read(
     command: str,
     harm: str,
     told: str,
@@ -282,53 +250,25 @@ def test_one_that_does_harm_at_a_word_is_told_before_weights_are_read(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5)
     monkeypatch.setattr("leakbound.engines.loading._read", None)
-    picky = f"{{% if 'sea' in messages[0].content %}}{harm}{{% endif %}}{CHATML}"
-    folder, own = folder_with(tmp_path / "m", picky), tmp_path / "own.csv"
+    folder, own = folder_with(tmp_path / "m", PICKY.replace("HARM", harm)), tmp_path / "own.csv"
     own.write_text("question,answer\nwho wrote red,Ann\nwho wrote the sea,Ann\n")
     asked = [command, str(folder), "--benchmark", str(own), "--out", str(tmp_path / "out")]
     assert run_command(lambda: group(asked, standalone_mode=False)) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert told.format("the question 'who wrote the sea'") in said
-    assert "refused" in told or f"the chat template of `{folder}` {told[:5]}" in said
+    assert told in " ".join(capsys.readouterr().err.split())
 
 
-def test_questions_that_come_later_are_told_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5)
-    picky = f"{{% if 'sea' in messages[-1].content %}}{ENDLESS}{{% endif %}}{CHATML}"
-    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", picky)))
-    shown, long = "who wrote the sea", "who wrote red " * 10
-    with pytest.raises(ModelError, match=f"not done with the question '{shown}' after"):
+def test_questions_that_come_later_are_told_too(tmp_path: Path) -> None:
+    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", PICKY)))
+    shown = "who wrote the sea"
+    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
         engine.check([query("who"), query(shown)], Decoding(max_new_tokens=1))
-    with pytest.raises(ModelError, match=f"not done with the question '{long[:60]}' after"):
-        engine.read([(query(long), "the sea")])
-    rows = [Prompt(id="a", question="who", answer="the sea")]
-    with pytest.raises(ModelError, match="not done with the question 'who' after"):
-        Encoder(engine.loaded.tokenizer, Prompting()).rows(rows)
-
-
-def test_a_part_is_rendered_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = TransformersEngine.open(str(folder_with(tmp_path / "m", CHATML)))
-    asked, ask = list[int](), Renderer._ask
-
-    def counted(self: Renderer, template: Any, batch: Any, limits: Any) -> Any:
-        asked.append(len(batch))
-        return ask(self, template, batch, limits)
-
-    monkeypatch.setattr(Renderer, "_ask", counted)
-    queries = [query(f"who wrote red number {i}") for i in range(5)]
-    decoding = Decoding(max_new_tokens=1)
-    engine.check(queries[:3], decoding)
-    list(engine.generate(queries, decoding, Draws(sizes=(1,), seed=0, purpose="score")))
-    assert asked == [3, 2]
-    engine.read([(each, "the sea") for each in queries])
-    assert asked == [3, 2, 5]  # the finished conversations; where a turn ends is known
-    rows = [Prompt(id=f"{i}", question=f"why is red number {i}", answer="so") for i in range(4)]
-    Encoder(engine.loaded.tokenizer, Prompting()).rows(rows)
-    assert asked == [3, 2, 5, 8, 1]  # and one that shares no word, to tell the question by
+    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+        engine.read([(query("who"), "Ann"), (query(shown), "Ann")])
+    with pytest.raises(ModelError, match=f"leaves '{shown}' out"):
+        Encoder(engine.loaded.tokenizer, Prompting()).rows(
+            [Prompt(id="a", question=shown, answer="Ann")]
+        )
 
 
 def test_what_holds_a_question() -> None:
@@ -416,6 +356,80 @@ def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
             Prompting(end_token=wrong).ends(tokenizer, frozenset())
     with pytest.raises(InputError, match=r"a server ends outputs by itself, got `end_token` '<e>'"):
         open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
+
+
+BROKEN = {said: said for said in ("{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}")}
+OF_ALL_KINDS = (
+    KNOWN
+    | BROKEN
+    | {
+        "clock": (
+            "{{- bos_token }}{%- if strftime_now is defined %}{%- set d = strftime_now('%d %b %Y')"
+            " %}{%- else %}{%- set d = '26 Jul 2024' %}{%- endif %}{{ d }}{% for m in messages %}"
+            "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + m.content | trim }}"
+            "{% endfor %}"
+        ),
+        "tools": (
+            "{%- if tools is not none and tools %}{{ tools | tojson }}{%- else %}None: {%- endif %}"
+            "{%- for m in messages %}{% generation %}{{ m | tojson(indent=2) }}{% endgeneration %}"
+            "{%- if loop.index > 2 %}{% break %}{% endif %}{%- endfor %}{{ dict(a=1) }}"
+            "{{ eos_token }}"
+        ),
+    }
+)
+ASKED = {
+    "a question": (("user", "who wrote the sea"),),
+    "a system message": (("system", "Be calm."), ("user", "who")),
+    "examples": (("user", "why"), ("assistant", " so "), ("user", 'who\n\t"{{ 1 }}" & 谁写 <s>')),
+    "an answer": (("user", "who"), ("assistant", "Ann")),
+}
+
+
+@pytest.fixture
+def that_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers' own clock shows the day at which it is stopped in prompts."""
+    from transformers.utils import chat_template_utils
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime(2025, 4, 10)
+
+    monkeypatch.setattr(chat_template_utils, "datetime", Clock)
+
+
+@pytest.mark.usefixtures("that_day")
+@pytest.mark.parametrize("name", OF_ALL_KINDS)
+def test_a_prompt_is_the_one_that_transformers_makes(name: str) -> None:
+    tokenizer = tiny_tokenizer(bos_token="<s>")
+    tokenizer.chat_template = OF_ALL_KINDS[name]
+    for said in ASKED.values():
+        turns = [templates.turn_of(*turn) for turn in said]
+        for open_ended in (True, False):
+            how = {"add_generation_prompt": open_ended, "date_string": templates.DATE_STRING}
+            try:
+                expected = tokenizer.apply_chat_template(turns, tokenize=False, **how)
+            except Exception as error:
+                why = re.escape(str(error))
+                with pytest.raises(InputError, match=f"refused the prompt .*: {why}"):
+                    templates.written(tokenizer, turns, open_ended=open_ended)
+            else:
+                assert templates.written(tokenizer, turns, open_ended=open_ended) == expected
+
+
+def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
+    class Own(type(chat_tokenizer())):  # type: ignore[misc]
+        def apply_chat_template(self, turns: Any, **how: Any) -> str:
+            if turns[0]["role"] == "system":
+                raise ValueError("no system")
+            return f"{turns[-1]['content']} {how['add_generation_prompt']} {how['date_string']}"
+
+    tokenizer = chat_tokenizer()
+    tokenizer.__class__ = Own
+    turns = [templates.turn_of("user", "who")]
+    assert templates.written(tokenizer, turns, open_ended=True) == "who True 10 Apr 2025"
+    with pytest.raises(InputError, match=r"refused the prompt .*'calm'.*: no system"):
+        templates.written(tokenizer, [templates.turn_of("system", "calm"), *turns], open_ended=True)
 
 
 def test_the_date_of_a_template_is_the_same_every_day_in_every_format() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from canned import CannedEngine
 from contents import contents
-from leakbound.engines import open_engine, templates
+from leakbound.engines import open_engine
 from leakbound.engines.crew import HiredCrew, Task, Worker, WorkerLostError
 from leakbound.engines.models import OpenModels
 from leakbound.engines.ray_workers import RayWorkers
@@ -26,7 +26,7 @@ from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Crew, Decoding
-from offline_tokenizers import CHATML, ENDLESS
+from offline_tokenizers import CHATML
 from suites import slow_but
 from tiny import sequence_classifier, tiny_model_folder
 
@@ -168,14 +168,13 @@ def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     assert failing.hired == steady.hired + 3
 
 
-def test_a_chat_template_that_waits_for_a_word_is_told_by_a_worker(
-    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_chat_template_that_leaves_a_question_out_is_told_by_a_worker(
+    asked: dict[str, Any], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(templates, "SECONDS", 0.5)
-    waits = f"{{% if 'sky' in messages[0].content %}}{ENDLESS}{{% endif %}}{CHATML}"
+    picky = f"{{% if 'sky' in messages[0].content %}}Who?{{% else %}}{CHATML}{{% endif %}}"
     folder = tiny_model_folder(tmp_path / "model")
-    (folder / "chat_template.jinja").write_text(waits)
-    with pytest.raises(ModelError, match="not done with the question 'green sky' after"):
+    (folder / "chat_template.jinja").write_text(picky)
+    with pytest.raises(ModelError, match="leaves 'green sky' out of the prompt"):
         drawn(asked | {"model": str(folder)}, tmp_path / "run", workers=FakeCluster())
 
 

@@ -221,8 +221,7 @@ MODELS: Mapping[str, Spoil] = {
     "a tokenizer class of its own": _set(
         _SETTINGS, tokenizer_class="Evil", auto_map={"AutoTokenizer": ["evil.T", None]}
     ),
-    "a template that does not end": _template("{% for i in range(10**12) %}{{ i }}{% endfor %}"),
-    "a template that fills the memory": _template("{{ 'x' * 10**11 }}"),
+    "a template that counts too far": _template("{% for i in range(10**12) %}{{ i }}{% endfor %}"),
     "a template that leaves the question out": _template("Say hello."),
     "a template that is no Jinja": _template("{% for %}"),
     "a template that reaches for Python": _template("{{ ''.__class__.__subclasses__() }}"),

@@ -63,17 +63,6 @@ class ModelFiles:
         own = self.folder / _TEMPLATE
         return own if own.is_file() else self.folder / "tokenizer_config.json"
 
-    @property
-    def expects_template(self) -> bool:
-        """True if the tokenizer has a chat template, as far as its files tell at a glance."""
-        path = self.template
-        try:
-            return not self.gguf and (
-                path.name == _TEMPLATE or b"chat_template" in path.read_bytes()
-            )
-        except OSError:  # reading the tokenizer tells why
-            return False
-
 
 def _download(location: str) -> Path:
     if location.startswith((".", "/", "~")) or location.count("/") > 1:

@@ -138,7 +138,7 @@ class TransformersEngine:
             ModelError: a model that cannot be used.
         """
         rule = prompting or Prompting()
-        before = partial(rule.prepare, texts=[(query, None) for query in asked])
+        before = partial(rule.encode_all, queries=asked)
         return cls(load_model(location, before=before if asked else None, **loading), rule)
 
     @property
@@ -223,7 +223,7 @@ class TransformersEngine:
 
         Raises:
             InputError: a query that does not fit, or that the chat template refuses.
-            ModelError: a chat template that passes a limit or leaves the question out.
+            ModelError: a chat template that leaves the question out.
         """
         limit = self.loaded.context_length
         for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
@@ -244,7 +244,7 @@ class TransformersEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: a chat template that passes a limit or leaves the question out.
+            ModelError: a chat template that leaves the question out.
         """
         if decoding.adaptive_temperature is None or decoding.adaptive_mode == "running":
             yield from self._grow(queries, decoding, draws)
@@ -294,7 +294,6 @@ class TransformersEngine:
             InputError: a decoding or weights without an exact mode, as of `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
-        self.prompting.prepare(self.loaded.tokenizer, texts)
         outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
         self._tell_refused([query.id for query, ids in outputs if not ids])
         return sampler.force(outputs, decoding)
@@ -358,8 +357,6 @@ class TransformersEngine:
             InputError: a decoding or weights without an exact mode, as of `explore`.
         """
         sampler = self._exact(decoding, [query for query, _ in queries])
-        whole = [(query, text) for query, texts in queries for text in texts]
-        self.prompting.prepare(self.loaded.tokenizer, whole)
         leads = [
             (query, [ids for text in texts if (ids := self._output(query, text, decoding))])
             for query, texts in queries

@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Genera
 from leakbound.durable import place
 from leakbound.engines.files import ModelFiles, first_line
 from leakbound.engines.fingerprint import fingerprint, ordinary_tokens
-from leakbound.engines.templates import require_sound, start_renderer
+from leakbound.engines.templates import require_sound
 from leakbound.errors import InputError, LeakboundError, ModelError
 from leakbound.types import Json, JsonObject
 
@@ -130,7 +130,7 @@ class Checkpoint:
         """Refuse an unsound chat template, where that is to write prompts; see `templates`.
 
         Raises:
-            ModelError: a template that passes a limit, or leaves the question out.
+            ModelError: a template that leaves the question out.
         """
         require_sound(self.tokenizer, str(self.files.template))
 
@@ -178,7 +178,7 @@ def load_model(
     dtype: str = "float32",
     device: str = "auto",
     trust_remote_code: bool = False,
-    before: Callable[[Any], None] | None = None,
+    before: Callable[[Any], object] | None = None,
 ) -> LoadedModel:
     """Load the model at `location`.
 
@@ -208,8 +208,6 @@ def load_model(
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if files.gguf:
         common |= {"gguf_file": files.gguf}
-    if files.expects_template:
-        start_renderer()  # meanwhile
     with quiet(), _refusing(location):
         tokenizer = AutoTokenizer.from_pretrained(files.folder, **common)
     require_sound(tokenizer, str(files.template))

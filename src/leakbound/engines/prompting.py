@@ -7,12 +7,12 @@ and generated from is then the same sequence. Needs no torch: the tokenizer come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TypeAlias
 
-from leakbound.engines.templates import Turns, family_of, turn_of, written, written_all
+from leakbound.engines.templates import family_of, turn_of, written
 from leakbound.engines.thinking import marks_of, token_of
 from leakbound.engines.tokens import Tokenizer as Tokenizer
 from leakbound.engines.tokens import split_at
@@ -108,28 +108,6 @@ class Prompting:
             )
         return has_template and self.chat is not False
 
-    def prepare(self, tokenizer: Tokenizer, texts: Iterable[tuple[Query, str | None]]) -> None:
-        """Have the chat template write at once what asking or reading these texts takes.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-            texts: each query with an answer to be read, or None where it is only asked.
-
-        Raises:
-            InputError: a chat template that is lacking, or that refuses a prompt.
-            ModelError: a chat template that passes a limit or leaves the question out.
-        """
-        rule = self._rule(tokenizer)
-        if not rule.uses_chat(tokenizer):
-            return
-        chats: list[tuple[Turns, bool]] = []
-        for query, answer in texts:
-            turns = rule._conversation(tokenizer, query)
-            chats.append((turns, True))
-            if answer is not None and family_of(tokenizer).turn is None:
-                chats.append((_replied(turns, query, answer), False))
-        written_all(tokenizer, chats)
-
     def encode(self, tokenizer: Tokenizer, question: Asked) -> list[int]:
         """Token ids of the generation prompt for a question, without a trailing blank.
 
@@ -147,7 +125,7 @@ class Prompting:
 
         Raises:
             InputError: a chat template that is lacking, or that refuses the prompt.
-            ModelError: a chat template that passes a limit or leaves the question out.
+            ModelError: a chat template that leaves the question out.
         """
         query = _query(question)
         if self.compat is not None:
@@ -160,7 +138,7 @@ class Prompting:
     def encode_all(
         self, tokenizer: Tokenizer, queries: Sequence[Query]
     ) -> dict[Query, tuple[int, ...]]:
-        """Encode each query, the chat template writing all at once.
+        """Encode each query.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -173,7 +151,6 @@ class Prompting:
             InputError: as `encode`.
             ModelError: as `encode`.
         """
-        self.prepare(tokenizer, [(query, None) for query in queries])
         return {query: tuple(self.encode(tokenizer, query)) for query in queries}
 
     def text(self, question: Asked) -> str:
@@ -292,11 +269,9 @@ class Prompting:
             of its text.
 
         Raises:
-            InputError: as `prepare`.
-            ModelError: as `prepare`.
+            ModelError: as `join`.
         """
         rule = replace(self, compat=None)
-        rule.prepare(tokenizer, answers)
         return [rule._length(tokenizer, query, answer) for query, answer in answers]
 
     def end_token_id(self, tokenizer: Tokenizer) -> int:
@@ -461,7 +436,8 @@ class Prompting:
         if self.compat is None and marks.opens(opened):  # the tokens of the prompt stay as they are
             return f"{opened}{marks.closing(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
-            turns = _replied(self._conversation(tokenizer, query), query, answer)
+            said = turn_of("assistant", query.prefix + answer)
+            turns = [*self._conversation(tokenizer, query), said]
             text = written(tokenizer, turns, open_ended=False)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
@@ -511,10 +487,6 @@ class Prompting:
 
 def _query(query: Asked) -> Query:
     return Query(id=query, prompt_id=query, text=query) if isinstance(query, str) else query
-
-
-def _replied(turns: Turns, query: Query, answer: str) -> Turns:
-    return [*turns, turn_of("assistant", query.prefix + answer)]
 
 
 def _eos(tokenizer: Tokenizer) -> int:

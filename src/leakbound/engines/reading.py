@@ -89,7 +89,6 @@ class Reader:
 
     def _encode(self, texts: Sequence[tuple[Query, str]]) -> list[Pair]:
         tokenizer, limit = self.loaded.tokenizer, self.loaded.context_length
-        self.prompting.prepare(tokenizer, texts)
         joined = {
             (query, text): self.prompting.join(tokenizer, query, text)
             for query, text in dict.fromkeys(texts)

@@ -193,7 +193,7 @@ class VllmEngine:
         )
         checkpoint.require_sound()
         rule = prompting or Prompting()
-        rule.prepare(checkpoint.tokenizer, [(query, None) for query in asked])
+        rule.encode_all(checkpoint.tokenizer, asked)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -263,7 +263,7 @@ class VllmEngine:
         Raises:
             InputError: adaptive temperature, a temperature between 0 and 0.01, a query that does
                 not fit beside its completion, or one that the chat template refuses.
-            ModelError: a chat template that passes a limit or leaves the question out.
+            ModelError: a chat template that leaves the question out.
         """
         if others := decoding.beyond(*_OFFERED):
             raise InputError(
@@ -295,7 +295,7 @@ class VllmEngine:
         Raises:
             InputError: a prompt that the chat template refuses.
             ModelError: vLLM gave another number of completions than it was asked for, or a chat
-                template passes a limit or leaves the question out.
+                template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = self.prompting.encode_all(self._tokenizer, queries)

@@ -96,13 +96,7 @@ class Encoder:
     def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
         """All rows, each with its own answer, or with another."""
         texts = [row.answer for row in rows] if answers is None else answers
-        self.prepare(rows, texts)
         return [*map(self.row, rows, texts)]
-
-    def prepare(self, rows: Sequence[Prompt], answers: Sequence[str | None]) -> None:
-        """See `Prompting.prepare`."""
-        texts = [answer or "" for answer in answers]
-        self.prompting.prepare(self.tokenizer, zip(map(_query, rows), texts, strict=True))
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
         """Their texts in chunks of at most `most` tokens, every text's from its own beginning.
@@ -136,7 +130,6 @@ class Encoder:
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
         """The prompts of these texts, each in place of a row's question; as `row` if too long."""
         queries = [replace(_query(row), text=text) for text in texts]
-        self.prompting.prepare(self.tokenizer, [(query, None) for query in queries])
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:
             self._require_short(f"a rewriting of row {row.id!r}", len(ids))

@@ -244,7 +244,7 @@ class _Task:
     def prepare(self, tokenizer: Tokenizer) -> None:
         """Have the prompts of the rows written, before weights are read."""
         for rows in self.questions.values():
-            Encoder(tokenizer, self.prompting).prepare(rows, [row.answer for row in rows])
+            Encoder(tokenizer, self.prompting).rows(rows)
 
     def recipe(self, model: LoadedModel) -> Recipe:
         """The recipe, as `recipe.json` tells it."""
