@@ -64,18 +64,18 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
-        f"`{option}` has a backslash and {found[0][1]!r}, two characters to the model. For a line "
+        f"`{option}` has a backslash and {escape[0][1]!r}, two characters to the model. For a line "
         f"break write $'\\n' in a shell, and \"\\n\" in YAML and Python."
         for option, text in texts
-        if (found := _LITERAL.search(text))
+        if (escape := _LITERAL.search(text))
     ]
     return tuple(filter(None, notes))
 
 
 def _signs(kind: str, pattern: re.Pattern[str], prompts: Sequence[Prompt], fix: str) -> str:
     """A note on the questions with signs of a pattern; empty if there are none."""
-    signs = {p.id: found for p in prompts if (found := pattern.findall(p.question))}
-    points = sorted({sign for found in signs.values() for sign in found})
+    signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
+    points = sorted({sign for own in signs.values() for sign in own})
     named = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
     if not signs:
         return ""
