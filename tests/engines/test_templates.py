@@ -408,9 +408,7 @@ def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> N
         places = [(c.token_ids or ()).index(turn) == len(c.token_ids or ()) - 1 for c in last]
         assert all(places) == ends
         assert (turn in engine.fingerprint["end_tokens"]) == ends
-        assert (
-            any("end at '<|eot|>' (the chat" in note for note in engine.usage.notes) == ends
-        )
+        assert any("end at '<|eot|>' (the chat" in note for note in engine.usage.notes) == ends
 
 
 def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:

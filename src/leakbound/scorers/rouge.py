@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 from leakbound.errors import InputError
 from leakbound.scorers.family import answer_of, spec_name
 from leakbound.text.rouge import dropped_words, f1_bounds, recall_bounds, rouge_l
+from leakbound.text.shown import some
 from leakbound.types import Prompt
 
 YesNo = Literal["yes", "no"]
