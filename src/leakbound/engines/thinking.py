@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from leakbound.sampling.outputs import Parts
+from leakbound.types import Parts
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
 """The part of an output that follows a mark; a header names its "content"."""

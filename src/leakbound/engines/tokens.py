@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from leakbound.engines.thinking import Begins, marks_of
 from leakbound.errors import InputError
-from leakbound.sampling.outputs import Parts
+from leakbound.types import Parts
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 

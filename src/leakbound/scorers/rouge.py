@@ -39,15 +39,15 @@ class _RougeL:
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
         if not lost:
             return []
-        words = next(iter(lost.values()))
+        first = next(iter(lost.values()))[0]
         if not any(kept for _, kept in words):
             raise InputError(
                 f"scorer {self.name!r} drops the words that give the answers away, such as "
-                f"{words[0]!r}, because ROUGE reads ASCII letters and digits only: "
+                f"{first!r}, because ROUGE reads ASCII letters and digits only: "
                 f"{some([*lost])}. Use `contains`, `keyword` or `similarity`."
             )
         note = (
-            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {words[0]!r}: ROUGE "
+            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {first!r}: ROUGE "
             f"reads ASCII letters and digits only: {some([*lost])}. Add `contains` or `keyword`."
         )
         return [note]
