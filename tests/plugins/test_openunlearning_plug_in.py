@@ -100,6 +100,21 @@ def test_their_model_is_sampled_and_every_figure_is_in_what_is_returned(plugged:
     assert [metric.name for metric in plugged.METRICS] == ["certified_leak", "certified_leak_end"]
 
 
+def test_the_prompt_is_the_tokens_of_their_data_set(plugged: Any) -> None:
+    class Reworded(TheirData):
+        def __getitem__(self, i: int) -> dict[str, Any]:
+            return super().__getitem__(i) | {"input_ids": self.tokenizer("the sea")["input_ids"]}
+
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), seed=3)
+    how = {"tokenizer": tokenizer, "scorer": "contains", "n": 64, "max_new_tokens": 4, "seed": 1}
+    one, other = (
+        plugged.certified_leak.called(model, data=data(tokenizer, ROWS), **how)["value_by_index"]
+        for data in (TheirData, Reworded)
+    )
+    assert one["7"]["generations"] != other["7"]["generations"]
+
+
 @pytest.mark.parametrize(
     ("rows", "generates", "said"),
     [

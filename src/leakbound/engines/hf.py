@@ -12,7 +12,7 @@ import torch
 
 from leakbound.engines.adaptive import in_two_passes
 from leakbound.engines.branching import prefix_model
-from leakbound.engines.loading import LoadedModel, added_end, early_end, load_model
+from leakbound.engines.loading import LoadedModel, end_notes, load_model
 from leakbound.engines.margin import Margin
 from leakbound.engines.prefix_cache import (
     CachedModel,
@@ -107,9 +107,8 @@ class TransformersEngine:
         self._ends = self.prompting.ends(loaded.tokenizer, loaded.eos_token_ids)
         self._text = Detokenizer(loaded.tokenizer, self._ends)
         self._seam, note = prefix_model(loaded.model, self._ends)
-        early = early_end(loaded.tokenizer, loaded.eos_token_ids)
-        added = added_end(loaded.tokenizer, self._ends - loaded.eos_token_ids)
-        self.usage.notes += [text for text in (note, early, added) if text]
+        self.usage.notes += [note] if note else []
+        self.usage.notes += end_notes(loaded.tokenizer, loaded.eos_token_ids, self._ends)
         self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod
@@ -138,8 +137,12 @@ class TransformersEngine:
             ModelError: a model that cannot be used.
         """
         rule = prompting or Prompting()
-        before = partial(rule.encode_all, queries=asked)
-        return cls(load_model(location, before=before if asked else None, **loading), rule)
+
+        def ask(tokenizer: Any) -> None:
+            for query in asked:
+                rule.encode(tokenizer, query)
+
+        return cls(load_model(location, before=ask, **loading), rule)
 
     @property
     def fingerprint(self) -> JsonObject:
@@ -226,8 +229,8 @@ class TransformersEngine:
             ModelError: a chat template that leaves the question out.
         """
         limit = self.loaded.context_length
-        for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
-            require_room(query, len(ids), decoding, limit)
+        for query in queries:
+            require_room(query, len(self.prompt_ids(query)), decoding, limit)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -440,8 +443,8 @@ class TransformersEngine:
     ) -> Iterator[Sample | Failure]:
         """Samples of queries; those with room for as many new tokens advance together."""
         by_room: dict[int, list[Query]] = {}
-        for query, ids in self.prompting.encode_all(self.loaded.tokenizer, queries).items():
-            by_room.setdefault(decoding.room(len(ids)), []).append(query)
+        for query in queries:
+            by_room.setdefault(decoding.room(len(self.prompt_ids(query))), []).append(query)
         for room, group in by_room.items():
             yield from self._sampler(room, tell).generate(group, decoding, draws, room)
 

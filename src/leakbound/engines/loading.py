@@ -233,45 +233,34 @@ def load_model(
     )
 
 
-def early_end(tokenizer: Any, ends: Collection[int]) -> str | None:
-    """A note where ordinary tokens end completions; None where only end tokens do.
+def end_notes(tokenizer: Any, stated: Collection[int], ends: Collection[int]) -> list[str]:
+    """Describe what is unusual about where the outputs of a model end.
 
     Args:
         tokenizer: the tokenizer of the model.
-        ends: the tokens that end a completion.
+        stated: the end tokens that the model's files state.
+        ends: the tokens that end an output.
 
     Returns:
-        The note, which names up to five of the ordinary tokens.
+        A note if ordinary tokens end outputs, which names up to five of them, and one if a token
+        does that the files do not state.
     """
-    ordinary = ordinary_tokens(tokenizer, ends)
-    if not ordinary:
-        return None
-    words = tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
-    some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
-    more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
-    return (
-        f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
-        "or config lists them as end tokens. What it would say after them is not counted"
-    )
-
-
-def added_end(tokenizer: Any, added: Collection[int]) -> str | None:
-    """A note where outputs end at a token that the model's files do not state; None: nowhere.
-
-    Args:
-        tokenizer: the tokenizer of the model.
-        added: the tokens that end an output, without those that the files state.
-
-    Returns:
-        The note, which names the token.
-    """
-    words = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(sorted(added))))
-    return (
-        f"outputs also end at {words} (the chat's end of turn, or --end-token), which is no "
-        "`eos_token_id` of the model's files"
-        if added
-        else None
-    )
+    notes = []
+    if ordinary := ordinary_tokens(tokenizer, stated):
+        words = tokenizer.convert_ids_to_tokens(ordinary[:_FEW])
+        some = ", ".join(f"{word!r} ({i})" for word, i in zip(words, ordinary, strict=False))
+        more = f" and {len(ordinary) - _FEW:,} more" if len(ordinary) > _FEW else ""
+        notes.append(
+            f"completions end at ordinary tokens too, {some}{more}: the model's generation_config "
+            "or config lists them as end tokens. What it would say after them is not counted"
+        )
+    if added := sorted({*ends} - {*stated}):
+        names = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(added)))
+        notes.append(
+            f"outputs also end at {names} (the chat's end of turn, or --end-token), which is no "
+            "`eos_token_id` of the model's files"
+        )
+    return notes
 
 
 def save_model(

@@ -135,24 +135,6 @@ class Prompting:
         text = self._opened(tokenizer, query).rstrip(_BLANK)
         return [*self._head(tokenizer), *tokenizer.encode(text, add_special_tokens=False)]
 
-    def encode_all(
-        self, tokenizer: Tokenizer, queries: Sequence[Query]
-    ) -> dict[Query, tuple[int, ...]]:
-        """Encode each query.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-            queries: what is asked.
-
-        Returns:
-            The token ids of each query, as `encode` gives them.
-
-        Raises:
-            InputError: as `encode`.
-            ModelError: as `encode`.
-        """
-        return {query: tuple(self.encode(tokenizer, query)) for query in queries}
-
     def text(self, question: Asked) -> str:
         """The plain prompt, for an engine that sends text to a server: without a trailing blank.
 
@@ -287,7 +269,6 @@ class Prompting:
             InputError: an `end_token` that is no token of the model, or as `encode`.
             ModelError: a tokenizer that has none of them, or as `encode`.
         """
-        self.uses_chat(tokenizer)  # refused where it cannot
         end = self._own_end(tokenizer)
         return _eos(tokenizer) if end is None else end
 
@@ -302,7 +283,8 @@ class Prompting:
             These, with `end_token` or else the end of turn of a chat.
 
         Raises:
-            InputError: an `end_token` that is no token of the model.
+            InputError: `chat` is True and the tokenizer has no chat template, or an `end_token`
+                that is no token of the model.
         """
         end = self._own_end(tokenizer)
         return own if end is None else own | {end}
@@ -310,8 +292,7 @@ class Prompting:
     def _own_end(self, tokenizer: Tokenizer) -> int | None:
         """The token of `end_token`, or else the end of turn of a chat; None: there is none."""
         if self.end_token is None:
-            has_template = getattr(tokenizer, "chat_template", None) is not None
-            return _end_of_turn(tokenizer) if has_template and self.chat is not False else None
+            return _end_of_turn(tokenizer) if self.uses_chat(tokenizer) else None
         if (token := token_of(tokenizer, self.end_token)) is None:
             raise InputError(
                 f"`end_token` must be one token of the model's vocabulary, got "

@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl
 import yaml
 
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
-from leakbound.engines.loading import Checkpoint, added_end, early_end
+from leakbound.engines.loading import Checkpoint, end_notes
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer, is_unreadable
 from leakbound.errors import InputError, ModelError
@@ -154,8 +154,7 @@ class VllmEngine:
         self._text = Detokenizer(self._tokenizer, self._ends)
         self.fingerprint: JsonObject = self._fingerprint()
         """The model's files, how questions become prompts, and what of vLLM may change the law."""
-        notes = early_end(self._tokenizer, own), added_end(self._tokenizer, self._ends - own)
-        self.usage.notes += [note for note in notes if note]
+        self.usage.notes += end_notes(self._tokenizer, own, self._ends)
 
     @classmethod
     def open(
@@ -193,7 +192,8 @@ class VllmEngine:
         )
         checkpoint.require_sound()
         rule = prompting or Prompting()
-        rule.encode_all(checkpoint.tokenizer, asked)
+        for query in asked:
+            rule.encode(checkpoint.tokenizer, query)
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         # In this process, batches do not depend on timing.
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
@@ -276,7 +276,8 @@ class VllmEngine:
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
         limit = self.llm.llm_engine.model_config.max_model_len
-        for query, ids in self.prompting.encode_all(self._tokenizer, queries).items():
+        for query in queries:
+            ids = self.prompting.encode(self._tokenizer, query)
             require_room(query, len(ids), decoding, limit, _LARGER)
 
     def generate(
@@ -298,7 +299,7 @@ class VllmEngine:
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
-        prompts = self.prompting.encode_all(self._tokenizer, queries)
+        prompts = {query: self.prompting.encode(self._tokenizer, query) for query in queries}
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],

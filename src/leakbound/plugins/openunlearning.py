@@ -130,8 +130,9 @@ class _TheirPrompts(Prompting):
 
     ids: Mapping[Query, tuple[int, ...]] = field(default_factory=dict)
 
-    def encode_all(self, tokenizer: Any, queries: Iterable[Query]) -> dict[Query, tuple[int, ...]]:
-        return {query: self.ids[query] for query in queries}
+    def encode(self, tokenizer: Any, question: Query | str) -> list[int]:
+        assert isinstance(question, Query)
+        return [*self.ids[question]]
 
 
 def _prompts(data: Any) -> Iterable[tuple[str, tuple[Prompt, tuple[int, ...]]]]:
