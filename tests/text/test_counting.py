@@ -156,7 +156,7 @@ def test_a_number_of_tokens_that_cannot_be_is_not_known(tokens: Any, kept: int |
 def test_a_thought_that_is_given_apart_is_kept_with_one_in_tags(
     text: str, given: str | None, thought: str | None
 ) -> None:
-    output = output_of(text, "length", thought=given, hidden=True)
+    output = output_of(text, "length", thoughts=[given], hidden=True)
     assert (output.answer, output.thought, output.finish) == ("x", thought, "length")
     assert output.hidden
     assert not output.refused

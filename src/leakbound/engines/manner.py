@@ -304,9 +304,10 @@ def settle(server: Server, model: str, chat: bool, options: Options) -> Manner:
         except RefusedError as error:
             why = error
             continue
-        count = way.choices - answer.losses.count("fewer")
+        count = len(answer.outputs)
         require_known(answer, f"openai:{server.url}#{model}")
-        if way.choices == 1 or (answer.covers and count == way.choices):
+        covered = answer.tokens is None or answer.tokens >= count
+        if way.choices == 1 or (covered and count == way.choices):
             return replace(way, stated=answer.stated)
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "

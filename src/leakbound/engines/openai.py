@@ -39,11 +39,11 @@ from leakbound.text.counting import counted_as
 from leakbound.types import (
     Completion,
     Decoding,
+    DrawJournal,
     Draws,
     Failure,
     Json,
     JsonObject,
-    Ledger,
     Output,
     Query,
     Sample,
@@ -101,7 +101,7 @@ class ServedEngine:
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
-        self.kept: Ledger = Unkept()
+        self.kept: DrawJournal = Unkept()
         url, named = located(location)
         model, _, options = named.partition("?")
         self.options = Options.read(options)

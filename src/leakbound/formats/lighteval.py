@@ -45,7 +45,7 @@ def _question(path: Path, doc: Json, response: Json) -> ImportedQuestion:
     answers = [doc["choices"][i] for i in places if 0 <= i < len(doc["choices"] or [])]
     thoughts = response.get("reasonings") or []
     draws = tuple(
-        None if text is None else Draw(output_of(text, thought=thought))
+        None if text is None else Draw(output_of(text, thoughts=[thought]))
         for text, thought in zip_longest(texts, thoughts[: len(texts)])
     )
     text = (doc.get("instruction") or "") + doc["query"]
