@@ -45,7 +45,7 @@ _THOUGHTS = _names(
 # What holds no part of an output: in a thought, a choice, a reply.
 _OF_THOUGHTS = _names("type id index format signature closed status")
 _OF_CHOICES = _names(
-    "index role finish_reason logprobs token_ids prompt_token_ids prompt_logprobs stop_reason "
+    "index role logprobs token_ids prompt_token_ids prompt_logprobs stop_reason "
     "matched_stop annotations citations seed hidden_states meta_info routed_experts "
     "thought_signatures"
 )
@@ -168,7 +168,7 @@ class _Fields:
                 self.marks |= {"filtered"} if _withholds(value) else set()
             elif name == "error":
                 self.marks.add("error")
-            elif name == "native_finish_reason":  # each provider has words of its own
+            elif name in ("finish_reason", "native_finish_reason"):  # a provider's has its own words
                 self.marks.add(finish_of(value) or "stop")
             elif name in ("tool_calls", "function_call"):
                 self.marks.add("tool")
