@@ -11,6 +11,7 @@ import pytest
 from commands import SMALL, Result, done, leakbound, refused
 
 from leakbound.errors import InputError
+from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.table import interval
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
@@ -41,16 +42,20 @@ def test_the_excess_over_the_control_comes_first(
         if row.scope != "count"
     )
     first, second, *_ = shown.splitlines()
-    assert first == "model: NOT SHOWN TO SCORE ABOVE THE CONTROL"
-    assert second == f"{worst} mean score at the worst question, beyond the control"
-    assert f"target, beyond the control {mean} on average, {worst} at the worst question" in shown
+    cut = within(Run.open(tmp_path / "run").arms["target"])
+    assert first == f"model: NOT SHOWN TO SCORE ABOVE THE CONTROL{cut}"
+    assert second == f"{worst} mean score at the worst question, beyond the control{cut}"
+    assert (
+        f"target{cut}, beyond the control {mean} on average, {worst} at the worst question" in shown
+    )
     again = done("report", tmp_path / "run").out
     assert again.splitlines()[:2] == [first, second]
 
 
 def percents(text: str) -> set[str]:
-    """Every number that stands before a percent sign."""
+    """Every number that stands before a percent sign, but for how many outputs were cut."""
     plain = html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")
+    plain = re.sub(r"\([<>]?[\d.]+ ?% of the \w+ were cut there\)", "", plain)
     return {f"{number} %" for number in re.findall(r"([\d.]+) ?%", plain)}
 
 

@@ -277,7 +277,7 @@ def reader(request: pytest.FixtureRequest) -> Reads:
 
 
 def same(found: Reading, other: Reading) -> None:
-    assert (found.token_ids, found.answer) == (other.token_ids, other.answer)
+    assert (found.token_ids, found.text) == (other.token_ids, other.text)
     for field in dataclasses.fields(Reading)[2:]:
         ours, theirs = getattr(found, field.name), getattr(other, field.name)
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=field.name)
@@ -297,7 +297,7 @@ def test_a_reading_is_of_one_pair_whatever_is_read_beside_it(reader: Reads) -> N
 def test_readings_are_laws_of_every_token_and_the_end(reader: Reads) -> None:
     for (_, answer), found in zip(TEXTS, reader.read(TEXTS), strict=True):
         assert len(found.token_ids) == len(answer.split()) + 1
-        assert found.answer.split() == answer.split()
+        assert found.text.split() == answer.split()
         assert found.logprobs.dtype == np.float64
         for field in dataclasses.fields(Reading)[2:]:
             assert getattr(found, field.name).shape == (len(found.token_ids),)

@@ -84,12 +84,13 @@ def test_a_study_stops_where_no_reference_answer_counts(unmatched: Path, tmp_pat
     asked = engine("TX-4471")
     for n in ({}, {"scorers": ("rouge-l-recall", "keyword")}):
         with pytest.raises(InputError, match=r"no reference .*`keyword`: 'q/0001'"):
-            evaluate(asked, str(unmatched), out=tmp_path / "r", n=16, **n)
+            evaluate(asked, str(unmatched), out=tmp_path / "r", n=16, allow_unmatched=False, **n)
     assert asked.usage.draws == 0
     assert not (tmp_path / "r" / "run.json").exists()
-    run = evaluate(asked, str(unmatched), out=tmp_path / "r", n=16, allow_unmatched=True)
+    run = evaluate(asked, str(unmatched), out=tmp_path / "r", n=16)
     assert any("in 1 of 1 question" in note for note in run.notes)
-    assert run.study.allow_unmatched
+    assert "does not count as a leak by `keyword` in 1 of 1" in run.verdict.warning
+    assert run.verdict.warning in str(run.verdict)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     """Each end by the formula, from the three proportions at a sixth of alpha each."""
     file = written(tmp_path / "labelled.jsonl", LABELLED)
     run, judge, served = judged(tmp_path / "r", 400, calibration=file)
-    assert len(served.asked) == 8  # three outputs a question, of which one never came
+    asked = 3 + 8  # reference answers; three outputs a question, of which one never came
+    assert len(served.asked) == asked
     how: dict[str, Any] = {"confidence": 1 - 0.01 / 6}
     true, false = (
         [proportion_bound(*tally, side=side, **how) for side in ("lower", "upper")]

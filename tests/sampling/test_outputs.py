@@ -9,7 +9,7 @@ import pytest
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
-from leakbound.sampling.outputs import FORCED, Parts, Sampler
+from leakbound.sampling.outputs import FORCED, Sampler
 from leakbound.types import (
     Decoding,
     Draws,
@@ -17,6 +17,7 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
+    Parts,
     Query,
     Sample,
     Usage,

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 import leakbound
 from leakbound import stats
+from leakbound.benchmarks.profiles import sets_limit
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
     LeakClaim,
@@ -172,7 +173,7 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     """All that the numbers are about, by heading."""
     scorer, limit = make_scorer(claim.scorer), short_limit(arm)
     accepted = "accepted by the claim" if claim.accept_cut else ""
-    if run.record.published_limit(arm.decoding):
+    if sets_limit(run.record.benchmark, arm.decoding):
         accepted = "set by the published protocol"
     only = {
         "Limit": f"{limit}; {accepted}" if limit and accepted else "",
@@ -204,7 +205,7 @@ def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> Iterat
             f"{scorer.name} reads thoughts too ({thinking:,} are visible), which refutes nothing "
             "about the answer; certify without `--of answer`"
         )
-    accepted = claim.accept_cut or run.record.published_limit(arm.decoding)
+    accepted = claim.accept_cut or sets_limit(run.record.benchmark, arm.decoding)
     if by_bounds == "pass" and limit and not accepted:
         yield f"{limit}; draw longer outputs, or certify with `--accept-cut`"
 

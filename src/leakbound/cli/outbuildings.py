@@ -203,11 +203,12 @@ def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> No
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
-    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines with
-    the columns id, question, answer, completion and, where rows are distinct texts,
-    count; columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every
-    row, say how they were drawn. Samples drawn at temperature 0 become the greedy answers beside
-    the rest.
+    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines or CSV
+    with the columns id, question, answer, completion and, where rows are distinct texts, count;
+    columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every row, say
+    how they were drawn. The columns finish, thought, tokens and refused state how an output ended;
+    one that was filtered or is empty is missing. Samples drawn at temperature 0 become the greedy
+    answers beside the rest.
 
     Scores that the files hold become scores of the run, so that no judge is asked again: those of
     inspect_ai's and lm-evaluation-harness's scorers, and of garak's detectors, as logged:by=NAME;

@@ -89,7 +89,8 @@ def study_from(options: Said) -> Study:
         attack=_attack(options, base.attack),
         prove=_prove(options, base.prove),
         workers=workers_from(options),
-        # Running a model's own code is said each time, never taken over from a file.
+        # Both are stated each time, never taken over from a file.
+        allow_unmatched=bool(options.value("allow_unmatched")),
         settings=replace(settings, trust_remote_code=bool(options.trust_remote_code)),
     )
     # What a file names is somebody else's word: it sends nothing to a server.

@@ -269,8 +269,8 @@ def added_end(tokenizer: Any, added: Collection[int]) -> str | None:
     """
     words = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(sorted(added))))
     return (
-        f"outputs also end at the end of turn {words}, which is no `eos_token_id` of the model's "
-        "files; --end-token names another token"
+        f"outputs also end at {words} (the chat's end of turn, or --end-token), which is no "
+        "`eos_token_id` of the model's files"
         if added
         else None
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from leakbound.sampling.outputs import Parts
+from leakbound.types import Parts
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
 """The part of an output that follows a mark; a header names its "content"."""
@@ -170,5 +170,5 @@ def token_of(tokenizer: Any, text: str) -> int | None:
         Its id; None where no single token is.
     """
     token = tokenizer.convert_tokens_to_ids(text)
-    found = token is not None and tokenizer.convert_ids_to_tokens(token) == text
-    return int(token) if found else None
+    exact = token is not None and tokenizer.convert_ids_to_tokens(token) == text
+    return int(token) if exact else None

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from leakbound.engines.thinking import Begins, marks_of
 from leakbound.errors import InputError
-from leakbound.sampling.outputs import Parts
+from leakbound.types import Parts
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 
@@ -47,8 +47,8 @@ def is_unreadable(tokenizer: Tokenizer, text: str) -> bool:
     ids, unknown = tokenizer.encode(text, add_special_tokens=False), tokenizer.unk_token_id
     if unknown not in ids:
         return not ids
-    known = tokenizer.decode([token for token in ids if token != unknown])
-    return not any(map(str.isalnum, known))
+    words = tokenizer.decode([token for token in ids if token != unknown])
+    return not any(map(str.isalnum, words))
 
 
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character

@@ -30,7 +30,6 @@ from leakbound.engines.loading import Checkpoint, added_end, early_end
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.tokens import Detokenizer, is_unreadable
 from leakbound.errors import InputError, ModelError
-from leakbound.sampling.outputs import Parts
 from leakbound.types import (
     Completion,
     Decoding,
@@ -38,6 +37,7 @@ from leakbound.types import (
     Failure,
     Finish,
     JsonObject,
+    Parts,
     Query,
     Sample,
     Usage,

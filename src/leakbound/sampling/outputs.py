@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
@@ -26,6 +26,7 @@ from leakbound.types import (
     Exploration,
     Failure,
     Finish,
+    Parts,
     Proving,
     Query,
     Ranges,
@@ -40,18 +41,6 @@ F = TypeVar("F", bound=Forest)
 
 FORCED = -1  # the chunk of a completion that was not drawn
 _EXPLORE_ROWS = 64  # prefixes forwarded together in an exploration or a search for proofs
-
-
-class Parts(NamedTuple):
-    """The texts of an output: its thought (None: there is none), and its answer.
-
-    `finish` is how it ended where its last token does not tell: with a call of a tool, or at a stop
-    string before its answer began ("error").
-    """
-
-    thought: str | None
-    answer: str
-    finish: Finish | None = None
 
 
 class Spells(Protocol):

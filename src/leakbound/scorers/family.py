@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import Field, fields, is_dataclass
 from functools import partial
 from typing import Any, ClassVar, SupportsFloat, TypeVar
@@ -23,7 +23,6 @@ M = TypeVar("M")
 _ROUNDING = 1e-9
 _ANY = (0.0, 1.0)
 _CUTS = 4
-_NAMED = 5
 
 
 def spec_name(base: str, scorer: Any) -> str:
@@ -185,12 +184,6 @@ def answer_of(prompt: Prompt | str, scorer: str) -> str:
             f"scorer {scorer!r} needs an answer, got {got} at {where}. Fill the answer in{other}."
         )
     return answer
-
-
-def named_ids(ids: Collection[str]) -> str:
-    """The first ids of prompts, and the number of the others."""
-    first = ", ".join(map(repr, list(ids)[:_NAMED]))
-    return first + (f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else "")
 
 
 def check_prompts(scorer: Scorer, prompts: Iterable[Prompt]) -> list[str]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import answer_of, named_ids, spec_name
+from leakbound.scorers.family import answer_of, spec_name
 from leakbound.text.rouge import dropped_words, f1_bounds, recall_bounds, rouge_l
+from leakbound.text.shown import some
 from leakbound.types import Prompt
 
 YesNo = Literal["yes", "no"]
@@ -38,16 +39,16 @@ class _RougeL:
         lost = {prompt.id: drop for prompt, (drop, _) in zip(prompts, words, strict=True) if drop}
         if not lost:
             return []
-        some = next(iter(lost.values()))
+        first = next(iter(lost.values()))[0]
         if not any(kept for _, kept in words):
             raise InputError(
                 f"scorer {self.name!r} drops the words that give the answers away, such as "
-                f"{some[0]!r}, because ROUGE reads ASCII letters and digits only: "
-                f"{named_ids(lost)}. Use `contains`, `keyword` or `similarity`."
+                f"{first!r}, because ROUGE reads ASCII letters and digits only: "
+                f"{some([*lost])}. Use `contains`, `keyword` or `similarity`."
             )
         note = (
-            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {some[0]!r}: ROUGE "
-            f"reads ASCII letters and digits only: {named_ids(lost)}. Add `contains` or `keyword`."
+            f"scorer {self.name!r} drops words of {len(lost)} answers, such as {first!r}: ROUGE "
+            f"reads ASCII letters and digits only: {some([*lost])}. Add `contains` or `keyword`."
         )
         return [note]
 

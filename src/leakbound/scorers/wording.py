@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import NeedsAnswer, answer_of, named, named_ids, prompt_of
+from leakbound.scorers.family import NeedsAnswer, answer_of, named, prompt_of
 from leakbound.text.characters import is_unspaced, joins
 from leakbound.text.keywords import normalise, occurs, settled
+from leakbound.text.shown import some
 from leakbound.types import Prompt, Scorer
 
 Match = Literal["word", "substring"]
@@ -154,7 +155,7 @@ def _attached(scorer: Contains | Keyword, prompts: Sequence[Prompt]) -> list[str
         return []
     note = (
         f"scorer {scorer.name!r} finds whole words, but in Arabic and Hebrew prefixes attach to "
-        f"them: {named_ids(ids)}. Add the scorer `{scorer.name.partition(':')[0]}:match=substring`."
+        f"them: {some(ids)}. Add the scorer `{scorer.name.partition(':')[0]}:match=substring`."
     )
     return [note]
 

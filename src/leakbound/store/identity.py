@@ -8,6 +8,7 @@ from pathlib import Path
 from leakbound.errors import InputError, MixError
 from leakbound.store.arm_key import ArmKey
 from leakbound.store.record import ArmSpec
+from leakbound.text.shown import some
 from leakbound.types import (
     Decoding,
     Fingerprint,
@@ -19,7 +20,7 @@ from leakbound.types import (
     to_json,
 )
 
-_FEW, _LONG = 3, 200  # of what a message shows: entries, characters
+_LONG = 200  # characters of what a message shows
 _FIRST = "engine"  # what differs with it follows from it
 _IN_WORDS = {
     "fingerprint: engine: ": "another engine drew: ",
@@ -115,12 +116,6 @@ def require_same(path: Path, have: Json, want: Json, where: str = "") -> None:
             f"`{path}` was made by another command ({words}{where}it has {_shown(have)}, this one "
             f"says {_shown(want)}). Name another --out, or repeat the first command."
         )
-
-
-def some(values: Sequence[object]) -> str:
-    """The first few of many, and how many more there are."""
-    first = ", ".join(repr(value) for value in values[:_FEW])
-    return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def _shown(value: Json) -> str:

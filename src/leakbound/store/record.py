@@ -34,7 +34,6 @@ FORMAT = 9
 RULES = {8: 1, FORMAT: RULE}
 """By the formats that are read: the version of the rules by which their outputs were counted."""
 FILE = "run.json"
-_PUBLISHED = ("tofu", "muse", "wmdp", "harry-potter", "jbb")  # families of benchmarks
 
 
 class OtherVersionError(InputError):
@@ -302,22 +301,6 @@ class RunRecord:
     def rule(self) -> int:
         """The version of the rules by which its outputs were counted when they were drawn."""
         return RULES[self.format]
-
-    def published_limit(self, decoding: Decoding) -> bool:
-        """Return whether a published protocol sets the limit on tokens of a decoding.
-
-        Args:
-            decoding: of an arm.
-
-        Returns:
-            True if the benchmark or its profile is published, and its own limit is this one.
-        """
-        asked, usual = self.benchmark, self.benchmark.usual
-        published = asked.profile or asked.name.partition(":")[0] in _PUBLISHED
-        if not published or usual is None or "max_new_tokens" in decoding.unknown:
-            return False
-        limits = ((how.max_new_tokens, how.max_tokens) for how in (decoding, usual.decoding))
-        return len(set(limits)) == 1
 
     @property
     def questions(self) -> JsonObject:

@@ -147,12 +147,10 @@ class _Conversations:
         Those that read the same are one, however their answers were spelt in tokens, or ended.
         """
         counts = Counter[Output]()
-        for one in self.drawn:
-            finish: Finish = one.finish if one.finish in _MISSING else "unknown"
-            so_far = Output(
-                answer=one.answer, thought=one.thought, finish=finish, hidden=one.hidden
-            )
-            counts[so_far] += one.count * (one.chunk == chunk)
+        for c in self.drawn:
+            finish: Finish = c.finish if c.finish in _MISSING else "unknown"
+            so_far = Output(answer=c.answer, thought=c.thought, finish=finish, hidden=c.hidden)
+            counts[so_far] += c.count * (c.chunk == chunk)
         for so_far, count in (+counts).items():  # without those of other chunks
             parts = [so_far.answer]
             if so_far != Output(answer=so_far.answer):

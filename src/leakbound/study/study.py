@@ -87,7 +87,8 @@ class Study:
             taught, asked of it too: how much more do these questions leak than those? (None: none)
         scorers: how completions are scored in [0, 1], the steering one first (default: the
             benchmark's).
-        allow_unmatched: go on where no reference answer counts as a leak by some scorer.
+        allow_unmatched: draw where no reference answer counts as a leak by some scorer, with a
+            warning. False refuses to draw, as the command line does without --allow-unmatched.
         check_scorers: score the reference answers before drawing by scorers that need a model, too.
         calibration: a file of items that people labelled, to allow for a judge's errors (None: no
             errors are allowed for).
@@ -118,7 +119,7 @@ class Study:
     stress: tuple[str, ...] = ()
     control_questions: str | None = None
     scorers: tuple[str, ...] = ()
-    allow_unmatched: bool = False
+    allow_unmatched: bool = True
     check_scorers: bool = False
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
 from leakbound.sampling.model import Ended
-from leakbound.sampling.outputs import Parts, Sampler
+from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
     Decoding,
@@ -18,6 +18,7 @@ from leakbound.types import (
     Effort,
     Exploration,
     Failure,
+    Parts,
     Query,
     Ranges,
     Sample,

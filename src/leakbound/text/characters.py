@@ -19,7 +19,7 @@ UNSPACED = (  # Thai, Lao, Myanmar, Khmer; Han and kana with their repeat and le
     "\U00016ff0-\U00016fff\U0001aff0-\U0001b16f\U0001d360-\U0001d371\U00020000-\U0003ffff"
 )
 _HANGUL = "\u1100-\u11ff\u302e-\u302f\u3131-\u318e\ua960-\ua97f\uac00-\ud7ff"
-_IGNORABLE = (
+IGNORABLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff"
@@ -44,7 +44,7 @@ _DOUBLE = (
 )
 
 _STRAIGHT = dict.fromkeys(_DASHES, "-") | dict.fromkeys(_SINGLE, "'") | dict.fromkeys(_DOUBLE, '"')
-_UNIFIED = re.compile(f"[{_IGNORABLE}{''.join(_STRAIGHT)}]")
+_UNIFIED = re.compile(f"[{IGNORABLE}{''.join(_STRAIGHT)}]")
 _KEPT_RUN = re.compile(f"([{_KEPT}]+)")
 _UNSPACED, _OF_HANGUL = re.compile(f"[{UNSPACED}]"), re.compile(f"[{_HANGUL}]")
 

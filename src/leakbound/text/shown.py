@@ -21,9 +21,16 @@ _STEERING = re.compile(
 )
 _COMPUTED = tuple("=+-@\t\r")
 DASH = "–"
+_FEW = 3  # entries that a message shows
 _TINY = Decimal("1e-4")  # below it a figure is written with its exponent
 _KEPT = 12  # digits; what follows is arithmetic's
 _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%)")
+
+
+def some(values: Sequence[object]) -> str:
+    """The first few of many, and the number of the others."""
+    first = ", ".join(repr(value) for value in values[:_FEW])
+    return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
 def visible(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from leakbound.types.decoding import Decoding, require
 from leakbound.types.prompts import Query
@@ -40,6 +40,21 @@ class Output:
     tokens: int | None = None
     refused: bool = False
     hidden: bool = False
+
+
+class Parts(NamedTuple):
+    """The texts that the token ids of an output stand for.
+
+    Attributes:
+        thought: None: there is none.
+        answer: what follows it.
+        finish: how it ended where its last token does not tell: "tool", or "error" where a stop
+            string came before the answer began.
+    """
+
+    thought: str | None
+    answer: str
+    finish: Finish | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

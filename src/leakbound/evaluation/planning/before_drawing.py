@@ -17,9 +17,9 @@ from leakbound.errors import InputError
 from leakbound.scorers import score_pairs
 from leakbound.scorers.spec import Logged
 from leakbound.store import Run
-from leakbound.store.identity import some
 from leakbound.study import Study
-from leakbound.text.shown import many
+from leakbound.text.characters import IGNORABLE
+from leakbound.text.shown import many, some
 from leakbound.types import (
     Decoding,
     Generate,
@@ -33,16 +33,17 @@ from leakbound.types import (
 
 # Controls, and Unicode's default-ignorable characters. Emoji and some scripts need the joiners and
 # variation selectors, so these count after a blank or a letter of ASCII only.
+_JOINERS = "\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufff8"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
-    "|(?<![^A-Za-z\\s])[\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    f"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]|(?![{_JOINERS}])[{IGNORABLE}]"
+    f"|(?<![^A-Za-z\\s])[{_JOINERS}]"
 )
 _UNUSUAL = re.compile("[\x0b\x0c\x85\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]")
 _LITERAL = re.compile(r"\\[ntr]")
 _SHOWN = 3  # code points that a note names
 _MOST = 1000  # answers whose tokens are counted: those with the most bytes
+
+_UNMATCHED = "the reference answer does not count as a leak by `{}`"
 
 Score = Callable[[Sequence[tuple[str, Prompt]]], list[float | None]]
 
@@ -64,18 +65,18 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
-        f"`{option}` has a backslash and {found[0][1]!r}, two characters to the model. For a line "
+        f"`{option}` has a backslash and {escape[0][1]!r}, two characters to the model. For a line "
         f"break write $'\\n' in a shell, and \"\\n\" in YAML and Python."
         for option, text in texts
-        if (found := _LITERAL.search(text))
+        if (escape := _LITERAL.search(text))
     ]
     return tuple(filter(None, notes))
 
 
 def _signs(kind: str, pattern: re.Pattern[str], prompts: Sequence[Prompt], fix: str) -> str:
     """A note on the questions with signs of a pattern; empty if there are none."""
-    signs = {p.id: found for p in prompts if (found := pattern.findall(p.question))}
-    points = sorted({sign for found in signs.values() for sign in found})
+    signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
+    points = sorted({sign for own in signs.values() for sign in own})
     named = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
     if not signs:
         return ""
@@ -125,11 +126,17 @@ def reference_notes(
                 f"that gives it would seem clean. {fix}, or add --allow-unmatched."
             )
         notes.append(
-            f"the reference answer does not count as a leak by `{scorer.name}` in {len(ids):,} of "
+            f"{_UNMATCHED.format(scorer.name)} in {len(ids):,} of "
             f"{many(len(given), 'question')}: {some(ids)}. A model that gives it seems clean. "
             f"{fix}."
         )
     return tuple(notes)
+
+
+def unmatched(notes: Sequence[str], scorer: str) -> str:
+    """The note of a run on reference answers that a scorer does not count; empty: they count."""
+    begin = f"{_UNMATCHED.format(scorer)} "
+    return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of, stacked
 from leakbound.stats.about import Beyond
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
-from leakbound.store.identity import some
+from leakbound.text.shown import some
 from leakbound.types import Scorer
 
 gap = partial(stats.excess_of, beyond="own words")

@@ -39,9 +39,8 @@ from leakbound.store import (
     Run,
     StoppedDraws,
 )
-from leakbound.store.identity import some
 from leakbound.store.record import claim_of
-from leakbound.text.shown import many
+from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
 
@@ -227,6 +226,7 @@ class _Reader:
             told=Fingerprint.of(arm.spec.fingerprint),
             ledger=arm.ledger,
             within=within(arm),
+            notes=run.record.notes,
         )
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from leakbound.errors import InputError
+from leakbound.evaluation.planning.before_drawing import unmatched
 from leakbound.evaluation.views import stressed, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Interval, interval
@@ -240,7 +241,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         stressed=stressed.worst(view, model.label, scorer),
         beside=beside and f"{beside}{within}",
         departures=words.departure(view, model),
-        warning=words.inconsistent(model, scorer),
+        warning=words.inconsistent(model, scorer) or unmatched(model.notes, scorer.name),
         outputs=model.ledger.sentence,
         ledger=model.ledger.to_dict(),
     )

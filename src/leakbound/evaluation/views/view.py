@@ -197,6 +197,7 @@ class Model:
         departures: what is not as the benchmark has it.
         ledger: how its draws are counted.
         within: in how many tokens all that is stated of it holds, if many outputs are cut there.
+        notes: those of its run's record.
     """
 
     label: str
@@ -220,6 +221,7 @@ class Model:
     departures: tuple[str, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
     within: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
