@@ -168,7 +168,10 @@ class _Fields:
                 self.marks |= {"filtered"} if _withholds(value) else set()
             elif name == "error":
                 self.marks.add("error")
-            elif name in ("finish_reason", "native_finish_reason"):  # a provider's has its own words
+            elif name in (
+                "finish_reason",
+                "native_finish_reason",
+            ):  # a provider's has its own words
                 self.marks.add(finish_of(value) or "stop")
             elif name in ("tool_calls", "function_call"):
                 self.marks.add("tool")
