@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leakbound.engines.answers import Asked, read_answer
-from leakbound.text.counting import counted_as, split_thought, visible
+from leakbound.text.counting import counted_as
 from leakbound.types import Output
 
 NONE = {"refusal": None, "annotations": None, "audio": None, "function_call": None,
@@ -35,7 +35,7 @@ def choice(message: dict[str, Any], finish: str | None = "stop", **more: Any) ->
     }
 
 
-def reply(*choices: dict[str, Any], count: Any = None, **more: Any) -> dict[str, Any]:
+def reply(*choices: dict[str, Any] | None, count: Any = None, **more: Any) -> dict[str, Any]:
     usage = {} if count is None else {"completion_tokens": count, "prompt_tokens": 5}
     return {"id": "x", "object": "chat.completion", "created": 1, "model": "m",
             "choices": list(choices), "usage": usage, **more}  # fmt: skip
@@ -178,6 +178,9 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
     "unknown: another kind of part": (
      reply(choice({"content": ["no", {"type": "image_url", "image_url": "x"}]})),
      is_("failed", finish="error")),
+    "unknown: null in place of a choice": (reply(None), is_("failed", answer="", finish="error")),
+    "unknown: a count of another type, half a character": (
+     reply(choice({"content": "\ud800"}), count=True), is_("failed", answer="", finish="error")),
     "unknown: empty fields": (reply(choice({**NO, "moderation": {"flagged": False, "why": []}})),
      is_("complete")),
     "unknown: a second text": (reply(choice({**NO}, text="Ann")), is_("complete", thought="Ann")),
@@ -188,8 +191,6 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
     "empty, cut by length": (reply(choice({"content": ""}, "length"), count=9),
      is_("empty", answer="", finish="length")),
     "empty, negative count": (reply(choice({"content": ""}), count=-5), is_("empty", answer="")),
-    "empty, count of another type": (reply(choice({"content": ""}), count=True),
-     is_("empty", answer="")),
 }  # fmt: skip
 
 
@@ -238,25 +239,6 @@ def test_ignored_fields_are_not_read() -> None:
     assert (found.unknown, found.outputs[0].finish) == ((), "stop")
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("no", (None, "no")),
-        ("  <think>a</think>  b", ("a", "b")),
-        ("<thinking>a</thinking>b", ("a", "b")),
-        ("◁think▷a◁/think▷b", ("a", "b")),
-        ("a</think>b</think>c", ("a</think>b", "c")),
-        ("write <think> and </think>", (None, "write <think> and </think>")),
-        ("<|channel|>analysis<|message|>a<|channel|>final<|message|>b", ("a", "b")),
-        ("[THINK]a", ("a", "")),
-        ("<think>", (None, "")),
-        ("", (None, "")),
-    ],
-)
-def test_tags_split_a_text(text: str, parts: tuple[str | None, str]) -> None:
-    assert split_thought(text) == parts
-
-
 def test_no_text_of_a_reply_goes_unread() -> None:
     """A mark in any place: an output holds it, or is no clean one."""
     rng = random.Random(0)
@@ -269,8 +251,3 @@ def test_no_text_of_a_reply_goes_unread() -> None:
         holder[place] = rng.choice(shapes)("Ann")
         (out,) = read_answer(reply(found), Asked(choices=1, chat=True, most=9)).outputs
         assert "Ann" in f"{out.answer} {out.thought}" or out.finish != "stop" or out.hidden, found
-
-
-def test_what_no_reader_sees_is_no_answer() -> None:
-    for text in ("", " ", "\n\n", "\u00a0", "\u3000\t"):
-        assert not visible(text)

@@ -18,7 +18,7 @@ from leakbound.text.counting import (
 from leakbound.types import Completion, Output
 
 FINISHES = ("stop", "stop_string", "length", "filtered", "tool", "error", "unknown")
-EMPTY = ("", " ", "\n\n", "\u00a0", "**", "_")
+EMPTY = ("", " ", "\n\n", "\u00a0", "\u3000\t", "**", "_")
 
 # (finish, answer, thought, tokens, counted as, missing); written from the table of the docs.
 ROWS = [
@@ -125,6 +125,10 @@ def test_the_classes_of_a_ledger_add_up_to_its_draws() -> None:
         ("hm</think>\n\nParis", "hm", "Paris"),  # the prompt held the opening tag
         ("[THINK]hm[/THINK]Paris", "hm", "Paris"),
         ("<thinking>hm</thinking>Paris", "hm", "Paris"),
+        ("◁think▷hm◁/think▷Paris", "hm", "Paris"),
+        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|>Paris", "hm", "Paris"),
+        ("write <think> and </think>", None, "write <think> and </think>"),
+        ("a</think>b</think>Paris", "a</think>b", "Paris"),
         ("<think>it is Par", "it is Par", ""),
         ("<think>", None, ""),
         ("<think>hm</think>", "hm", ""),

@@ -24,6 +24,7 @@ from leakbound.text.counting import finish_of, output_of, visible
 from leakbound.types import Finish, Output
 
 _WORDS = 2  # in a token, at most
+_NAMES = ("model", "system_fingerprint")  # that a reply gives of who gave it
 _ANY = 1 << 30  # tokens
 _ENDED: tuple[Finish, ...] = ("length", "stop_string", "stop")
 _WORST: tuple[Finish, ...] = ("error", "filtered", "tool", *_ENDED)
@@ -76,14 +77,6 @@ class Asked:
     ignored: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Answerer:
-    """The names that an answer gives of who gave it; None where it says nothing."""
-
-    model: str | None = None
-    system_fingerprint: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The outputs that came of a request.
@@ -92,14 +85,14 @@ class Answer:
     longer: whether they are longer than requested, and so all errors.
     tokens: how many were drawn, as the server says; None: it does not; 0: its count is impossible.
     unknown: names of fields that may hold a part of an output.
-    stated: who gave it.
+    stated: who gave it, by the names of `_NAMES`; None where the reply does not say.
     """
 
     outputs: tuple[Output, ...]
     longer: bool
     tokens: int | None
     unknown: tuple[str, ...]
-    stated: Answerer
+    stated: Mapping[str, str | None]
 
 
 def read_answer(body: Any, request: Asked) -> Answer:
@@ -128,7 +121,9 @@ def read_answer(body: Any, request: Asked) -> Answer:
         longer=longer,
         tokens=count,
         unknown=tuple(sorted(unknown)),
-        stated=Answerer(_text(body, "model"), _text(body, "system_fingerprint")),
+        stated={
+            name: value if isinstance(value := body.get(name), str) else None for name in _NAMES
+        },
     )
 
 
@@ -306,8 +301,3 @@ def _counts(body: Mapping[str, Any]) -> tuple[int | None, int]:
     """The tokens drawn, as the server says, and how many of them were spent on thoughts."""
     counts = {name: value for name, value in _leaves(body.get("usage")) if type(value) is int}
     return counts.get("completion_tokens"), max(0, counts.get("reasoning_tokens", 0))
-
-
-def _text(body: Mapping[str, Any], name: str) -> str | None:
-    value = body.get(name)
-    return value if isinstance(value, str) else None

@@ -6,7 +6,7 @@ Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that 
 `model` and what is known of the decoding, by the names of `Decoding`.
 
 Optional columns state how an output is counted (`leakbound.text.counting`): `finish` (also
-`finish_reason`, `stop_reason`; a word of `FINISHES`), `thought` (also `reasoning`,
+`finish_reason`, `stop_reason`; a word of `finish_of`), `thought` (also `reasoning`,
 `reasoning_content`; or in tags at the start of the completion), `tokens` (also
 `completion_tokens`), `refused` and `hidden` (true or false).
 
