@@ -141,11 +141,7 @@ def no_leaks(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [one for one in drawn if one[0] != LEAK] or drawn[:0]
 
 
-def empties(drawn: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [("", end) if text == LEAK else (text, end) for text, end in drawn]
-
-
-def blanked(blank: str) -> Callable[[list[tuple[str, str]]], list[tuple[str, str]]]:
+def blanked(blank: str = "") -> Callable[[list[tuple[str, str]]], list[tuple[str, str]]]:
     return lambda drawn: [(blank, end) if text == LEAK else (text, end) for text, end in drawn]
 
 
@@ -207,8 +203,8 @@ DETECTABLE: Mapping[str, Lie] = {
     "always greedy": asked_otherwise(lambda body: body | {"temperature": 0.0}),
     "never greedy": asked_otherwise(capped),
     "longer than asked": asked_otherwise(lambda body: body | {"max_tokens": 40}),
-    "empty in place of leaks, tokens counted": edited(empties),
-    "empty in place of leaks, none counted": edited(empties, "none"),
+    "empty in place of leaks, tokens counted": edited(blanked()),
+    "empty in place of leaks, none counted": edited(blanked(), "none"),
     "null in place of leaks": choice({}, {"content": None}),
     "filter over leaks": choice({"finish_reason": "content_filter"}, {"content": ""}),
     "a blank in place of leaks": edited(blanked(" ")),
@@ -249,7 +245,7 @@ DETECTABLE: Mapping[str, Lie] = {
 
 UNDETECTABLE: Mapping[str, Lie] = {
     "another text in place of leaks": edited(clean),
-    "empty in place of leaks, the count forged": edited(empties, "forged"),
+    "empty in place of leaks, the count forged": edited(blanked(), "forged"),
     "a top-p of its own": asked_otherwise(lambda body: body | {"top_p": 0.3}),
 }  # fmt: skip
 

@@ -51,6 +51,7 @@ TABLE: Mapping[str, Counted] = {
 
 NOTHING = ("", " ", "\n\n", "<think>\n\n</think>\n\n")
 THOUGHT = "<think>It is Paris"
+COLUMNS = ("finish", "thought", "tokens")
 
 
 def stored(arm: Arm, names: list[str]) -> dict[str, Counted]:
@@ -169,27 +170,34 @@ def of_csv(folder: Path, outputs: Mapping[str, Json]) -> dict[str, Counted]:
     return imported(folder / "mine.csv", [*outputs])
 
 
+ENGINE: Mapping[str, Json] = {
+    "text": {"answer": "Paris", "finish": "stop"},
+    "nothing-explained": {"answer": "", "finish": "stop", "token_ids": (2,), "tokens": 1},
+    "nothing-unexplained": {"answer": "", "finish": "stop", "tokens": 9},
+    "cut-text": {"answer": "Par", "finish": "length"},
+    "cut-thought": {"answer": "", "finish": "length", "thought": "It is Paris"},
+    "cut-nothing": {"answer": "", "finish": "length"},
+    "filtered": {"answer": "Paris", "finish": "filtered"},
+    "tool": {"answer": "Paris", "finish": "tool"},
+    "error": {"answer": "Paris", "finish": "error"},
+    "unknown-text": {"answer": "Paris"},
+    "unknown-nothing": {"answer": "\u200b"},
+}
 LINES: Mapping[str, Json] = {
-    "text": {"completion": "Paris", "finish": "stop"},
+    name: {"completion": row["answer"], **{k: v for k, v in row.items() if k in COLUMNS}}
+    for name, row in ENGINE.items()
+} | {
     "text/stop-string": {"completion": "Paris", "finish": "stop_sequence"},
     "text/thought": {"completion": "Paris", "reasoning_content": "hm", "finish_reason": "eos"},
-    "nothing-explained": {"completion": "", "finish": "stop", "tokens": 1},
-    "nothing-unexplained": {"completion": "", "finish": "stop"},
     "nothing-unexplained/tokens": {"completion": "", "finish": "stop", "completion_tokens": 9},
     "nothing-unexplained/no-count": {"completion": "", "finish": "stop", "tokens": 0},
-    "nothing-unexplained/negative": {"completion": "", "finish": "stop", "tokens": -1},
     "refusal": {"completion": "No.", "finish_reason": "stop", "refused": True},
-    "cut-text": {"completion": "Par", "stop_reason": "max_tokens"},
-    "cut-thought": {"completion": "", "finish": "length", "thought": "It is Paris"},
+    "cut-text/word": {"completion": "Par", "stop_reason": "max_tokens"},
     "cut-thought/tags": {"completion": THOUGHT, "finish": "length"},
     "cut-thought/hidden": {"completion": "", "finish": "length", "hidden": True},
-    "cut-nothing": {"completion": "", "finish": "MAX_TOKENS"},
-    "filtered": {"completion": "", "finish": "content_filter"},
-    "filtered/text": {"completion": "Paris", "finish": "content-filter"},
-    "tool": {"completion": "{}", "finish_reason": "tool_calls"},
-    "error": {"completion": "Paris", "finish": "error"},
-    "unknown-text": {"completion": "Paris"},
-    "unknown-nothing": {"completion": ""},
+    "cut-nothing/word": {"completion": "", "finish": "MAX_TOKENS"},
+    "filtered/word": {"completion": "", "finish": "content-filter"},
+    "tool/word": {"completion": "{}", "finish_reason": "tool_calls"},
     "unknown-nothing/thought": {"completion": THOUGHT},
 }
 TEXTS = {
@@ -319,21 +327,6 @@ def test_a_scorer_in_inspect_ai_leaves_missing_answers_undecided(name: str) -> N
 def test_a_repeat_in_lm_eval_without_an_answer_has_no_score(name: str) -> None:
     (item,) = lm_eval.scored_by("contains", ["x"])({"answer": "Rome"}, [[TEXTS[name]] * 2]).values()
     assert item["scores"] == [None if row_of(name)[1] else 0] * 2
-
-
-ENGINE: Mapping[str, Json] = {
-    "text": {"answer": "Paris", "finish": "stop"},
-    "nothing-explained": {"answer": "", "finish": "stop", "token_ids": (2,), "tokens": 1},
-    "nothing-unexplained": {"answer": "", "finish": "stop", "tokens": 9},
-    "cut-text": {"answer": "Par", "finish": "length"},
-    "cut-thought": {"answer": "", "finish": "length", "thought": "It is Paris"},
-    "cut-nothing": {"answer": "", "finish": "length"},
-    "filtered": {"answer": "Paris", "finish": "filtered"},
-    "tool": {"answer": "Paris", "finish": "tool"},
-    "error": {"answer": "Paris", "finish": "error"},
-    "unknown-text": {"answer": "Paris"},
-    "unknown-nothing": {"answer": "\u200b"},
-}
 
 
 class Engine:

@@ -18,9 +18,9 @@ from leakbound.scorers import (
     fingerprint,
     make_scorer,
     score_pairs,
-    score_ranges,
     score_texts,
 )
+from leakbound.scorers.family import text_ranges
 from leakbound.testing import check_scorer
 from leakbound.types import Prompt, Scorer
 
@@ -179,7 +179,7 @@ def growing_texts(count: int) -> list[tuple[str, str]]:
 @every_settling_scorer
 def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
     pairs = growing_texts(100)
-    bounds = score_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
+    bounds = text_ranges(scorer, [(prefix, False) for prefix, _ in pairs], NASTY)
     scores = score_texts(scorer, [text for _, text in pairs], NASTY)
     for (prefix, text), (low, high), score in zip(pairs, bounds, scores, strict=True):
         assert score is not None
@@ -190,7 +190,7 @@ def test_bounds_hold_for_every_continuation(scorer: Scorer) -> None:
 @every_settling_scorer
 def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
     for text in random_texts(20):
-        ranges = score_ranges(scorer, [(text[:i], False) for i in range(len(text))], PROMPT)
+        ranges = text_ranges(scorer, [(text[:i], False) for i in range(len(text))], PROMPT)
         for (low, high), (later_low, later_high) in pairwise(ranges):
             assert low <= later_low <= later_high <= high
 
@@ -253,4 +253,4 @@ def test_bounds_narrow_as_a_text_grows(scorer: Scorer) -> None:
     ],
 )
 def test_bounds_are_tight(spec: str, prefix: str, bounds: tuple[float, float]) -> None:
-    assert score_ranges(make_scorer(spec), [(prefix, False)], PROMPT) == [bounds]
+    assert text_ranges(make_scorer(spec), [(prefix, False)], PROMPT) == [bounds]

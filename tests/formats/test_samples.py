@@ -125,7 +125,7 @@ def test_every_setting_of_a_decoding_can_be_said(tmp_path: Path) -> None:
         ([{"top_p": True}], "`top_p` must be a number, got True"),
         ([{"filter": "off"}], "`filter` must be 'missing' or 'part-of-system', got 'off'"),
         ([{"finish": "ended"}], "'finish' must be one of stop, .*, got 'ended' in row 1"),
-        ([{"finish_reason": 3}], "'finish' must be one of .*, got 3 in row 1"),
+        ([{"finish_reason": 3}], "'finish' must be one of .*, got '3' in row 1"),
         ([{"thought": ["hm"]}], r"'thought' must be text, got \['hm'\] in row 1"),
         ([{"refused": "no"}], "'refused' must be true or false, got 'no' in row 1"),
         ([{"hidden": 1}], "'hidden' must be true or false, got 1 in row 1"),

@@ -53,8 +53,9 @@ def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
     drawn = scores({"a": [0.2, 0.9, 0.4, 0.5]})
     assert plugged.mean_leakage(4)(drawn)["mean"] == 0.5
     assert plugged.leak_probability(4, at_least=0.5)(drawn)["leak"] == 0.5
-    at_2 = plugged.leak_at_k(2, 4, at_least=None)(drawn)["leak@2"]
-    assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5], 2))
+    drawn = scores({"a": [0.2, 0.9, 0.4, 0.5] * 2})
+    at_2 = plugged.leak_at_k(2, 8, at_least=None)(drawn)["leak@2"]
+    assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5] * 2, 2))
 
 
 def test_bets_meet_draws_in_an_order_whose_seed_is_told_and_repeats_it(plugged: Any) -> None:

@@ -15,11 +15,11 @@ from leakbound.scorers import (
     digest,
     make_scorer,
     score_pairs,
-    score_ranges,
     score_texts,
     settings,
 )
 from leakbound.scorers.distance import Edit, Hamming
+from leakbound.scorers.family import text_ranges
 from leakbound.scorers.judge import Judge
 from leakbound.scorers.meaning import Classifier, Entailment
 from leakbound.scorers.rouge import RougeLRecall
@@ -208,14 +208,14 @@ def test_ranges_are_scores_of_ended_texts_and_bounds_of_growing_ones() -> None:
     scorer = Bounded([0.5, None], pair=(0.25, 0.75))
     texts = [("a", True), ("a", False), ("b", True), ("a", True), ("a", False)]
     wanted = [(0.5, 0.5), (0.25, 0.75), (0.0, 1.0), (0.5, 0.5), (0.25, 0.75)]
-    assert score_ranges(scorer, texts, PROMPT) == wanted
+    assert text_ranges(scorer, texts, PROMPT) == wanted
     assert scorer.asked == ["a", "b"]
     assert scorer.calls == 1
 
 
 def test_a_scorer_without_bounds_settles_no_prefix() -> None:
     for scorer in (Stub([0.5]), Threshold(Stub([0.5]), 0.5)):
-        ranges = score_ranges(scorer, [("a", False), ("a", True)], PROMPT)
+        ranges = text_ranges(scorer, [("a", False), ("a", True)], PROMPT)
         assert ranges[0] == (0, 1)
         assert ranges[1][0] == ranges[1][1]
     check_bounds(Stub([2.0]), ["a"], PROMPT)
@@ -229,7 +229,7 @@ def test_threshold_settles_what_its_scorer_does(
     pair: tuple[float, float], settles: tuple[float, float]
 ) -> None:
     scorer = Threshold(Bounded([], pair=pair), 0.5)
-    assert score_ranges(scorer, [("a", False)], PROMPT) == [settles]
+    assert text_ranges(scorer, [("a", False)], PROMPT) == [settles]
 
 
 @pytest.mark.parametrize("pair", [(0.5, 0.4), (-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0)])
@@ -237,12 +237,12 @@ def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> 
     scorer = Bounded([], pair=pair)
     for either in (scorer, Threshold(scorer, 0.5)):
         with pytest.raises(InputError, match=r"in \[0, 1\].*'stub'.* at prompt 'p5'"):
-            score_ranges(either, [("a", False)], PROMPT)
+            text_ranges(either, [("a", False)], PROMPT)
 
 
 def test_bounds_of_a_binary_scorer_are_0_or_1() -> None:
     with pytest.raises(InputError, match=r"0 and 1.*\(0\.5, 1\.0\).*a plain answer"):
-        score_ranges(Bounded([], binary=True, pair=(0.5, 1.0)), [("a", False)], "cat")
+        text_ranges(Bounded([], binary=True, pair=(0.5, 1.0)), [("a", False)], "cat")
 
 
 @dataclass(frozen=True)
@@ -311,9 +311,9 @@ def test_a_float32_score_is_what_it_prints_on_every_way_to_a_threshold() -> None
     for scores in (score_texts(single, ["a", "b"], PROMPT), score_pairs(single, pairs)):
         assert scores == [0.3, 0.7]
         assert {type(score) for score in scores} == {float}
-    assert score_ranges(single, [("a", False)], PROMPT) == [(0.3, 0.7)]
+    assert text_ranges(single, [("a", False)], PROMPT) == [(0.3, 0.7)]
     cut = Threshold(single, 0.7)
     assert cut.score(["a", "b"], PROMPT) == cut.score_pairs(pairs) == [0.0, 1.0]
     assert cut.bounds("a", PROMPT) == (0.0, 1.0)
-    assert score_ranges(cut, [("a", False)], PROMPT) == [(0.0, 1.0)]
+    assert text_ranges(cut, [("a", False)], PROMPT) == [(0.0, 1.0)]
     assert score_texts(Stub([np.float16(0.1)]), ["a"], PROMPT) == [0.1]

@@ -12,12 +12,12 @@ from leakbound.scorers import (
     Threshold,
     check_prompts,
     make_scorer,
-    score_ranges,
     score_texts,
     short_keywords,
 )
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.distance import Edit, Hamming
+from leakbound.scorers.family import text_ranges
 from leakbound.scorers.wording import Keyword
 from leakbound.types import Prompt
 
@@ -264,7 +264,7 @@ def test_no_short_text_leaves_the_bounds_of_its_prefixes(family: type[Edit], uni
     scorer = family(within=1, unit=unit)  # type: ignore[arg-type]
     texts = ["".join(signs) for n in range(6) for signs in product("ab ", repeat=n)]
     scores = dict(zip(texts, score_texts(scorer, texts, "ab b"), strict=True))
-    ranges = score_ranges(scorer, [(text, False) for text in texts], "ab b")
+    ranges = text_ranges(scorer, [(text, False) for text in texts], "ab b")
     for prefix, (low, high) in zip(texts, ranges, strict=True):
         said = [score for text, score in scores.items() if text.startswith(prefix)]
         assert low <= min(said)  # type: ignore[type-var]

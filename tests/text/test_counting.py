@@ -18,7 +18,7 @@ from leakbound.text.counting import (
 from leakbound.types import Completion, Output
 
 FINISHES = ("stop", "stop_string", "length", "filtered", "tool", "error", "unknown")
-EMPTY = ("", " ", "\n\n", "\u00a0", "**", "_")
+EMPTY = ("", " ", "\n\n", "\u00a0", "\u3000\t", "**", "_")
 
 # (finish, answer, thought, tokens, counted as, missing); written from the table of the docs.
 ROWS = [
@@ -125,6 +125,10 @@ def test_the_classes_of_a_ledger_add_up_to_its_draws() -> None:
         ("hm</think>\n\nParis", "hm", "Paris"),  # the prompt held the opening tag
         ("[THINK]hm[/THINK]Paris", "hm", "Paris"),
         ("<thinking>hm</thinking>Paris", "hm", "Paris"),
+        ("◁think▷hm◁/think▷Paris", "hm", "Paris"),
+        ("<|channel|>analysis<|message|>hm<|channel|>final<|message|>Paris", "hm", "Paris"),
+        ("write <think> and </think>", None, "write <think> and </think>"),
+        ("a</think>b</think>Paris", "a</think>b", "Paris"),
         ("<think>it is Par", "it is Par", ""),
         ("<think>", None, ""),
         ("<think>hm</think>", "hm", ""),
@@ -156,7 +160,7 @@ def test_a_number_of_tokens_that_cannot_be_is_not_known(tokens: Any, kept: int |
 def test_a_thought_that_is_given_apart_is_kept_with_one_in_tags(
     text: str, given: str | None, thought: str | None
 ) -> None:
-    output = output_of(text, "length", thought=given, hidden=True)
+    output = output_of(text, "length", thoughts=[given], hidden=True)
     assert (output.answer, output.thought, output.finish) == ("x", thought, "length")
     assert output.hidden
     assert not output.refused

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
-from leakbound.engines.answers import Answer, Answerer, Asked, read_answer
+from leakbound.engines.answers import Answer, Asked, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
@@ -237,7 +237,7 @@ class Manner:
     model: str
     chat: bool
     statement: Statement
-    stated: Answerer = field(default_factory=Answerer)
+    stated: Mapping[str, str | None] = field(default_factory=dict)
     length: str = _LENGTHS[0]
     choices: int = 1
     ignored: frozenset[str] = frozenset()
@@ -304,9 +304,10 @@ def settle(server: Server, model: str, chat: bool, options: Options) -> Manner:
         except RefusedError as error:
             why = error
             continue
-        count = way.choices - answer.losses.count("fewer")
+        count = len(answer.outputs)
         require_known(answer, f"openai:{server.url}#{model}")
-        if way.choices == 1 or (answer.covers and count == way.choices):
+        covered = answer.tokens is None or answer.tokens >= count
+        if way.choices == 1 or (covered and count == way.choices):
             return replace(way, stated=answer.stated)
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "

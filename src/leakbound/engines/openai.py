@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
@@ -39,11 +39,11 @@ from leakbound.text.counting import counted_as
 from leakbound.types import (
     Completion,
     Decoding,
+    DrawJournal,
     Draws,
     Failure,
     Json,
     JsonObject,
-    Ledger,
     Output,
     Query,
     Sample,
@@ -101,7 +101,7 @@ class ServedEngine:
     ) -> None:
         self.usage = Usage()
         self.tell: Tell = untold
-        self.kept: Ledger = Unkept()
+        self.kept: DrawJournal = Unkept()
         url, named = located(location)
         model, _, options = named.partition("?")
         self.options = Options.read(options)
@@ -140,7 +140,7 @@ class ServedEngine:
             "url": self.client.url,
             "model": self.client.model,
             "says": manner.statement.says,
-            "answers": to_json(manner.stated),
+            "answers": dict(manner.stated),
             "sent": manner.statement.sampling(1.0),
             "prompting": {
                 "template": None if self.api == "chat" else prompting.template,
@@ -402,5 +402,5 @@ def _key(query: Query, draws: Draws, chunk: int) -> str:
     return json.dumps([draws.seed, draws.purpose, query.id, chunk])
 
 
-def _named(stated: object) -> str:
-    return json.dumps(to_json(stated), ensure_ascii=False)
+def _named(stated: Mapping[str, str | None]) -> str:
+    return json.dumps(stated, ensure_ascii=False)

@@ -38,7 +38,7 @@ from leakbound.engines.answers import Answer
 from leakbound.engines.manner import Manner, require_known
 from leakbound.engines.server import Server
 from leakbound.errors import ModelError
-from leakbound.text.counting import counted_as, is_missing, visible
+from leakbound.text.counting import counted_as, is_missing
 from leakbound.text.keywords import normalise
 from leakbound.types import Decoding, Output
 
@@ -105,23 +105,23 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             require_known(answer, name)
         came.extend((choices, answer) for answer in answers.values())
         return [
-            [*map(_compared, answers[i].outputs), *(None for _ in answers[i].losses)]
-            for i in numbers
+            [*map(_compared, own), *[None] * (choices - len(own))]
+            for own in (answers[i].outputs for i in numbers)
         ]
 
     fault = tried(draw, manner.choices, prompt_of(manner.model))
     says, drawn = None if fault is None else fault.says, sum(choices for choices, _ in came)
-    losses: Counter[str] = Counter(loss for _, answer in came for loss in answer.losses)
-    losses += Counter(
-        counted_as(output)
-        for _, answer in came
-        for output in answer.outputs
-        if _compared(output) is None
-    )
-    unclear = losses.pop("empty", 0) if manner.choices > 1 else 0
-    if losses["longer"] or 2 * losses.total() > drawn:
-        why = "longer" if losses["longer"] else losses.most_common(1)[0][0]
-        says = f"of {drawn} outputs {losses[why]} are not as they were asked for ({why})"
+    outputs = [output for _, answer in came for output in answer.outputs]
+    lost: Counter[str] = Counter(counted_as(o) for o in outputs if _compared(o) is None)
+    lost["fewer"] = drawn - len(outputs)
+    unclear = lost.pop("empty", 0) if manner.choices > 1 else 0
+    longer = any(answer.longer for _, answer in came)
+    if longer or 2 * lost.total() > drawn:
+        why = "failed" if longer else lost.most_common(1)[0][0]
+        says = (
+            f"of {drawn} outputs {lost[why]} are not as they were asked for "
+            f"({'longer' if longer else why})"
+        )
     if says is not None:
         raise ModelError(
             f"{name!r} was tried with random words, and {says}. No bound would hold. Mend "
@@ -136,12 +136,10 @@ def _compared(output: Output) -> str | None:
 
     A cache that varies blanks, capitals or markup gives the same letters.
     """
-    thought = output.thought or ""
-    if is_missing(output, counted_as(output)) and not (
-        output.finish == "length" and visible(thought)
-    ):
+    shown = replace(output, answer=f"{output.thought or ''} {output.answer}")
+    if is_missing(shown, counted_as(shown)):
         return None
-    text = normalise(f"{thought} {output.answer}")
+    text = normalise(shown.answer)
     return "".join(filter(str.isalnum, text)) or text
 
 

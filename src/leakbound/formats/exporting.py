@@ -234,16 +234,16 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
         if count:  # a text that was only proved possible was not drawn
             query = queries[query_id]
             columns = {"question": query.text, "answer": answers[query.prompt_id]}
-            more = {} if output is None else _counting(output.thought, output)
-            more |= {} if output is None or output.tokens is None else {"tokens": output.tokens}
-            text = None if output is None else output.answer
+            text, more = None, {}
+            if output is not None:
+                text = output.answer
+                more = _counting(output, thought=output.thought, tokens=output.tokens)
             yield {"id": query_id, **columns, "completion": text, **more, "count": count}
 
 
-def _counting(thought: str | None, output: Output, **more: bool) -> dict[str, object]:
+def _counting(output: Output, **more: object) -> dict[str, object]:
     """The columns that decide how an output is counted, those that say nothing left out."""
-    flags = {"refused": output.refused, "hidden": output.hidden, **more}
-    stated = {"finish": output.finish, "thought": thought, **flags}
+    stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
 
@@ -264,7 +264,7 @@ def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
             counts[query_id, None, "{}"] += count
         else:
             thought = REDACTED if visible(output.thought) else None
-            more = json.dumps(_counting(thought, output, unanswered=unanswered))
+            more = json.dumps(_counting(output, thought=thought, unanswered=unanswered))
             counts[query_id, next(rows), more] += count
     for (query_id, scores, more), count in sorted(counts.items(), key=lambda item: item[0][0]):
         if count:
@@ -276,10 +276,7 @@ def _draws(arm: Arm) -> Iterator[tuple[str, Output | None, bool, int]]:
     """(query id, output, whether its answer is missing, count); None for draws that never came."""
     for part in arm.parts:
         table = arm.completions(part)
-        unanswered = table["unanswered"].to_pylist()
-        for (query_id, output), absent in zip(
-            tables.completions_of(table), unanswered, strict=True
-        ):
-            yield query_id, output, absent, output.count
+        rows = zip(tables.completions_of(table), table["unanswered"].to_pylist(), strict=True)
+        yield from ((query_id, output, absent, output.count) for (query_id, output), absent in rows)
         for meta in arm.meta([part]):
             yield from ((query_id, None, True, count) for query_id, count in meta.missing.items())

@@ -12,28 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from leakbound.errors import InputError
-from leakbound.types import Decoding, Finish, Output
+from leakbound.types import Decoding, Output
 from leakbound.types.decoding import UNSTATED
 
 MOST = 1_000_000
 """Draws that a count may stand for: one beyond this is a slip."""
 DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unknown")
 _NO_NUMBERS = ("adaptive_mode", "stop", "filter")
-_WORDS: Mapping[Finish, str] = {
-    "stop": "stop eos eos_token end_turn complete",
-    "stop_string": "stop_string stop_sequence",
-    "length": "length max_tokens max_output_tokens max_new_tokens model_length "
-    "model_context_window_exceeded",
-    "filtered": "filtered content_filter content_filtered guardrail_intervened refusal safety "
-    "recitation blocklist prohibited_content spii",
-    "tool": "tool tool_calls tool_call tool_use function_call",
-    "error": "error abort cancelled",
-    "unknown": "unknown",
-}
-FINISHES: Mapping[str, Finish] = {
-    word: finish for finish, words in _WORDS.items() for word in words.split()
-}
-"""The words of servers and tools for how an output ended, in lower case and with underscores."""
 
 Json: TypeAlias = Mapping[str, Any]
 Scores: TypeAlias = tuple[tuple[str, float | None], ...]
@@ -132,11 +117,6 @@ def same_settings(settings: Mapping[str, Mapping[str, object]]) -> dict[str, obj
                     "them as two runs."
                 )
     return dict(common)
-
-
-def finish_of(word: object) -> Finish | None:
-    """How an output ended, by a word of `FINISHES`; None for any other word."""
-    return "unknown" if word is None else FINISHES.get(str(word).strip().lower().replace("-", "_"))
 
 
 def is_number(value: object) -> TypeGuard[float]:

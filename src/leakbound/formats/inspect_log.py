@@ -15,24 +15,16 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from leakbound.errors import InputError, require_no_fault
-from leakbound.formats.imported import (
-    MOST,
-    Draw,
-    ImportedLog,
-    ImportedQuestion,
-    finish_of,
-    same_settings,
-)
+from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.registry import near
 from leakbound.stats import parse_claim
-from leakbound.text.counting import output_of, visible
+from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
 from leakbound.types import Output
 
@@ -216,26 +208,25 @@ def model_output(output: Json, where: str, attached: Mapping[str, str] | None = 
     where it is redacted, or where its tokens were counted and its text is not there.
     """
     choice, usage = output["choices"][0], output.get("usage") or {}
-    message = choice["message"]
-    content = message["content"]
-    parts = content if isinstance(content, list) else []
-    reasoned = [part for part in parts if part["type"] == "reasoning"]
-    readable = [part.get("summary" if part.get("redacted") else "reasoning") for part in reasoned]
-    thoughts = [*readable, message.get("reasoning")]  # beside the content in older logs
-    finish = finish_of(choice.get("stop_reason")) or "error"
+    message, word = choice["message"], choice.get("stop_reason")
+    parts = message["content"] if isinstance(message["content"], list) else []
     if output.get("error"):  # of a provider's moderation
-        finish = "filtered"
+        word = "filtered"
     elif message.get("tool_calls"):
-        finish = "tool"
-    made = output_of(
-        _text(where, attached or {}, content),
-        finish,
-        thought="\n".join(_whole(attached or {}, text) for text in thoughts if text) or None,
+        word = "tool"
+    thoughts = [
+        part.get("summary" if part.get("redacted") else "reasoning")
+        for part in (*parts, message)  # beside the content in older logs
+    ]
+    return output_of(
+        _text(where, attached or {}, message["content"]),
+        word,
+        thoughts=[_whole(attached or {}, text) for text in thoughts if text],
         tokens=usage.get("output_tokens"),
         refused=any(part.get("refusal") for part in parts),
+        hidden=any(part.get("redacted") for part in parts),
+        reasoned=usage.get("reasoning_tokens"),
     )
-    unseen = bool(usage.get("reasoning_tokens")) and not visible(made.thought)
-    return replace(made, hidden=unseen or any(part.get("redacted") for part in reasoned))
 
 
 def _place(path: Path, sample: Json) -> str:

@@ -7,7 +7,6 @@ were drawn.
 
 from __future__ import annotations
 
-from itertools import zip_longest
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -43,10 +42,10 @@ def _question(path: Path, doc: Json, response: Json) -> ImportedQuestion:
     gold = doc["gold_index"]
     places = gold if isinstance(gold, list) else [gold]
     answers = [doc["choices"][i] for i in places if 0 <= i < len(doc["choices"] or [])]
-    thoughts = response.get("reasonings") or []
+    thoughts = response.get("reasonings") or [None] * len(texts)
     draws = tuple(
-        None if text is None else Draw(output_of(text, thought=thought))
-        for text, thought in zip_longest(texts, thoughts[: len(texts)])
+        None if text is None else Draw(output_of(text, thoughts=[thought]))
+        for text, thought in zip(texts, thoughts, strict=True)
     )
     text = (doc.get("instruction") or "") + doc["query"]
     return ImportedQuestion(id=str(doc["id"]), text=text, answers=tuple(answers), draws=draws)

@@ -236,13 +236,9 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
         part = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
     keys = ("input", "ground_truth", "generation")
     prompts, right, texts = (log.texts(ANSWERS[part], key) for key in keys)
+    draws = {row: (Draw(output_of(text)),) for row, text in texts.items()}
     questions = tuple(
-        ImportedQuestion(
-            id=str(row),
-            text=prompt,
-            answers=(right[row],),
-            draws=(Draw(output_of(texts[row])),),
-        )
+        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=draws[row])
         for row, prompt in prompts.items()
     )
     return ImportedLog(

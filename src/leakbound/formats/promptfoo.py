@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json, finish_of
-from leakbound.text.counting import output_of, visible
+from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, Json
+from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
-from leakbound.types import Finish, Output
 
 _ERROR = 2  # `failureReason` of a request that was not answered
 _FLAGS = ("flagged", "flaggedInput", "flaggedOutput")
@@ -69,33 +67,30 @@ def _questions(rows: Sequence[Json]) -> list[ImportedQuestion]:
 
 
 def _draw(row: Json) -> Draw | None:
-    output = _output(row)
-    return None if output is None else Draw(output, (("failed", float(not row["success"])),))
-
-
-def _output(row: Json) -> Output | None:
-    """The output of a row; None where the provider did not answer.
+    """The output of a row, with its score; None where the provider did not answer.
 
     What a guardrail flagged was withheld: promptfoo puts a text of its own in its place. It writes
     a visible thought as "Thinking: " before the answer, and nothing shows where the thought ends.
     """
     response = row.get("response") or {}
     value, usage = response.get("output"), response.get("tokenUsage") or {}
-    finish: Finish = finish_of(response.get("finishReason")) or "error"
+    word = response.get("finishReason")
     if any((response.get("guardrails") or {}).get(name) for name in _FLAGS):
-        finish = "filtered"
-    elif row.get("failureReason") == _ERROR or response.get("error"):
+        word = "filtered"
+    elif row.get("failureReason") == _ERROR or response.get("error") or (value is word is None):
         return None
     elif _is_call(value):
-        finish = "tool"
-    elif value is None and finish == "unknown":
-        return None
+        word = "tool"
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-    refused = bool(response.get("isRefusal"))
-    made = output_of(text, finish, tokens=usage.get("completion"), refused=refused)
-    reasoned = bool((usage.get("completionDetails") or {}).get("reasoning"))
-    hidden = text.startswith("Thinking: ") or (reasoned and not visible(made.thought))
-    return replace(made, hidden=hidden)
+    output = output_of(
+        text,
+        word,
+        tokens=usage.get("completion"),
+        refused=response.get("isRefusal"),
+        hidden=text.startswith("Thinking: "),
+        reasoned=(usage.get("completionDetails") or {}).get("reasoning"),
+    )
+    return Draw(output, (("failed", float(not row["success"])),))
 
 
 def _is_call(value: object) -> bool:

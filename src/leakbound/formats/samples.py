@@ -6,7 +6,7 @@ Columns: `id`, `question`, `answer` (optional), `completion` (null: a draw that 
 `model` and what is known of the decoding, by the names of `Decoding`.
 
 Optional columns state how an output is counted (`leakbound.text.counting`): `finish` (also
-`finish_reason`, `stop_reason`; a word of `FINISHES`), `thought` (also `reasoning`,
+`finish_reason`, `stop_reason`; a word of `finish_of`), `thought` (also `reasoning`,
 `reasoning_content`; or in tags at the start of the completion), `tokens` (also
 `completion_tokens`), `refused` and `hidden` (true or false).
 
@@ -37,12 +37,11 @@ from leakbound.formats.imported import (
     ImportedLog,
     ImportedQuestion,
     Scores,
-    finish_of,
     is_number,
     same_settings,
 )
 from leakbound.formats.spool import DrawsByQuestion, Spool
-from leakbound.text.counting import output_of
+from leakbound.text.counting import finish_of, output_of
 from leakbound.text.rows import Row, each_row, parse_json
 from leakbound.types import Finish, Output
 
@@ -53,9 +52,7 @@ REDACTED = "(redacted)"
 _FINISH = ("finish", "finish_reason", "stop_reason")
 _THOUGHT = ("thought", "reasoning", "reasoning_content")
 _TOKENS = ("tokens", "completion_tokens")
-_VALUES = {*SETTINGS, *_TOKENS, "count", "scores", "refused", "hidden", "unanswered"} - {
-    *("model", "adaptive_mode", "filter")
-}
+_VALUES = {*SETTINGS, *_TOKENS, "count", "scores"} - {"model", "adaptive_mode", "filter"}
 
 
 def read(path: Path, spool: Spool, form: Literal["jsonl", "csv"] = "jsonl") -> ImportedLog:
@@ -85,8 +82,7 @@ def _cells(row: Row) -> Mapping[str, object]:
     values = dict(row.values)
     for name in _VALUES & values.keys():
         if cell := str(values.pop(name)).strip():
-            is_word = cell.lower() in ("true", "false")
-            values[name] = parse_json(cell.lower() if is_word else cell, f"{name!r} in {row.place}")
+            values[name] = parse_json(cell, f"{name!r} in {row.place}")
     return values
 
 
@@ -198,29 +194,31 @@ def _draw(row: Row, scores: Scores) -> Draw | None:
 
 def _output(row: Row, text: str) -> Output:
     """The output of a row; of columns that mean the same, the first that is filled."""
-    word, thought, tokens = (_filled(row, names) for names in (_FINISH, _THOUGHT, _TOKENS))
-    if (finish := finish_of(word)) is None:
+    word, thought = (
+        next(filter(None, map(row.maybe, names)), None) for names in (_FINISH, _THOUGHT)
+    )
+    if finish_of(word) is None:
         raise InputError(
             f"'finish' must be one of {', '.join(get_args(Finish))}, or a known server's word for "
             f"one, got {word!r} in {row.place}. Correct it, or leave it out where it is not known."
         )
-    if thought is not None and not isinstance(thought, str):
-        raise InputError(f"'thought' must be text, got {thought!r} in {row.place}. Correct it.")
-    flags = {name: _flag(row, name) for name in ("refused", "hidden")}
-    return output_of(text, finish, thought=thought, tokens=tokens, **flags)
-
-
-def _filled(row: Row, names: tuple[str, ...]) -> object:
-    return next((v for name in names if (v := row.values.get(name)) not in (None, "")), None)
+    return output_of(
+        text,
+        word,
+        thoughts=[thought],
+        tokens=next(filter(None, map(row.values.get, _TOKENS)), None),
+        refused=_flag(row, "refused"),
+        hidden=_flag(row, "hidden"),
+    )
 
 
 def _flag(row: Row, name: str) -> bool:
-    value = row.values.get(name)
-    if value is not None and not isinstance(value, bool):
+    word = str(row.values.get(name) or False).lower()
+    if word not in ("true", "false"):
         raise InputError(
-            f"{name!r} must be true or false, got {value!r} in {row.place}. Correct the row."
+            f"{name!r} must be true or false, got {row.values[name]!r} in {row.place}. Correct it."
         )
-    return bool(value)
+    return word == "true"
 
 
 def _count(row: Row) -> int:

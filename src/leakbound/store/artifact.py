@@ -24,7 +24,7 @@ V = TypeVar("V")
 
 
 class Journal:
-    """See `Ledger`: a file with one line an answer, each with a digest of itself.
+    """See `DrawJournal`: a file with one line an answer, each with a digest of itself.
 
     A line that is not whole, or another part's, counts as absent.
 
@@ -39,7 +39,7 @@ class Journal:
         self._known: dict[str, list[Json]] | None = None
 
     def get(self, key: str) -> Sequence[Json]:
-        """See `Ledger.get`."""
+        """See `DrawJournal.get`."""
         with self._lock:
             if self._known is None:
                 self._known = {}
@@ -48,7 +48,7 @@ class Journal:
             return tuple(self._known.get(key, ()))
 
     def put(self, key: str, value: Json) -> None:
-        """See `Ledger.put`. Raises IncompleteError where the disk is full or fails."""
+        """See `DrawJournal.put`. Raises IncompleteError where the disk is full or fails."""
         line: dict[str, Json] = {"owner": self._owner, "key": key, "value": value}
         text = json.dumps({**line, "digest": digest_of(line)})
         with self._lock:

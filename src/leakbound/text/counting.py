@@ -20,7 +20,7 @@ tokens explains an empty text only if there is no room for more than an end toke
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, TypeAlias, get_args
 
@@ -74,32 +74,69 @@ def split_thought(text: str) -> tuple[str | None, str]:
     return None, text
 
 
+_WORDS: Mapping[Finish, str] = {
+    "stop": "stop eos eos_token end_turn complete",
+    "stop_string": "stop_string stop_sequence",
+    "length": "length max_tokens max_output_tokens max_new_tokens model_length "
+    "model_context_window_exceeded",
+    "filtered": "filtered content_filter content_filtered guardrail_intervened refusal safety "
+    "recitation blocklist prohibited_content spii",
+    "tool": "tool tool_calls tool_call tool_use function_call",
+    "error": "error abort cancelled malformed_function_call",
+    "unknown": "unknown",
+}
+_FINISHES: Mapping[str, Finish] = {
+    word: finish for finish, words in _WORDS.items() for word in words.split()
+}
+
+
+def finish_of(word: object) -> Finish | None:
+    """Return how an output ended, by the word of a server or a tool.
+
+    Args:
+        word: in capitals or not, with underscores or hyphens; None: not recorded.
+
+    Returns:
+        The finish; None for a word that is not known.
+    """
+    return "unknown" if word is None else _FINISHES.get(str(word).strip().lower().replace("-", "_"))
+
+
 def output_of(
     text: str,
-    finish: Finish = "unknown",
+    word: object = None,
     *,
-    thought: str | None = None,
+    thoughts: Iterable[str | None] = (),
     tokens: object = None,
-    **more: bool,
+    refused: object = False,
+    hidden: object = False,
+    reasoned: object = False,
 ) -> Output:
     """Return the output of a text from a source that gives no token ids.
 
     Args:
         text: the answer, or a thought in tags and the answer.
-        finish: how it ended.
-        thought: what the source gives apart from the text.
+        word: how it ended, as of `finish_of`; a word that is not known is an error.
+        thoughts: what the source gives apart from the text.
         tokens: its number of tokens; what is no whole number of at least 1 counts as not known,
             as every output has a token and some tools write 0 for a number that they do not know.
-        more: `refused` and `hidden`, as of an `Output`.
+        refused: whether the provider marked it as a refusal.
+        hidden: whether a part of a thought is not shown.
+        reasoned: whether the source states that the model thought.
 
     Returns:
-        The output, with both thoughts, if there are two.
+        The output, with all visible thoughts; without one it is hidden if the model thought.
     """
     tagged, answer = split_thought(text)
-    if type(tokens) is not int or tokens < 1:
-        tokens = None
-    thoughts = "\n".join(filter(None, (thought, tagged)))
-    return Output(answer=answer, thought=thoughts or None, finish=finish, tokens=tokens, **more)
+    thought = "\n".join(dict.fromkeys(t for t in (*thoughts, tagged) if t and visible(t))) or None
+    return Output(
+        answer=answer,
+        thought=thought,
+        finish=finish_of(word) or "error",
+        tokens=tokens if type(tokens) is int and tokens >= 1 else None,
+        refused=bool(refused),
+        hidden=bool(hidden or (reasoned and thought is None)),
+    )
 
 
 def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:

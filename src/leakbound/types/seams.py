@@ -276,7 +276,7 @@ class Tells(Protocol):
     tell: Tell
 
 
-class Ledger(Protocol):
+class DrawJournal(Protocol):
     """Where answers are kept until the part they belong to is stored; threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
@@ -301,7 +301,7 @@ class Ledger(Protocol):
 
 
 class Unkept:
-    """The `Ledger` that forgets."""
+    """The `DrawJournal` that forgets."""
 
     def get(self, key: str) -> Sequence[Json]:
         """Nothing.
@@ -334,7 +334,7 @@ class Keeps(Protocol):
         kept: where it puts every draw that it made, and every one that it lost.
     """
 
-    kept: Ledger
+    kept: DrawJournal
 
 
 @runtime_checkable

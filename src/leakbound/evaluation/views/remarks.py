@@ -205,7 +205,7 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
         return ""
     return (
         f"{model.subject}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
-        "full leaks in upper ends, as none in lower ends"
+        "full leaks in upper bounds, as none in lower bounds"
     )
 
 
