@@ -29,8 +29,7 @@ from leakbound.scorers.spec import SCORERS
 from leakbound.store import Run
 from leakbound.study import ModelSettings, Study
 from leakbound.testing import FakeEngine
-from leakbound.types import Decoding, Headway, Models, Prompt, Query
-from offline_tokenizers import CHATML
+from leakbound.types import Decoding, Headway, Models, Prompt
 from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 PERSIAN, EMOJI = (
@@ -323,7 +322,6 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
         assert len(run.notes) == warns
         if warns:
             assert f"`max_new_tokens` {limit} is shorter than the 4 tokens" in run.notes[0]
-            assert "('q/0001')" in run.notes[0]
             assert "Set --max-new-tokens 4 or more" in run.notes[0]
         assert {arm.spec.longest_answer for arm in run.arms.values()} == {4}
     assert longest_answer(ours, ()) is None
@@ -331,16 +329,6 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
     fake = evaluate(engine("Ann", "Bob"), file, out=tmp_path / "fake", n=16)
     assert {arm.spec.longest_answer for arm in fake.arms.values()} == {None}
     assert fake.notes == []
-
-
-def test_the_end_of_a_turn_counts() -> None:
-    """Counted by hand: in the chat template, what the model has to say before it is done."""
-    words = ("<|im_start|>", "<|im_end|>", "user", "assistant", "who", "Ann", "Bob")
-    tokenizer = tiny_tokenizer(words, additional_special_tokens=["<|im_start|>", "<|im_end|>"])
-    tokenizer.chat_template = CHATML
-    ours = TransformersEngine(tiny_loaded(tiny_llama(len(tokenizer)), tokenizer))
-    query = Query(id="a", prompt_id="a", text="who")
-    assert ours.answer_tokens([(query, "Ann"), (query, "Ann Bob Ann")]) == [2, 4]
 
 
 @pytest.mark.parametrize(

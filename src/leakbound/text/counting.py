@@ -21,7 +21,7 @@ tokens explains an empty text only if there is no room for more than an end toke
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from leakbound.text.keywords import normalise
@@ -176,6 +176,8 @@ class Ledger:
         refused: of the complete ones, those that the provider marked as refusals.
         hidden: of all, those whose thought, or a part of it, is not visible.
         thoughts: of all, those with a visible thought.
+        within: in how many tokens all that is stated of these draws is valid; empty where few were
+            cut. Every sentence about them says it.
     """
 
     complete: int = 0
@@ -187,6 +189,7 @@ class Ledger:
     refused: int = 0
     hidden: int = 0
     thoughts: int = 0
+    within: str = ""
 
     @property
     def draws(self) -> int:
@@ -197,11 +200,6 @@ class Ledger:
     def cut_fraction(self) -> float:
         """The fraction of the draws that the limit on tokens ended; 0 without draws."""
         return self.cut / self.draws if self.draws else 0.0
-
-    def __add__(self, other: Ledger) -> Ledger:
-        return Ledger(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        )
 
     @property
     def sentence(self) -> str:
@@ -221,4 +219,5 @@ class Ledger:
 
     def to_dict(self) -> dict[str, int]:
         """Every number by name, `draws` first."""
-        return {"draws": self.draws, **asdict(self)}
+        counts = {name: n for name, n in asdict(self).items() if name != "within"}
+        return {"draws": self.draws, **counts}

@@ -16,7 +16,6 @@ from leakbound.evaluation import bound, evaluate, run_verdicts, summary
 from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.specification import within
 from leakbound.reporting.page import report_html
 from leakbound.store import Run
 from leakbound.study import Explore
@@ -104,7 +103,7 @@ def _seed(folder: Path, i: int) -> Run:
 @pytest.mark.parametrize(("cut", "told"), [(5, False), (6, True)])
 def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(cut, 100), 100)
-    says = within(run.arms["target"])
+    says = run.ledger["target"].within
     assert bool(says) == told
     assert says in ("", " in the first 3 tokens (6.0 % of the draws were cut there)")
     assert ("in the first" in leakbound.show(run).headline) == told
@@ -120,7 +119,7 @@ def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> No
 )
 def test_the_limit_is_the_one_of_the_decoding(how: Any, says: str, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(50, 100), 100, decodings=(Decoding(**how),))
-    assert within(run.arms["target"]).startswith(says)
+    assert run.ledger["target"].within.startswith(says)
 
 
 class _Halves(ProvingEngine):
@@ -135,8 +134,8 @@ def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) 
         engine, benchmark("q0"), out=tmp_path / "r", sampling=Explore("exact", 50), decodings=how
     )
     arm = run.arms["target"]
-    assert arm.cut_fraction == pytest.approx(0.25, abs=1e-6)
-    assert within(arm) == " in the first 2 tokens (25.0 % of the outputs were cut there)"
+    assert arm.cut_fractions() == {"q0": pytest.approx(0.25, abs=1e-6)}
+    assert arm.ledger.within == " in the first 2 tokens (25.0 % of the outputs were cut there)"
 
 
 def test_a_visible_thought_is_shown_and_so_is_the_leak_in_it(tmp_path: Path) -> None:

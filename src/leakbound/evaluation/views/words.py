@@ -8,10 +8,12 @@ from pathlib import PurePath
 from leakbound import stats
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
+    AskedModel,
     ExploredQuestion,
     HasRange,
     Measured,
     Model,
+    RewrittenModel,
     ScorerView,
     Text,
     Texts,
@@ -42,6 +44,12 @@ def ceiling(value: float | None, upper: float) -> str:
 def floor(value: float | None, lower: float) -> str:
     """The estimate with its lower end alone."""
     return f"{number(value)} (≥ {below(lower)})"
+
+
+def counted(models: Iterable[Model | RewrittenModel | AskedModel]) -> str:
+    """Say how the draws of each model are counted, and where they were cut."""
+    ledgers = [(model.label, model.ledger) for model in models]
+    return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers)
 
 
 def of_repeated(row: EstimateRow) -> str:
@@ -142,8 +150,8 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved{model.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst question and "
-        f"≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
+        f"proved{model.ledger.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
+        f"question and ≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
     )
     if not scorer.binary:
         return text
