@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.store import Run, load
-from leakbound.text.counting import Ledger, whole_text
+from leakbound.text.counting import Ledger
 from leakbound.types import TURN, Output
 from outputs import CLEAN, SECRET, given_run
 
@@ -90,11 +90,6 @@ def test_json_has_every_class() -> None:
         "draws": 5, "complete": 3, "cut": 2, "filtered": 0, "empty": 0, "failed": 0,
         "unrecorded": 0, "refused": 0, "hidden": 0, "thoughts": 0,
     }  # fmt: skip
-
-
-def test_a_thought_is_shown_and_marked_where_anything_of_it_is_visible() -> None:
-    assert whole_text("no", None) == whole_text("no", "\n\n") == "no"
-    assert whole_text("no", "it is hush") == "[thought] it is hush [answer] no"
 
 
 def test_turns_of_a_conversation_count_a_thought_if_any_is_visible(tmp_path: Path) -> None:

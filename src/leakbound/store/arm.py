@@ -21,7 +21,7 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQue
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
 from leakbound.text.counting import Ledger
-from leakbound.text.shown import share
+from leakbound.text.shown import many, share
 from leakbound.types import Query, Usage
 
 MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
@@ -312,12 +312,9 @@ class Arm:
         """In how many tokens whatever is stated is valid, where this fraction was cut there."""
         if cut <= MOST_CUT:
             return ""
-        most = self.decoding.max_new_tokens
-        first = "the first token" if most == 1 else f"the first {most:,} tokens"
-        if "max_new_tokens" in self.decoding.unknown:
-            first = "their first tokens"
-        elif self.decoding.max_tokens is not None:
-            first = f"at most {first}"
+        first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
+        if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
+            first = "the first tokens"  # how many is not known, or differs by question
         what = "outputs" if self.explored else "draws"
         return f" in {first} ({share(cut)} of the {what} were cut there)"
 

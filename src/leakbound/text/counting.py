@@ -29,6 +29,7 @@ from leakbound.text.shown import many
 from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
+_CLASSES: tuple[CountedAs, ...] = get_args(CountedAs)
 
 
 def visible(text: str | None) -> bool:
@@ -132,19 +133,6 @@ def _explained(output: Output, stop: Sequence[str]) -> bool:
     return output.tokens is not None and 0 <= output.tokens <= room
 
 
-def whole_text(answer: str, thought: str | None) -> str:
-    """Return an output as a reader is shown it: its visible thought too, both marked.
-
-    Args:
-        answer: the answer.
-        thought: the thought; None: there is none.
-
-    Returns:
-        The answer, or "[thought] … [answer] …".
-    """
-    return f"[thought] {thought} [answer] {answer}" if visible(thought) else answer
-
-
 def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = False) -> bool:
     """Return whether the answer of an output is missing: 1 for upper bounds, 0 for lower ones.
 
@@ -194,7 +182,7 @@ class Ledger:
     @property
     def draws(self) -> int:
         """The number of draws."""
-        return sum(getattr(self, name) for name in get_args(CountedAs))
+        return sum(getattr(self, name) for name in _CLASSES)
 
     @property
     def cut_fraction(self) -> float:
@@ -204,18 +192,14 @@ class Ledger:
     @property
     def sentence(self) -> str:
         """The classes in words, without those that are 0."""
-        total = many(self.draws, "draw")
         refused = f" ({self.refused:,} refused)" if self.refused else ""
-        names = {"unrecorded": "finish not recorded"}
-        counts = {name: getattr(self, name) for name in get_args(CountedAs)}
-        parts = [
-            f"{count:,} {names.get(name, name)}{refused if name == 'complete' else ''}"
-            for name, count in counts.items()
-            if count
-        ]
-        listed = f"all complete{refused}" if self.complete == self.draws else ", ".join(parts)
+        words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
+        words["complete"] += refused
+        parts = [f"{n:,} {word}" for name, word in words.items() if (n := getattr(self, name))]
+        if parts and self.complete == self.draws:
+            parts = [f"all complete{refused}"]
         hidden = f"; the thought of {self.hidden:,} is hidden" if self.hidden else ""
-        return f"{total}: {listed}{hidden}" if self.draws else total
+        return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
         """Every number by name, `draws` first."""

@@ -318,7 +318,9 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     n = max(model.n for model in view.asked)
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
-    return table_of(title, columns, view.asked, counted(view.asked))
+    return table_of(
+        title, columns, view.asked, counted({model.label: model.ledger for model in view.asked})
+    )
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:
@@ -331,7 +333,8 @@ def attacked_grid(view: View, scorer: ScorerView) -> Table:
         **_gap_columns(scorer, "Beyond own words"),
     }
     title = f"Scorer {scorer.name}: as they were found"
-    return table_of(title, columns, view.attacked, counted(view.attacked))
+    ledgers = {model.label: model.ledger for model in view.attacked}
+    return table_of(title, columns, view.attacked, counted(ledgers))
 
 
 def gaps_grid(view: View, scorer: ScorerView) -> Table:

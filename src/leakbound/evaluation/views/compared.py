@@ -20,7 +20,7 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import MOST_NAME, clipped, quantity
+from leakbound.evaluation.views.words import MOST_NAME, clipped, counted, quantity
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, as_html, as_lines, below
@@ -445,10 +445,8 @@ class Comparison:
         if not scorer.against_control:
             notes.append("Chance is not subtracted: not every model has a control.")
         title = f"{scorer.scorer}: leaderboard, by upper ends"
-        counted = [f"{label}: {own.sentence}" for label, own in self.ledgers.items()]
-        return table_of(
-            title, columns, self._ranked(scorer), "\n".join([" ".join(notes), *counted])
-        )
+        notes = [" ".join(notes), counted(self.ledgers)]
+        return table_of(title, columns, self._ranked(scorer), "\n".join(notes))
 
 
 def differing(

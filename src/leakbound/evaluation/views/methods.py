@@ -15,7 +15,7 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import floor
+from leakbound.evaluation.views.words import counted, floor
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, number
@@ -81,9 +81,8 @@ class MethodComparison:
             f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
             "itself; the seeds' values, mean and spread describe these models and bound nothing."
         )
-        counted = [f"{k}{own.within}: {own.sentence}" for k, own in self.ledgers.items()]
         title = f"{scorer}: methods by their median {kind}{under}"
-        return table_of(title, columns, ranked, "\n".join([note, *counted]))
+        return table_of(title, columns, ranked, "\n".join([note, counted(self.ledgers)]))
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""

@@ -120,8 +120,9 @@ def remarks(view: View, scorer: ScorerView) -> str:
         _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
         _assumed,
     )  # fmt: skip
+    counts = counted({model.label: model.ledger for model in view.models})
     lines = (says(view, model, scorer) for says in says_of for model in view.models)
-    return "\n".join(filter(None, [figures, counted(view.models), *lines]))
+    return "\n".join(filter(None, [figures, counts, *lines]))
 
 
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from leakbound import stats
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
-    AskedModel,
     ExploredQuestion,
     HasRange,
     Measured,
     Model,
-    RewrittenModel,
     ScorerView,
     Text,
     Texts,
@@ -21,6 +19,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Estimates
+from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Decoding
 from leakbound.types.decoding import CUTS
@@ -46,10 +45,9 @@ def floor(value: float | None, lower: float) -> str:
     return f"{number(value)} (≥ {below(lower)})"
 
 
-def counted(models: Iterable[Model | RewrittenModel | AskedModel]) -> str:
+def counted(ledgers: Mapping[str, Ledger]) -> str:
     """Say how the draws of each model are counted, and where they were cut."""
-    ledgers = [(model.label, model.ledger) for model in models]
-    return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers)
+    return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers.items())
 
 
 def of_repeated(row: EstimateRow) -> str:
