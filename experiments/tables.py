@@ -12,7 +12,7 @@ from statistics import fmean
 from claims import Figure, Need
 from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
 from kept import Drawn, Kept, Row, settings_of
-from sizes import BESIDE, COARSE, CONTROL, FEWER, PLAIN, RECALL, REWORDED, TARGET, Size
+from sizes import BESIDE, COARSE, CONTROL, PLAIN, RECALL, REWORDED, TARGET, Size
 
 import leakbound
 from leakbound.evaluation.statements.rows import STANDARD_K
@@ -302,8 +302,6 @@ def _plain(*methods: str) -> tuple[Need, ...]:
     return tuple(Need(method) for method in methods)
 
 
-_SWEPT = ("NPO + entropy weight 0.2", "NPO + entropy weight 2")
-_CENTRES = ("CEL push of 1 centres", "CEL push of 3 centres")
 _GROUPS = (
     (TARGET, "GA", "GD", "KL"),
     ("NPO", "NPO + entropy", "NPO + entropy keeping 0"),
@@ -319,12 +317,8 @@ PICTURES = (
             _plain("NPO"), soft=True),
     Picture("spread", "Figure 4a: the standard deviation of every question",
             _plain("NPO", "NPO + entropy", CONTROL), soft=True),
-    Picture("entropy-weight", "Figure 4a against λ_f",
-            (*(Need(name, FEWER) for name in _SWEPT), Need("NPO + entropy")),
-            (*_SWEPT, "NPO + entropy"), soft=True),
     Picture("confidence", "Beside Figure 5b: entropy over training", _plain("NPO + entropy"),
             ("NPO + entropy",), soft=True),
-    Picture("adaptive", "Section 5: over the threshold c_T", (Need("NPO", "adaptive"),), soft=True),
     *(
         Picture("leak-at-k", "leak@k: {}",
                 _plain(*group, CONTROL), some=True, name=f"leak-at-k-{i}")
@@ -333,12 +327,6 @@ PICTURES = (
     Picture("naive", "The naive worst of k beside the unbiased estimate", _plain("NPO")),
     Picture("grid", "Temperature and top-p", (Need("NPO", "grid"),)),
     Picture("grid", "Temperature and top-p, of GD", (Need("GD", COARSE),), name="grid-gd"),
-    Picture("protocols", "Figure 3 of Cheng et al.: greedy, output and full",
-            (Need("NPO", REWORDED),), soft=True),
-    Picture("correlation", "Figure 2 of Cheng et al.: sureness and leakage",
-            (Need("NPO", REWORDED),), soft=True),
-    Picture("centres", "Figure 4 of Cheng et al.: over the number of centres",
-            tuple(Need(name, FEWER) for name in _CENTRES), _CENTRES, soft=True),
 )  # fmt: skip
 
 

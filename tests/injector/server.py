@@ -29,7 +29,7 @@ from injector.events import ACTIONS, Event, Fault
 HERE = Path(__file__).parent
 SECONDS = 120  # a command that takes longer hangs
 LIBRARIES = (
-    "accelerate", "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rapidfuzz",
+    "accelerate", "filelock", "jinja2", "numpy", "pyarrow.compute", "pyarrow.parquet", "rapidfuzz",
     "rich.console", "rich.progress", "rich.table", "safetensors.torch", "scipy.special",
     "scipy.stats", "torch", "transformers", "leakbound.certificate", "leakbound.cli",
     "leakbound.evaluation", "leakbound.reporting", "leakbound.unlearning",

@@ -26,7 +26,6 @@ from leakbound.plotting import KINDS, figures_table
 from leakbound.plotting.models import UtilityRow, fronted
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
-from leakbound.study import Rewritings
 from leakbound.types import Decoding, Prompt
 from shared import keep
 
@@ -60,11 +59,10 @@ def engine(name: str, knows: float) -> CannedEngine:
 
 @dataclass(frozen=True)
 class Made:
-    """Two models beside one control, one asked in other words; a grid; a trained model's folder."""
+    """Two models beside one control, a grid, a trained model's folder."""
 
     runs: tuple[Run, ...]
     grid: Run
-    adaptive: Run
     trained: Path
 
 
@@ -76,34 +74,29 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         return evaluate(engine(name, knows), TASK, out=folder / out, n=n, **how)
 
     run("control", "control", 0.02, 128)
-    asked = Rewritings("benchmark", queries=3)
     other = engine("other", 0.02)
     grid = tuple(Decoding(temperature=t, top_p=p) for t in (0.5, 1.0) for p in (0.9, 1.0))
     made = Made(
         (
             run("npo", "npo", 0.3, 128, control=folder / "control"),
-            run("ours", "ours", 0.1, 64, control=other, rewritings=asked),
+            run("ours", "ours", 0.1, 64, control=other),
         ),
         run("grid", "grid", 0.2, decodings=grid),
-        run("adaptive", "npo", 0.3, decodings=(Decoding(adaptive_temperature=0.5),)),
         trained(folder / "model"),
     )
     keep(folder)
     return made
 
 
-def trained(folder: Path, weight: float = -0.5, centres: int | None = None) -> Path:
-    """What training leaves beside a model's weights: entropy's weight, centres of each row."""
+def trained(folder: Path) -> Path:
+    """What training leaves beside a model's weights."""
     folder.mkdir()
     terms = [
         {"loss": "nll", "split": "retain", "weight": 5.0},
-        {"loss": "entropy", "split": "forget", "weight": weight},
+        {"loss": "entropy", "split": "forget", "weight": -0.5},
     ]
     terms = [{**term, "settings": {}, "reduce": "sequence"} for term in terms]
     (folder / "recipe.json").write_text(json.dumps({"objective": {"terms": terms}}))
-    if centres is not None:
-        chosen = [{"id": f"q{i}", "chosen": list(range(centres))} for i in range(3)]
-        (folder / "centres.json").write_text(json.dumps({"splits": {"forget": chosen}}))
     lines = [
         {"loss": 1.0, "retain nll": 5 * 0.7 / s, "forget entropy": -0.25 / s, "step": s}
         for s in range(1, 5)
@@ -205,7 +198,7 @@ def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_
 def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:
     run = made.runs[0]
     mine = {int(row["k"]): row for row in rows(drawn, "leak-at-k") if row["model"] == "npo"}
-    assert list(mine) == [1, 2, 4, 8, 16, 32, 64, 128]
+    assert list(mine) == [1, 2, 4, 8, 16, 32]  # a quarter of the draws
     for k in (1, 8):
         each = []
         for question in ("q0", "q1", "q2"):
@@ -214,7 +207,6 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
             each.append(float(np.diff(below) @ scores))
         assert float(mine[k]["value"]) == pytest.approx(np.mean(each))
         assert float(mine[k]["lower"]) < float(mine[k]["value"]) < float(mine[k]["upper"])
-    assert mine[128]["upper"] == ""  # three blocks of 128 draws say nothing
     single = run.estimates.mean("mean leakage", scorer=ROUGE)
     assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
 
@@ -241,28 +233,7 @@ def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> No
     assert {row["model"] for row in mine} == {"model"}
 
 
-PROTOCOLS = {("target", "as asked"): "output", ("target inputs", "these queries"): "full"}
-
-
-def test_questions_in_other_words_are_drawn_by_protocol(made: Made, drawn: Path) -> None:
-    every = rows(drawn, "protocols")
-    assert {row["model"] for row in every} == {"ours", "control of ours"}
-    mine = [row for row in every if row["model"] == "ours"]
-    assert Counter(row["protocol"] for row in mine) == {"greedy": 3, "output": 3, "full": 3}
-    of = {(row["protocol"], row["question"]): row for row in mine}
-    for question in ("q0", "q1", "q2"):
-        assert of["greedy", question]["upper"] == ""
-    (run,) = (one for one in made.runs if one.record.inputs is not None)
-    for row in run.estimates.where(quantity="mean leakage", beyond=None, proved=False):
-        protocol = PROTOCOLS.get((row.arm, row.about.inputs))
-        if protocol and row.query_id and row.about.scope in ("query", "question"):
-            assert float(of[protocol, row.query_id]["value"]) == row.value
-    for row in rows(drawn, "sureness"):
-        assert float(row["lower"]) <= float(row["value"]) <= float(row["upper"])
-    assert {row["question"] for row in rows(drawn, "correlation")} == {"q0", "q1", "q2"}
-
-
-def test_decodings_are_drawn_as_grid_curves_and_thresholds(made: Made, tmp_path: Path) -> None:
+def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> None:
     leakbound.figures([made.grid], tmp_path, only=["grid", "temperature"], formats=["png"])
     cells = [row for row in rows(tmp_path, "grid") if row["quantity"] == "mean score"]
     assert {(row["temperature"], row["top_p"]) for row in cells} == {
@@ -270,65 +241,6 @@ def test_decodings_are_drawn_as_grid_curves_and_thresholds(made: Made, tmp_path:
     }
     lines = rows(tmp_path, "temperature")
     assert {row["line"] for row in lines} == {"top-p 0.9", "top-p 1"}
-    both = [made.runs[0], made.adaptive]
-    leakbound.figures(both, tmp_path, only=["adaptive"], formats=["png"])
-    thresholds = [row["at"] for row in rows(tmp_path, "adaptive") if row["moment"] == "mean"]
-    assert thresholds == ["0.5", "1.0"]
-
-
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Runs of models that were trained with several weights of entropy and numbers of centres."""
-    folder = tmp_path_factory.mktemp("swept")
-    given = []
-    for name, weight, centres in (("low", 0.2, 1), ("high", 2.0, 3)):
-        model = trained(folder / f"{name} model", weight=weight, centres=centres)
-        texts = engine(name, 0.3 / (1 + weight)).texts
-        run = folder / name
-        how = {"n": 64, "seed": int(10 * weight)}
-        named = type(str(model), (CannedEngine,), {})  # a run calls an engine as its class is
-        evaluate(named(texts, name=name), TASK, out=run, **how)
-        given += [run, model]
-    keep(folder)
-    return given
-
-
-def test_a_sweep_takes_its_setting_from_the_trained_models(
-    swept: list[Path], tmp_path: Path
-) -> None:
-    names = ["entropy-weight", "centres"]
-    leakbound.figures(swept, tmp_path, only=names, formats=["svg"])
-    for name, settings in zip(names, ((0.2, 2.0), (1.0, 3.0)), strict=True):
-        found = rows(tmp_path, name)
-        means = [row for row in found if row["quantity"] != "standard deviation"]
-        assert [float(row["at"]) for row in means] == list(settings)
-        assert [row["model"] for row in means] == ["low", "high"]
-        for row in means:
-            mean = Run.open(swept[0].parent / row["model"]).estimates.mean("mean leakage")
-            assert (float(row["lower"]), float(row["upper"])) == (mean.lower, mean.upper)
-        spread = [row for row in found if row["quantity"] == "standard deviation"]
-        for row in spread:
-            run = Run.open(swept[0].parent / row["model"])
-            wide = run.estimates.mean("standard deviation")
-            assert (float(row["lower"]), float(row["upper"])) == (wide.lower, wide.upper)
-            assert float(row["confidence"]) == wide.confidence == 0.99
-            each = [one.value or 0 for one in run.estimates.each("standard deviation")]
-            assert float(row["value"]) == pytest.approx(np.mean(each))
-
-
-def test_a_sweep_needs_two_settings_that_differ_in_it_alone(
-    made: Made, swept: list[Path], tmp_path: Path
-) -> None:
-    alone = leakbound.figures(swept[:2], tmp_path, only=["entropy-weight", "tail"])
-    assert alone.left_out == {
-        "entropy-weight": "no two models were given that differ in one weight of entropy alone"
-    }
-    told = {row[0]: row[3] for row in figures_table(swept[:2]).texts}
-    assert told["centres"].startswith("no: no two models were given with different numbers")
-    damaged = Path(shutil.copytree(swept[1], tmp_path / "damaged"))
-    (damaged / "centres.json").write_text('{"splits": {"forget": [{"id": "q0"}]}}')
-    with pytest.raises(DamagedError, match=r"centres\.json` tells no contrast centres"):
-        leakbound.figures([swept[0], damaged, *swept[2:]], tmp_path, only=["centres"])
 
 
 def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, drawn: Path) -> None:
@@ -336,11 +248,10 @@ def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, draw
     assert list(told) == list(KINDS)
     given = {name for name, row in told.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
-    several = {"entropy-weight", "centres"}  # trained models
-    assert given == set(KINDS) - {"grid", "temperature", "adaptive", "utility"} - several
+    assert given == set(KINDS) - {"grid", "temperature", "utility"}
     assert told["utility"][3].startswith("no: no utility was measured")
     for kind in KINDS.values():
-        assert any(of in kind.paper for of in ("Scholten", "Leak@k", "Cheng"))
+        assert any(of in kind.paper for of in ("Scholten", "Leak@k"))
 
 
 def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: Path) -> None:
@@ -359,6 +270,7 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
     ("how", "said"),
     [
         ({"only": ["tial"]}, "Did you mean 'tail'"),
+        ({"only": ["sureness"]}, "There is: answers, confidence, convergence"),
         ({"formats": ["pgn"]}, "Did you mean 'png'"),
         ({"formats": []}, "no format"),
         ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from leakbound.plotting import KINDS, WIDTHS
 from leakbound.plotting.canvas import OWN, Canvas, settings
 from leakbound.plotting.decodings import CellRow, KnobRow
-from leakbound.plotting.inputs import PROTOCOLS, CorrelationRow, ProtocolRow, QueryRow
 from leakbound.plotting.models import MomentRow, SpreadRow, UtilityRow, fronted
 from leakbound.plotting.questions import BINS, AnswerRow, BinRow, QuestionBar, TailRow
 from leakbound.plotting.repeated import DrawsRow, LeakAtKRow, NaiveRow
 from leakbound.plotting.style import COLOURS, GREY, styles
-from leakbound.plotting.training import LogRow, SweepRow
+from leakbound.plotting.training import LogRow
 
 SURE = 0.99
 LEAK, DEVIATION = "leak probability", "standard deviation"
@@ -106,16 +105,6 @@ def at_k(size: Size) -> list[LeakAtKRow]:
     ]
 
 
-def sweep(*knobs: str) -> Callable[[Size], list[SweepRow]]:
-    metrics = ("retain self bleu", "retain rouge l recall")
-    return lambda size: [
-        SweepRow(knob, 3 ** (at / 2) / 50, "npo", quantity, SURE, *share(size, 1))
-        for knob in knobs[: len(size.models)]
-        for quantity in (LEAK, DEVIATION, *metrics[: 2 * len(size.models) - 2])
-        for at in range(size.settings)
-    ]
-
-
 ROWS: dict[str, Callable[[Size], Sequence[Any]]] = {
     "questions": lambda size: [
         QuestionBar(model, question, LEAK, SURE, *ends, greedy, *aside)
@@ -171,7 +160,6 @@ ROWS: dict[str, Callable[[Size], Sequence[Any]]] = {
         for top in range(size.settings)
     ],
     "temperature": knobs,
-    "adaptive": knobs,
     "confidence": lambda size: [
         LogRow(model, split, quantity, step, scale / (1 + j) * (1 - math.exp(-step * i / 300)))
         for i, model in enumerate(size.models, 1)
@@ -179,30 +167,10 @@ ROWS: dict[str, Callable[[Size], Sequence[Any]]] = {
         for quantity, scale in (("entropy", 4.0), ("probability", 1.0))
         for step in range(1, 40 * size.settings)
     ],
-    "entropy-weight": sweep("weight on forget", "weight on retain"),
-    "centres": sweep("centres"),
-    "sureness": lambda size: [
-        QueryRow(size.models[0], question, f"{question}~{k}",
-                 "sureness: mean probability of the tokens", 0.9312 + k / 1000, LEAK, SURE,
-                 *share(size, 3 * j, k), -0.42)
-        for j, question in enumerate(("tofu/forget10/0123456789 of the longest kind", *"abc"))
-        if j < len(size.questions)
-        for k in range(len(size.questions) // 10 + 3)
-    ],
-    "correlation": lambda size: [
-        CorrelationRow(model, question, 8, math.sin(i + j * j))
-        for i, model in enumerate(size.models)
-        for j, question in enumerate(size.questions)
-    ],
-    "protocols": lambda size: [
-        ProtocolRow(model, protocol, question, LEAK, ends[0], None if i == 0 else ends[2])
-        for model, question, ends, _ in each(size)
-        for i, protocol in enumerate(PROTOCOLS)
-    ],
 }  # fmt: skip
 """By the name of each figure."""
 SIZES = {"fewest": FEWEST, "most": MOST}
-SCORES_ACROSS = ("histogram", "moments", "spread", "protocols")
+SCORES_ACROSS = ("histogram", "moments", "spread")
 
 """Figures whose horizontal axis is of scores too."""
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-import re
 import socket
 import subprocess
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from leakbound.durable import place
 from leakbound.errors import InputError, MixError
-from leakbound.store import LOCK, locked, write_text
+from leakbound.store import LOCK, SOFT_LOCK, locked, write_text
 from leakbound.store.files import set_aside, write_whole
 from leakbound.store.lock import holder_of
 
@@ -87,22 +84,6 @@ def test_a_forked_child_neither_holds_nor_ends_its_parents_lock(tmp_path: Path) 
     assert refusals(tmp_path) == []
 
 
-def test_a_lock_that_changes_hands_is_held_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between opening the file and locking it the last holder may have removed it."""
-    flock, removed = fcntl.flock, []
-
-    def removes_first(descriptor: int, how: int) -> None:
-        if not removed:
-            removed.append(os.unlink(tmp_path / LOCK))
-        flock(descriptor, how)
-
-    monkeypatch.setattr("fcntl.flock", removes_first)
-    with locked(tmp_path, "evaluate"):
-        assert len(refusals(tmp_path, thread=True)) == 1
-
-
 def refusals(folder: Path, *, thread: bool = False) -> list[str]:
     """What another command is told, which asks for the lock: nothing where it gets it."""
     told: list[str] = []
@@ -134,57 +115,20 @@ def test_whoever_holds_it_may_take_it_again_and_gives_it_back_once(tmp_path: Pat
     assert list(tmp_path.rglob("*")) == [kept]  # it was there before
 
 
-def elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-    host: str = "elsewhere",
-    kernel: str = "",
-    machine: str = "",
-    started: str = "",
-) -> None:
-    """This test's process moves to another place: a host of this name, kernel and machine."""
-    told = {"boot_id": kernel, "machine-id": machine}
-    monkeypatch.setattr("socket.gethostname", lambda: host)
-    monkeypatch.setattr("leakbound.store.lock._line_of", lambda file: told[file.name])
-    monkeypatch.setattr("leakbound.store.lock._started", lambda: started)
-
-
-LATER = "9999-01-01T00:00:00+00:00"
-
-
-@pytest.mark.parametrize(
-    ("place", "taken"),
-    [
-        ({"host": "one", "kernel": "k1"}, True),  # the same
-        ({"host": "two", "kernel": "k1"}, True),  # another container of that kernel
-        ({"host": "one", "kernel": "k2"}, False),  # a container of that name, of another host
-        ({"host": "one", "kernel": "k2", "machine": "m1"}, False),  # not started since
-        ({"host": "one", "kernel": "k2", "machine": "m1", "started": LATER}, True),
-        ({"host": "one", "kernel": "k2", "machine": "m2", "started": LATER}, False),
-        ({"host": "two", "kernel": "k2", "machine": "m1", "started": LATER}, False),
-        ({"host": "one"}, True),  # a system that tells no more than its name
-        ({"host": "two"}, False),
-    ],
-)
-def test_the_lock_of_a_process_that_was_killed_is_taken_where_its_kernel_knows(
-    place: dict[str, str], taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of another host's there may be a file, and no lock that this kernel knows of."""
-    elsewhere(monkeypatch, "one", "k1", "m1")
-    with locked(tmp_path, "evaluate"):
-        left = (tmp_path / LOCK).read_bytes()
-    (tmp_path / LOCK).write_bytes(left)
-    elsewhere(monkeypatch, **place)
-    named = rf"was in use by `leakbound evaluate` \(pid {os.getpid()} on .*remove `.*{LOCK}`"
-    for told in (refusals(tmp_path), refusals(tmp_path)):
-        assert [bool(re.search(named, each)) for each in told] == [True] * (not taken)
+def as_of(file: Path, **values: object) -> None:
+    """Give a lock that somebody holds the name of another holder."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def test_a_lock_that_was_lost_stops_its_holder_before_the_next_rename(tmp_path: Path) -> None:
     run, model = tmp_path / "run", tmp_path / "model"
     for lost, says in (
-        (lambda: (run / LOCK).unlink(), "was removed or replaced"),
+        (lambda: (run / LOCK).unlink(), r"\.lock` was removed"),
         (lambda: (run / LOCK).write_text('{"pid": 1}'), "another command has taken it"),
-        (lambda: other(run / LOCK), r"`leakbound score` \(pid 1 on twin"),
+        (
+            lambda: as_of(run / LOCK, pid=1, host="twin", command="score"),
+            r"`leakbound score` \(pid 1 on twin",
+        ),
     ):
         with locked(run, "evaluate", makes=model):
             write_text(run / "deep" / "file", "kept")
@@ -200,15 +144,9 @@ def test_a_lock_that_was_lost_stops_its_holder_before_the_next_rename(tmp_path: 
             write_text(tmp_path / "file", "elsewhere")  # nobody locks that
         assert [file.name for file in (run / "deep").iterdir()] == ["file"]
         assert (run / "deep" / "file").read_text() == "kept"
-        assert (run / LOCK).exists() == (says != "was removed or replaced")  # it is another's
+        assert (run / LOCK).exists() == ("removed" not in says)  # it is another's
         (run / LOCK).unlink(missing_ok=True)
     place(tmp_path / "partial", model)  # whoever holds nothing is asked nothing
-
-
-def other(file: Path) -> None:
-    """Another process writes its name, as where two hosts share a folder and no locks."""
-    values = json.loads(file.read_text())
-    file.write_text(json.dumps({**values, "pid": 1, "host": "twin", "command": "score"}))
 
 
 def test_what_killed_commands_had_begun_to_write_is_removed_by_the_next(tmp_path: Path) -> None:
@@ -259,45 +197,96 @@ def test_a_lock_that_says_nothing_is_nobodys(text: str, tmp_path: Path) -> None:
     assert refusals(tmp_path) == []
 
 
-def test_a_file_system_without_locks_is_refused(
+def without_locks(monkeypatch: pytest.MonkeyPatch, number: int = errno.ENOLCK) -> None:
+    """As on a mount whose server keeps no locks."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+
+
+WITHOUT = "has no locks.*remove that file"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def test_where_there_are_no_locks_a_file_keeps_others_out(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_locks(monkeypatch, number)
+    run = tmp_path / "run"
+    kept_out = locked(run, "evaluate")
+    with pytest.warns(UserWarning, match=WITHOUT):
+        kept_out.__enter__()
+    (told,) = refusals(run, thread=True)
+    assert f"`leakbound evaluate` (pid {os.getpid()} on " in told
+    assert f"if that has ended already, remove `{run / SOFT_LOCK}`" in told
+    write_text(run / "file", "kept")
+    (run / "file").unlink()
+    kept_out.__exit__(None, None, None)
+    assert not run.exists()
+
+
+def test_a_file_in_place_of_a_lock_is_broken_on_its_own_host_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unsupported(*_: object) -> None:
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    without_locks(monkeypatch)
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        killed.wait()
+    for host, refused in (("gpu-7.elsewhere", True), (socket.gethostname(), False)):
+        (tmp_path / SOFT_LOCK).write_text(f"{killed.pid}\n{host}\n")
+        if refused:
+            assert len(refusals(tmp_path)) == len(refusals(tmp_path)) == 1
+    with pytest.warns(UserWarning, match=WITHOUT):
+        assert refusals(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
-    monkeypatch.setattr("fcntl.flock", unsupported)
-    says = pytest.raises(MixError, match=r"cannot be locked \(.+not supported.*has no locks")
-    with says, locked(tmp_path / "run", "evaluate"):
-        raise AssertionError("unlocked")
+
+def test_of_many_that_ask_at_once_one_holds_it_at_a_time(tmp_path: Path) -> None:
+    inside, most, taken = 0, 0, 0
+    count = threading.Lock()
+
+    def ask() -> None:
+        nonlocal inside, most, taken
+        for _ in range(20):
+            with suppress(MixError), locked(tmp_path, "score"):
+                with count:
+                    inside, taken = inside + 1, taken + 1
+                    most = max(most, inside)
+                with count:
+                    inside -= 1
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert taken > 0
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="looks at what is open")
-def test_windows_locks_a_byte_and_removes_the_file_once_it_is_closed(
+def test_a_lock_that_cannot_be_written_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its `locking` stands in for a moment: it takes a byte from where the file stands."""
-    asked: list[tuple[int, int]] = []
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    def locking(descriptor: int, mode: int, size: int) -> None:
-        asked.append((os.lseek(descriptor, 0, os.SEEK_CUR), size))
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    monkeypatch.setattr("filelock.FileLock.acquire", refused)
+    with pytest.raises(InputError, match=r"cannot write `.*\.lock`: Permission denied"):
+        locked(tmp_path, "score").__enter__()
 
-    unlink = Path.unlink
 
-    def unlinks(path: Path, missing_ok: bool = False) -> None:
-        for name in os.listdir("/proc/self/fd"):
-            link = Path("/proc/self/fd") / name
-            assert not (link.exists() and link.samefile(path)), "Windows removes no open file"
-        unlink(path, missing_ok)
-
-    fake: Any = SimpleNamespace(LK_NBLCK=2, locking=locking)
-    monkeypatch.setitem(sys.modules, "msvcrt", fake)
-    monkeypatch.setattr("leakbound.store.lock.sys", SimpleNamespace(platform="win32"))
-    monkeypatch.setattr(Path, "unlink", unlinks)
+def test_who_is_at_work_is_read_from_the_lock(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as killed:
+        killed.wait()
     with locked(tmp_path, "evaluate"):
-        (told,) = refusals(tmp_path, thread=True)
-        assert "is in use by `leakbound evaluate`" in told
-        assert json.loads((tmp_path / LOCK).read_text())["command"] == "evaluate"
-    assert not (tmp_path / LOCK).exists()
-    assert asked[0][0] > 10_000  # beyond the text, which others must read
-    assert asked[0][1] == 1
+        found = holder_of(tmp_path)
+        assert found is not None
+        assert (found.pid, found.command) == (os.getpid(), "evaluate")
+        before = (tmp_path / LOCK).read_text()
+        as_of(tmp_path / LOCK, pid=killed.pid)
+        assert holder_of(tmp_path) is None
+        as_of(tmp_path / LOCK, host="gpu-7")  # which may have ended
+        assert "on gpu-7, since" in str(holder_of(tmp_path))
+        (tmp_path / LOCK).write_text(before)
+    assert holder_of(tmp_path) is None

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -309,11 +310,10 @@ def test_whoever_draws_is_named_until_he_has_ended(shelf: Path) -> None:
     assert states(shelf)["npo/run"].state == "unfinished"
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()
-    left = asdict(replace(Holder.this("evaluate"), pid=killed.pid))
-    (run / ".lock").write_text(json.dumps(left))
+    left = Holder(killed.pid, socket.gethostname(), "evaluate", "2026-01-02")
+    (run / ".lock").write_text(json.dumps(asdict(left)))
     assert states(shelf)["npo/run"].state == "unfinished"
-    elsewhere = left | {"kernel": "other", "host": "gpu-7"}
-    (run / ".lock").write_text(json.dumps(elsewhere))
+    (run / ".lock").write_text(json.dumps(asdict(replace(left, host="gpu-7"))))
     assert "on gpu-7, since" in states(shelf)["npo/run"].says
     (run / ".lock").write_text('{"pid": "x", "host": [], "command": "", "since": ""}')
     assert states(shelf)["npo/run"].state == "unfinished"

@@ -222,8 +222,6 @@ def _stated(arm: Arm) -> JsonObject:
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
         del facts["adaptive_mode"]
-    if decoding.filter == "missing":
-        del facts["filter"]
     stated = {k: v for k, v in facts.items() if v not in (None, [])}
     return stated | {"order": draws_key(arm), "model": arm.spec.model}
 

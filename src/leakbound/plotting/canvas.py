@@ -60,7 +60,6 @@ class Canvas:
         across: int = 1,
         *,
         height: float | None = None,
-        sharex: bool = True,
         sharey: bool = True,
     ) -> list[Axes]:
         """So many panels, row by row; `height` of each in inches (None: as its width asks)."""
@@ -68,7 +67,7 @@ class Canvas:
         tall = min(self.width / across * RATIO, TALLEST) if height is None else height
         self.figure = Figure(figsize=(self.width, tall * down + 0.35))
         FigureCanvasAgg(self.figure)
-        made = self.figure.subplots(down, across, sharex=sharex, sharey=sharey, squeeze=False)
+        made = self.figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
         return [axes for row in made for axes in row]
 
     def grid(
@@ -77,7 +76,6 @@ class Canvas:
         height: float,
         *,
         across: int | None = None,
-        sharex: bool = True,
         larger: bool = True,
     ) -> list[Axes]:
         """So many panels of this height, as few below each other as can be read.
@@ -88,7 +86,7 @@ class Canvas:
         across = min(count, max(1, wide)) if across is None else across
         down = -(-count // across)
         tall = None if larger and count == 1 else height
-        panels = self.panels(down, across, height=tall, sharex=sharex, sharey=False)
+        panels = self.panels(down, across, height=tall, sharey=False)
         for axes in panels[count:]:
             axes.set_visible(False)
         for axes in panels[max(0, count - across) : count]:
@@ -108,13 +106,13 @@ class Canvas:
             axes.set_axisbelow(True)
         return panels
 
-    def rise(self, axes: Axes, top: float | None = None, *, integer: bool = False) -> None:
+    def rise(self, axes: Axes, top: float | None = None) -> None:
         """Scale a panel from 0 to just above the highest that is drawn, or above `top`."""
         axes.set_ylim(0, 1.06 * (_top(axes) if top is None else top) or 1.0)
-        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10], integer=integer))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter("{x:g}")
 
-    def name(self, panels: Sequence[Axes], names: Sequence[str], *, integer: bool = False) -> None:
+    def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
         """Scale what was drawn in panels, together but for far lower ones, and write their names.
 
         A panel alone has no name.
@@ -122,7 +120,7 @@ class Canvas:
         tops = [_top(axes) for axes in panels]
         own = [top < OWN * max(tops) for top in tops]
         for axes, top, alone in zip(panels, tops, own, strict=True):
-            self.rise(axes, top if alone else max(tops), integer=integer)
+            self.rise(axes, top if alone else max(tops))
         if len(panels) > 1:
             pairs = zip(names, own, strict=True)
             self.titles(panels, [f"{name} (own\u00a0scale)" * o or name for name, o in pairs])

@@ -1,14 +1,12 @@
-"""Figures over decodings: temperature and top-p, and the threshold of adaptive temperature."""
+"""Figures over decodings: temperature and top-p."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from leakbound.evaluation.views.view import Model
-from leakbound.evaluation.views.words import model_name
 from leakbound.plotting.material import DEVIATION, Material, PaperFigure, by, stated
 from leakbound.plotting.style import styles
 from leakbound.text.shown import above, below, number
@@ -41,8 +39,7 @@ class CellRow:
 class KnobRow:
     """The mean over the questions under one decoding; an end is there where it is a bound.
 
-    `line`: what the decodings of one line have in common. `at`: the temperature, or c_T, which is
-    1 where temperature is not adapted.
+    `line`: what the decodings of one line have in common. `at`: the temperature.
     """
 
     line: str
@@ -127,24 +124,6 @@ def temperature_rows(material: Material) -> list[KnobRow]:
     return sorted(rows, key=_place)
 
 
-def adaptive_rows(material: Material) -> list[KnobRow]:
-    """Rows of every model sampled under several c_T, in one run or several."""
-    lines: dict[tuple[str, str], dict[float, Model]] = {}
-    for model in material.view.models:
-        decoding = model.decoding
-        rest = f"T={decoding.temperature:g}, top-p={decoding.top_p:g}, {decoding.top_k}"
-        at = decoding.adaptive_temperature
-        lines.setdefault((model_name(model), rest), {}).setdefault(1.0 if at is None else at, model)
-    rows = [
-        row
-        for (name, _), models in lines.items()
-        if len(models) > 1
-        for at, model in models.items()
-        for row in _knob(material, model, name, at)
-    ]
-    return sorted(rows, key=_place)
-
-
 def _place(row: KnobRow) -> tuple[str, str, float]:
     return row.line, row.moment, row.at
 
@@ -160,7 +139,7 @@ def _knob(material: Material, model: Model, line: str, at: float) -> Iterator[Kn
         yield KnobRow(line, DEVIATION, DEVIATION, confidence, at, *moments)
 
 
-def draw_knob(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
+def draw_knob(rows: Sequence[KnobRow], canvas: Canvas) -> None:
     """Mean above, deviation below; a line for what the decodings have in common."""
     moments, lines = by(rows, "moment"), list(by(rows, "line"))
     canvas.series = styles([(line, False) for line in lines])
@@ -176,7 +155,7 @@ def draw_knob(rows: Sequence[KnobRow], canvas: Canvas, over: str) -> None:
         canvas.rise(axes)
         axes.margins(x=0.04)
     canvas.tell_whiskers(rows)
-    panels[-1].set_xlabel(over, parse_math=True)
+    panels[-1].set_xlabel("temperature T")
 
 
 KINDS = (
@@ -195,16 +174,7 @@ KINDS = (
         "Scholten et al. Fig. 4b",
         "a run with several --temperature",
         temperature_rows,
-        partial(draw_knob, over="temperature T"),
+        draw_knob,
         "no run was sampled at several temperatures (a list of --temperature)",
-    ),
-    PaperFigure(
-        "adaptive",
-        "mean leakage and deviation against the threshold of adaptive temperature",
-        "Scholten et al. Section 5",
-        "runs of one model with several --adaptive-temperature",
-        adaptive_rows,
-        partial(draw_knob, over=r"threshold $c_T$ of adaptive temperature (1: off)"),
-        "no model was sampled under several c_T (--adaptive-temperature)",
     ),
 )

@@ -181,13 +181,13 @@ def by(rows: Sequence[R], *fields: str) -> dict[Any, list[R]]:
 
 
 def panels_of(
-    canvas: Canvas, rows: Sequence[R], height: float, *, integer: bool = False
+    canvas: Canvas, rows: Sequence[R], height: float
 ) -> Iterator[tuple[Axes, str, list[R]]]:
     """A panel a model with its rows; once they are drawn, scaled and named as by `name`."""
     models = by(rows, "model")
     panels = canvas.grid(len(models), height)
     yield from ((axes, *group) for axes, group in zip(panels, models.items(), strict=True))
-    canvas.name(panels, list(models), integer=integer)
+    canvas.name(panels, list(models))
 
 
 def stated(row: EstimateRow) -> tuple[float, float | None, float, float]:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
-from leakbound.plotting import decodings, inputs, models, questions, repeated, training
+from leakbound.plotting import decodings, models, questions, repeated, training
 from leakbound.plotting.material import LackingError, Material, PaperFigure, as_csv
 from leakbound.plotting.style import Format, styles
 from leakbound.registry import suggestion
@@ -28,7 +28,7 @@ _NARROWEST, _WIDEST = 2.0, 20.0
 KINDS: Mapping[str, PaperFigure[Any]] = {
     kind.name: kind
     for kind in chain[PaperFigure[Any]](
-        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS, inputs.KINDS
+        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS
     )
 }
 """Every figure, by its name."""

@@ -31,7 +31,7 @@ from leakbound.store.inputs import (
     write_accepted,
     write_selections,
 )
-from leakbound.store.lock import LOCK, Holder, holder_of, holding, locked
+from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
 from leakbound.store.masses import DrawnPart, Masses, QueryMasses, Searched
 from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
@@ -81,6 +81,7 @@ __all__ = [
     "LOCK",
     "SELECTING",
     "SELECTION",
+    "SOFT_LOCK",
     "TARGET",
     "Arm",
     "ArmDraws",

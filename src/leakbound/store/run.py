@@ -26,7 +26,7 @@ from leakbound.store.identity import (
     require_same_n,
 )
 from leakbound.store.inputs import SELECTION
-from leakbound.store.lock import LOCK, locked
+from leakbound.store.lock import LOCK, SOFT_LOCK, locked
 from leakbound.store.record import (
     FILE,
     ArmSpec,
@@ -45,7 +45,7 @@ from leakbound.types import RULE, JsonObject, Prompt, Query, object_of
 CERTIFICATE = "certificate.json"
 """Where `leakbound certify` writes unless it is told otherwise."""
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
-_FIRST_FILES = (_PROMPTS, _QUERIES, LOCK)
+_FIRST_FILES = (_PROMPTS, _QUERIES, LOCK, SOFT_LOCK)
 
 
 class Run:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from leakbound.benchmarks import Coin
 from leakbound.errors import InputError, require_no_fault
@@ -51,13 +50,11 @@ class TrainedFolder:
         path: the folder.
         terms: of the objective.
         steps: values logged, by step.
-        centres: how many contrast centres a row has on average; None where none were used.
     """
 
     path: Path
     terms: tuple[TrainedTerm, ...]
     steps: tuple[TrainingStep, ...]
-    centres: float | None = None
 
     def curve(self, loss: str, split: str) -> tuple[tuple[int, float], ...]:
         """(step, mean of a loss over a split), without its weight.
@@ -90,7 +87,7 @@ def read_trained(path: Path) -> TrainedFolder:
         trained_terms = tuple(from_json(TrainedTerm, term, f"`{file}`") for term in terms)
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
-    return TrainedFolder(path, trained_terms, tuple(_steps(path / LOG)), _centres(path / CENTRES))
+    return TrainedFolder(path, trained_terms, tuple(_steps(path / LOG)))
 
 
 def coin_of(model: object) -> Coin | None:
@@ -104,19 +101,6 @@ def coin_of(model: object) -> Coin | None:
         return None if coin is None else from_json(Coin, coin, f"`{file}`")
     except InputError as error:
         raise DamagedError(f"{error} {_REMEDY}") from error
-
-
-def _centres(file: Path) -> float | None:
-    """How many were chosen for a row of the splits that have some, on average."""
-    if not file.exists():
-        return None
-    record: Any = read_json(file, _REMEDY)
-    try:
-        splits = record["splits"]
-        chosen = [len(row["chosen"]) for rows in splits.values() for row in rows]
-        return math.fsum(chosen) / len(chosen) if chosen else None
-    except (AttributeError, LookupError, TypeError) as error:
-        raise DamagedError(f"`{file}` tells no contrast centres of rows. {_REMEDY}") from error
 
 
 def _steps(file: Path) -> Iterator[TrainingStep]:

@@ -22,7 +22,15 @@ from leakbound.evaluation.views import words
 from leakbound.evaluation.views.read import how_drawn, read_view
 from leakbound.evaluation.views.verdict import Verdict, verdicts
 from leakbound.reporting import PAGE, REDACTED_PAGE
-from leakbound.store import CERTIFICATE, LOCK, DamagedError, OtherVersionError, Run, holder_of
+from leakbound.store import (
+    CERTIFICATE,
+    LOCK,
+    SOFT_LOCK,
+    DamagedError,
+    OtherVersionError,
+    Run,
+    holder_of,
+)
 from leakbound.store.files import DIGEST, digest_of
 from leakbound.store.record import FILE
 from leakbound.text.shown import share
@@ -33,7 +41,7 @@ DEPTH = 8  # folders below the one that is looked at
 MOST_FOLDERS = 20_000
 MOST_NOTES = 10
 _OWN = frozenset({"arms", "selection", "attack", "proposals", "calibration"})  # of a run: no runs
-_APART = frozenset({PAGE, REDACTED_PAGE, LOCK, "asked"})  # a run says nothing of these
+_APART = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK, "asked"})  # a run says nothing of these
 
 Stamp = str
 """Changes whenever a file of a run does."""
