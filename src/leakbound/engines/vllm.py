@@ -299,7 +299,7 @@ class VllmEngine:
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
-        prompts = {query: self.prompting.encode(self._tokenizer, query) for query in queries}
+        prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],
