@@ -250,6 +250,7 @@ class Prompting:
             InputError: an `end_token` that is no token of the model, or as `encode`.
             ModelError: a tokenizer that has none of them, or as `encode`.
         """
+        self.uses_chat(tokenizer)  # refused where it cannot
         end = self._own_end(tokenizer)
         return _eos(tokenizer) if end is None else end
 
@@ -264,8 +265,7 @@ class Prompting:
             These, with `end_token` or else the end of turn of a chat.
 
         Raises:
-            InputError: `chat` is True and the tokenizer has no chat template, or an `end_token`
-                that is no token of the model.
+            InputError: an `end_token` that is no token of the model.
         """
         end = self._own_end(tokenizer)
         return own if end is None else own | {end}
@@ -273,7 +273,8 @@ class Prompting:
     def _own_end(self, tokenizer: Tokenizer) -> int | None:
         """The token of `end_token`, or else the end of turn of a chat; None: there is none."""
         if self.end_token is None:
-            return _end_of_turn(tokenizer) if self.uses_chat(tokenizer) else None
+            has_template = getattr(tokenizer, "chat_template", None) is not None
+            return _end_of_turn(tokenizer) if has_template and self.chat is not False else None
         if (token := token_of(tokenizer, self.end_token)) is None:
             raise InputError(
                 f"`end_token` must be one token of the model's vocabulary, got "
