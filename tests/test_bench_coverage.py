@@ -176,7 +176,7 @@ def test_a_statement_of_which_nothing_is_known_is_an_error(
 
 
 def test_a_method_misses_where_no_seed_is_weak(shipped: ModuleType) -> None:
-    found = shipped.tally(shipped.Case("seeds", 64, questions=2, scorers=("keyword",)), [4])
+    found = shipped.tally(shipped.Case("seeds", 128, questions=2, scorers=("keyword",)), [4])
     missed = [(what.arm, what.statement, *wrong.values()) for what, wrong in found.items()]
     assert missed == [(f"{n} seeds", "median excess", True) for n in (5, 6)]
     weak = [shipped.scaled(law, 0.5) for law in shipped.LAWS[:2]]

@@ -113,12 +113,11 @@ def test_thoughts_that_nobody_read_leave_a_claim_open_unless_it_is_of_the_answer
     run = given_run(tmp_path / "r", outputs, N, scorers=(scorer,))
     made = claimed(run)
     assert made.verdict == ("inconclusive" if open_ else "pass")
-    assert any(f"the thoughts of 9 of {N} draws" in why for why in made.reasons) == open_
+    assert any("9 of the thoughts are hidden" in why for why in made.reasons) == open_
     of_answer = claimed(run, of="answer")
     assert of_answer.verdict == "pass"
     assert "the answer in a completion of" in of_answer.sentence
     assert of_answer.claim.text == "Pr[leak in the answer] <= 0.2"
-    assert of_answer.specification["Claimed"] == "the answer only, not the thought"
 
 
 def test_a_leak_in_a_thought_refutes_the_output_and_says_nothing_of_the_answer(

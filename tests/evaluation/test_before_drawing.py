@@ -29,8 +29,7 @@ from leakbound.scorers.spec import SCORERS
 from leakbound.store import Run
 from leakbound.study import ModelSettings, Study
 from leakbound.testing import FakeEngine
-from leakbound.types import Decoding, Headway, Models, Prompt, Query
-from offline_tokenizers import CHATML
+from leakbound.types import Decoding, Headway, Models, Prompt
 from tiny import tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
 PERSIAN, EMOJI = (
@@ -231,12 +230,12 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
         ("Who\u200d?", "U+200D zero width joiner"),
         ("Who\ufe0f?", "U+FE0F variation selector-16"),
         ("Who\x07?", "U+0007 control"),
-        ("\u200e\u200b\u061cWh\u2060o", "U+200E left-to-right mark and 1"),
+        ("\u200e\u200b\u061cWh\u2060o", "'U+200E left-to-right mark'"),
         ("Who\u00a0is?", "U+00A0 no-break space"),
         ("Who\u202fis?", "U+202F narrow no-break space"),
         ("Who\u2028is?", "U+2028 line separator"),
-        ("Who? ", "blanks at the start or end of 1 question: 'a'"),
-        ("\nWho?", "blanks at the start or end of 1 question: 'a'"),
+        ("Who? ", "blanks at the start or end ('U+"),
+        ("\nWho?", "blanks at the start or end ('U+"),
         ("Who is\n\tit?", None),
         (PERSIAN, None),
         (EMOJI, None),
@@ -323,7 +322,6 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
         assert len(run.notes) == warns
         if warns:
             assert f"`max_new_tokens` {limit} is shorter than the 4 tokens" in run.notes[0]
-            assert "('q/0001')" in run.notes[0]
             assert "Set --max-new-tokens 4 or more" in run.notes[0]
         assert {arm.spec.longest_answer for arm in run.arms.values()} == {4}
     assert longest_answer(ours, ()) is None
@@ -331,16 +329,6 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
     fake = evaluate(engine("Ann", "Bob"), file, out=tmp_path / "fake", n=16)
     assert {arm.spec.longest_answer for arm in fake.arms.values()} == {None}
     assert fake.notes == []
-
-
-def test_the_end_of_a_turn_counts() -> None:
-    """Counted by hand: in the chat template, what the model has to say before it is done."""
-    words = ("<|im_start|>", "<|im_end|>", "user", "assistant", "who", "Ann", "Bob")
-    tokenizer = tiny_tokenizer(words, additional_special_tokens=["<|im_start|>", "<|im_end|>"])
-    tokenizer.chat_template = CHATML
-    ours = TransformersEngine(tiny_loaded(tiny_llama(len(tokenizer)), tokenizer))
-    query = Query(id="a", prompt_id="a", text="who")
-    assert ours.answer_tokens([(query, "Ann"), (query, "Ann Bob Ann")]) == [2, 4]
 
 
 @pytest.mark.parametrize(

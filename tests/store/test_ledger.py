@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakbound.store import Run, load
-from leakbound.text.counting import Ledger, whole_text
+from leakbound.text.counting import Ledger
 from leakbound.types import TURN, Output
 from outputs import CLEAN, SECRET, given_run
 
@@ -40,27 +40,22 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_each_draw_is_in_one_class_and_undrawn_ones_are_failed(run: Run) -> None:
-    ledger = run.arms["target"].ledgers()["q0"]
+    ledger = run.arms["target"].ledger
     by_hand = dict.fromkeys(("complete", "cut", "filtered", "empty", "failed", "unrecorded"), 0)
     for _, count, name in ROWS:
         by_hand[name] += count
     by_hand["failed"] += LOST
+    by_hand["complete"] += N  # those of the other question
     marks = {"refused": 5, "hidden": 14, "thoughts": 15}
-    assert asdict(ledger) == {**by_hand, **marks}
-    assert ledger.draws == sum(by_hand.values()) == N
-
-
-def test_an_arm_adds_up_its_queries_and_a_run_has_every_arm(run: Run) -> None:
-    arm = run.arms["target"]
-    whole = run.ledger["target"]
-    assert whole == arm.ledger == sum(arm.ledgers().values(), Ledger())
-    assert whole.draws == 2 * N == run.estimates.mean("leak probability").n
-    assert run.ledger["greedy"] == Ledger(complete=2)
+    assert asdict(ledger) == {**by_hand, **marks, "within": ""}
+    assert ledger.draws == sum(by_hand.values()) == 2 * N
+    assert ledger.draws == run.estimates.mean("leak probability").n
+    assert run.ledger == {"target": ledger, "greedy": Ledger(complete=2)}
     assert load(run.path).ledger == run.ledger
 
 
 def test_the_missing_of_an_estimate_are_those_of_the_ledger(run: Run) -> None:
-    own = run.arms["target"].ledgers()["q0"]
+    own = run.ledger["target"]
     row = run.estimates.first(arm="target", query_id="q0", quantity="leak probability")
     thoughtless = 5  # cut in the thought: no answer was seen
     assert row is not None
@@ -95,11 +90,6 @@ def test_json_has_every_class() -> None:
         "draws": 5, "complete": 3, "cut": 2, "filtered": 0, "empty": 0, "failed": 0,
         "unrecorded": 0, "refused": 0, "hidden": 0, "thoughts": 0,
     }  # fmt: skip
-
-
-def test_a_thought_is_shown_and_marked_where_anything_of_it_is_visible() -> None:
-    assert whole_text("no", None) == whole_text("no", "\n\n") == "no"
-    assert whole_text("no", "it is hush") == "[thought] it is hush [answer] no"
 
 
 def test_turns_of_a_conversation_count_a_thought_if_any_is_visible(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def ranges(table: Any) -> list[tuple[float, float]]:
 
 
 def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:
-    masses = Masses(folder, arm, lambda: PARTS)
+    masses = Masses(folder, arm, lambda: PARTS, Decoding())
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
         masses.write(part, drawn_part(part, mine[::-1]))  # in any order
@@ -110,7 +110,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert masses.has_ranges("s", "slug")
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
-        Masses(tmp_path, "another arm", lambda: PARTS).has_ranges("s", "slug")
+        Masses(tmp_path, "another arm", lambda: PARTS, Decoding()).has_ranges("s", "slug")
     masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]))
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)

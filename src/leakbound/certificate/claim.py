@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from typing import Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 
@@ -25,6 +25,15 @@ from leakbound.store import ArmScores
 from leakbound.types import Json, Scorer, from_json
 
 
+class ClaimFields(TypedDict, total=False):
+    """The fields of a `LeakClaim` that have a default, as keywords."""
+
+    every_question: bool
+    confidence: float
+    of: Literal["output", "answer"]
+    accept_cut: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeakClaim:
     """Pr[h > threshold] <= max_leak, averaged over an arm's questions or for every one of them.
@@ -37,9 +46,11 @@ class LeakClaim:
         every_question: whether it is claimed of each question, or of their mean.
         arm: which model and decoding, by its name in the run.
         confidence: of the verdict, in (0.5, 1).
-        of: "output", answer and thought, or "answer": the answer only.
-        accept_cut: whether a limit on tokens that is shorter than the reference answers is
-            accepted: the claim is then about the first tokens.
+        of: "output", answer and thought, or "answer": the answer only. Where a thought was hidden,
+            or is not read by the scorer, a claim of the output is inconclusive at best.
+        accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
+            that cut most draws of a question: the claim is then about the first tokens. Otherwise
+            it is inconclusive at best, unless a published protocol sets the limit.
 
     Raises:
         InputError: for a number outside its range, and for a scorer that is none.
@@ -48,9 +59,9 @@ class LeakClaim:
     max_leak: float
     scorer: str
     threshold: float
-    every_question: bool
     arm: str
-    confidence: float
+    every_question: bool = False
+    confidence: float = 0.99
     of: Literal["output", "answer"] = "output"
     accept_cut: bool = False
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
+    ClaimFields,
     LeakClaim,
     Verdict,
     allocation,
@@ -30,19 +31,18 @@ from leakbound.certificate.claim import (
     threshold_for,
     verdict,
 )
-from leakbound.certificate.words import sentence
+from leakbound.certificate.words import CUT, sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
-from leakbound.evaluation.views.specification import departures, short_limit, told_of, within
+from leakbound.evaluation.views.specification import departures, short_limit, told_of
 from leakbound.scorers import digest, make_scorer, reads_thoughts, settings
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
 from leakbound.store.files import as_read
 from leakbound.store.tables import read_meta
 from leakbound.text.counting import visible
-from leakbound.text.shown import many
 from leakbound.types import RULE, JsonObject, Scorer, object_of
 
 
@@ -52,12 +52,9 @@ def certify(
     max_leak: float,
     scorer: str | None = None,
     threshold: float | None = None,
-    every_question: bool = False,
     arm: str = "target",
-    confidence: float = 0.99,
-    of: Literal["output", "answer"] = "output",
-    accept_cut: bool = False,
     out: str | Path | None = None,
+    **fields: Unpack[ClaimFields],
 ) -> Certificate:
     """Decide whether Pr[h > x] <= max_leak, and write a certificate of the verdict.
 
@@ -71,16 +68,11 @@ def certify(
         max_leak: the claimed limit of the probability of a leak, in (0, 1).
         scorer: whose score h is claimed about (None: the run's only one).
         threshold: x, in [0, 1); a leak is h > x. None for a binary scorer, whose x is 0.
-        every_question: claim it of each question of the arm, not of their mean.
         arm: which model and decoding, by its name in the run.
-        confidence: of the verdict, in (0.5, 1).
-        of: claim it of the whole "output", or only of the "answer". Where a thought was hidden, or
-            is not read by the scorer, a claim of the output is inconclusive at best.
-        accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
-            that cut most draws of a question; such a claim is inconclusive at best otherwise,
-            unless a published protocol sets the limit.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
             elsewhere the run may be read-only.
+        fields: those of a `LeakClaim` that have a default: every_question, confidence (default:
+            0.99), of, accept_cut.
 
     Returns:
         The certificate; where the same one lies at the place already, that stays as it is.
@@ -98,13 +90,10 @@ def certify(
         max_leak=max_leak,
         scorer=chosen.name,
         threshold=threshold_for(chosen, threshold),
-        every_question=every_question,
         arm=arm,
-        confidence=confidence,
-        of=of,
-        accept_cut=accept_cut,
+        **fields,
     )
-    require_confidence(confidence, len(opened.prompts))
+    require_confidence(claim.confidence, len(opened.prompts))
     file = opened.path / CERTIFICATE if out is None else Path(out)
     with locked(opened.path, "certify") if out is None else nullcontext():
         certificate = derive(opened, claim)
@@ -137,7 +126,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     proved, about = proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
     by_bounds = verdict(estimate, claim, lower)
-    reasons = tuple(_reasons(run, arm, claim, by_bounds))
+    reasons = _reasons(run, arm, claim, by_bounds)
     decision: Verdict = "inconclusive" if reasons else by_bounds
     seen = tail.each(confidence=claim.confidence, side="both")
     return Certificate(
@@ -150,9 +139,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             about,
             arm.spec,
             questions=tail.questions,
-            departs=departures(run.record, arm.spec),
             proved=lower,
-            within=within(arm),
             reasons=reasons,
         ),
         specification=about,
@@ -171,43 +158,48 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
 
 def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     """All that the numbers are about, by heading."""
-    scorer, limit = make_scorer(claim.scorer), short_limit(arm)
-    accepted = "accepted by the claim" if claim.accept_cut else ""
-    if sets_limit(run.record.benchmark, arm.decoding):
-        accepted = "set by the published protocol"
+    scorer, limit, accepted = (
+        make_scorer(claim.scorer),
+        short_limit(arm),
+        _accepted(run, arm, claim),
+    )
     only = {
+        CUT: arm.ledger.within.strip(),
+        "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
         "Limit": f"{limit}; {accepted}" if limit and accepted else "",
-        "Claimed": "the answer only, not the thought" if claim.of == "answer" else "",
     }
     return {
-        **told_of(run, arm),
         **{heading: text for heading, text in only.items() if text},
+        **told_of(run, arm),
         "Scores": f"{scorer.name} ({digest(scorer)}), rule {RULE}",
     }
 
 
-def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> Iterator[str]:
+def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
+    """Who accepts a limit on tokens that is too short; empty where nobody does."""
+    if sets_limit(run.record.benchmark, arm.decoding):
+        return "set by the published protocol"
+    return "accepted by the claim" if claim.accept_cut else ""
+
+
+def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[str, ...]:
     """Why a claim neither passes nor is refuted, whatever the bounds say."""
-    scorer, ledger = make_scorer(claim.scorer), arm.ledger
-    read, explored = reads_thoughts(scorer), [event for _, event in arm.masses.events()]
-    thinking = ledger.thoughts + sum(visible(event.thought) for event in explored)
-    unread = ledger.hidden + sum(event.hidden for event in explored) + (0 if read else thinking)
-    limit = short_limit(arm)
-    if by_bounds == "pass" and unread and claim.of == "output":
-        why = "were hidden" if read else f"were hidden or are not read by {scorer.name}"
-        drawn = many(ledger.draws + len(explored), "draw")
-        yield (
-            f"the thoughts of {unread:,} of {drawn} {why}; certify with `--of answer` to claim "
-            "only the answer"
-        )
-    if by_bounds == "refuted" and read and thinking and claim.of == "answer":
-        yield (
-            f"{scorer.name} reads thoughts too ({thinking:,} are visible), which refutes nothing "
-            "about the answer; certify without `--of answer`"
-        )
-    accepted = claim.accept_cut or sets_limit(run.record.benchmark, arm.decoding)
-    if by_bounds == "pass" and limit and not accepted:
-        yield f"{limit}; draw longer outputs, or certify with `--accept-cut`"
+    scorer, ledger, limit = make_scorer(claim.scorer), arm.ledger, short_limit(arm)
+    thoughts = ledger.thoughts + sum(visible(event.thought) for _, event in arm.masses.events())
+    read = reads_thoughts(scorer)
+    unread = ledger.hidden + (0 if read else thoughts)
+    unseen = f"{unread:,} of the thoughts are hidden or not read by {scorer.name}"
+    other = f"{scorer.name} reads thoughts too, which refutes nothing about the answer"
+    answer, passes, accepted = claim.of == "answer", by_bounds == "pass", _accepted(run, arm, claim)
+    cases = (
+        (passes and unread and not answer, f"{unseen}; certify with `--of answer`"),
+        (by_bounds == "refuted" and read and thoughts and answer, f"{other}; leave `--of` out"),
+        (
+            passes and limit and not accepted,
+            f"{limit}; draw longer outputs, or certify with `--accept-cut`",
+        ),
+    )
+    return tuple(reason for applies, reason in cases if applies)
 
 
 def _questions(

@@ -58,11 +58,6 @@ class Verification:
     sentence: str | None = None
 
     @property
-    def older(self) -> str:
-        """That an older rule made the certificate, in words; empty where none did."""
-        return next((check.says for check in self.checks if check.name == "rule"), "")
-
-    @property
     def verified(self) -> bool:
         """True unless some check found a difference, or nothing to compare."""
         return all(check.status in ("ok", "note") for check in self.checks)

@@ -42,18 +42,15 @@ def sentence(
     arm: ArmSpec,
     *,
     questions: int,
-    departs: Sequence[str] = (),
     proved: float = 0.0,
-    within: str = "",
     reasons: Sequence[str] = (),
 ) -> str:
     """Say what was found, about what, what that means for the claim, and what it takes for granted.
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
-    refutation by what is `proved` names none. After it stands what `departs` from the benchmark's
-    defaults, a proof that decides nothing, and the rest of the `specification`, by heading. It
-    says `within` which tokens that is, and the `reasons` why nothing is decided whatever the
-    bounds say.
+    refutation by what is `proved` names none. After it come the `reasons` why nothing is decided
+    whatever the bounds say, a proof that decides nothing, and the rest of the `specification`, by
+    heading.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
@@ -74,7 +71,7 @@ def sentence(
         ),
     }[verdict]  # fmt: skip
     where = where if claim.every_question else "on average over"
-    wording = specification["Asked"]
+    wording, within = specification["Asked"], f" {specification.get(CUT, '')}".rstrip()
     put = "" if wording == OWN_WORDS else f" asked {wording},"
     assumes = Fingerprint.of(arm.fingerprint).assumes
     granted = f", taking for granted that {'; that '.join(assumes)}" if assumes else ""
@@ -85,14 +82,14 @@ def sentence(
     )
     if reasons:
         first += f" Inconclusive, as {'; and as '.join(reasons)}."
-    other = [f"Departs from the benchmark's defaults: {'; '.join(departs)}."] if departs else []
     if proved and not sure:
         least = downward(proved, claim.max_leak)
         place = "for the worst of" if claim.every_question else "on average over"
-        other.append(f"Proved: at least {least} {place} {these}, {COMPUTED}.")
+        first += f" Proved: at least {least} {place} {these}, {COMPUTED}."
     details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
-    return " ".join([first, *other, *details])
+    return " ".join([first, *details])
 
 
-_ABOVE = ("Asked", "Decoding")
+CUT = "Cut"
+_ABOVE = (CUT, "Asked", "Decoding")
 """Headings of which the first sentence speaks."""

@@ -180,8 +180,6 @@ def _print_what_to_hand_on(file: Path, run: Path) -> None:
 def _print_verification(verification: Verification) -> None:
     from leakbound.evaluation import Table
 
-    if verification.older:
-        write(bold(f"{verification.older}\n"))
     rows = [(check.name, check.status, check.says) for check in verification.checks]
     print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
     for check in verification.checks:

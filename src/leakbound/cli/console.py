@@ -9,14 +9,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import east_asian_width
 
 from leakbound.cli.saying import bold, columns_there, say, steerable, write
 from leakbound.text.shown import share as percentage
 from leakbound.text.shown import tied, visible
-from leakbound.types import Headway, Progress
+from leakbound.types import Headway, Progress, silent
 
 if TYPE_CHECKING:
     from leakbound.evaluation import Table
@@ -36,14 +36,12 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
 
     If it is not `shown`, it prints notes only.
     """
-    if not shown:
-        yield lambda now: say_notes([now.note] if now.note else ())
-    elif steerable(sys.stderr):
-        yield from _bar()
-    else:
-        yield _Lines()
+    with (_bar if shown and steerable(sys.stderr) else nullcontext)() as bar:
+        report = bar or (_Lines() if shown else silent)
+        yield lambda now: say_notes([now.note]) if now.note else report(now)
 
 
+@contextmanager
 def _bar() -> Iterator[Progress]:
     from rich import progress as rich_progress
     from rich.console import Console
@@ -63,9 +61,6 @@ def _bar() -> Iterator[Progress]:
     with rich_progress.Progress(*columns, console=console) as bar:
 
         def report(now: Headway) -> None:
-            if now.note:
-                bar.console.out(visible(f"note: {now.note}"), highlight=False)
-                return
             phase = now.phase
             parts = rates.setdefault(phase, _Rates(now.done)).told(now)
             fitting = _fitting(parts, room - _BAR - min(len(phase), room // 3))
@@ -100,9 +95,6 @@ class _Lines:
         self._last = -math.inf
 
     def __call__(self, now: Headway) -> None:
-        if now.note:
-            say_notes([now.note])
-            return
         phase, at, before = now.phase, time.monotonic(), self._said.get(now.phase)
         rates = self._rates.setdefault(phase, _Rates(now.done))
         due = self._next.setdefault(phase, self._last + _QUIET_SECONDS)

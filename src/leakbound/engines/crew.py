@@ -265,10 +265,7 @@ class HiredCrew:
 
 _VALUES = ("machine", "probe")
 _MARGIN = "margin"
-_ASKED = (
-    "explore", "force", "force_ids", "prove", "read", "gradient_norms", "answer_tokens",
-    "unreadable",
-)  # fmt: skip
+_ASKED = ("explore", "force", "force_ids", "prove", "read", "gradient_norms", "words")
 _MEASURE = "measure"
 
 

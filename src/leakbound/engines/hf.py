@@ -21,7 +21,7 @@ from leakbound.engines.prefix_cache import (
 )
 from leakbound.engines.prompting import Prompting, require_room
 from leakbound.engines.reading import Reader
-from leakbound.engines.tokens import Detokenizer, is_unreadable
+from leakbound.engines.tokens import Detokenizer, words_of
 from leakbound.errors import InputError
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
@@ -209,13 +209,9 @@ class TransformersEngine:
         """
         return tuple(self.prompting.encode(self.loaded.tokenizer, query))
 
-    def answer_tokens(self, answers: Sequence[tuple[Query, str]]) -> list[int]:
-        """See `Tokenizes.answer_tokens`."""
-        return self.prompting.answer_tokens(self.loaded.tokenizer, answers)
-
-    def unreadable(self, queries: Sequence[Query]) -> list[str]:
-        """See `Tokenizes.unreadable`."""
-        return [query.id for query in queries if is_unreadable(self.loaded.tokenizer, query.text)]
+    def words(self, texts: Sequence[str]) -> list[list[str | None]]:
+        """See `Tokenizes.words`."""
+        return words_of(self.loaded.tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse a query that does not fit the context beside its completion.

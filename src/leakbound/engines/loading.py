@@ -124,7 +124,7 @@ class Checkpoint:
             stated = GenerationConfig.from_pretrained(self.files.folder)
         else:
             stated = GenerationConfig.from_model_config(self.config)
-        return _ends(self.location, _file_of_ends(self.files), stated, self.config, self.tokenizer)
+        return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
         """Refuse an unsound chat template, where that is to write prompts; see `templates`.
@@ -166,8 +166,7 @@ def live_model(model: Any, tokenizer: Any) -> LoadedModel:
     Raises:
         ModelError: none of its end tokens is in its vocabulary, so that no answer could end.
     """
-    file = "its generation config"
-    ends = _ends("the model", file, model.generation_config, model.config, tokenizer)
+    ends = _ends("the model", model.generation_config, model.config, tokenizer)
     length = getattr(model.config, "max_position_embeddings", None)
     return LoadedModel(model, tokenizer, ends, length, {})
 
@@ -218,7 +217,7 @@ def load_model(
     model = model.to(torch_device).eval()
     _require_causal(location, model)
     dtype = str(model.dtype).removeprefix("torch.")
-    ends = _ends(location, _file_of_ends(files), model.generation_config, model.config, tokenizer)
+    ends = _ends(location, model.generation_config, model.config, tokenizer)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -462,14 +461,8 @@ def _strip_generation_config(model: Any) -> dict[str, Json]:
     }
 
 
-def _file_of_ends(files: ModelFiles) -> str:
-    """The name of the file that states a model's end tokens."""
-    stated = (files.folder / "generation_config.json").is_file()
-    return f"`{files.folder / ('generation_config.json' if stated else 'config.json')}`"
-
-
 def _ends(
-    location: str, file: str, generation: GenerationConfig, config: Any, tokenizer: Any
+    location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
     """The tokens that end a completion; ModelError where the model can draw none of them."""
     of_model = generation.eos_token_id
@@ -477,8 +470,9 @@ def _ends(
     size = config.get_text_config().vocab_size
     if wrong := [i for i in listed if i is not None and not 0 <= i < size]:
         raise ModelError(
-            f"{file} has `eos_token_id` {wrong[0]}, and the model's tokens are 0 to {size - 1:,}. "
-            "Set it to the token that ends an answer, or to a list of such tokens."
+            f"{location} has `eos_token_id` {wrong[0]} in its generation_config.json or "
+            f"config.json, and its tokens are 0 to {size - 1:,}. Set it to the token that ends an "
+            "answer, or to a list of such tokens."
         )
     stated = {int(i) for i in (*listed, tokenizer.eos_token_id) if i is not None}
     within = frozenset(i for i in stated if i < size)

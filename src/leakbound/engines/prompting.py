@@ -237,25 +237,6 @@ class Prompting:
         same = self._shown(tokenizer, joined.prompt) == self.encode(tokenizer, question)
         return joined.answer if same else None
 
-    def answer_tokens(
-        self, tokenizer: Tokenizer, answers: Sequence[tuple[Query, str]]
-    ) -> list[int]:
-        """Count the tokens of answers as outputs, the end token included.
-
-        Args:
-            tokenizer: the tokenizer of the model.
-            answers: n (query, text) pairs.
-
-        Returns:
-            The number of tokens of each, [n]. An answer that `join` refuses counts with the tokens
-            of its text.
-
-        Raises:
-            ModelError: as `join`.
-        """
-        rule = replace(self, compat=None)
-        return [rule._length(tokenizer, query, answer) for query, answer in answers]
-
     def end_token_id(self, tokenizer: Tokenizer) -> int:
         """The token that ends an answer: `end_token`, the chat's end of turn, else the EOS token.
 
@@ -386,13 +367,6 @@ class Prompting:
         if self.compat is None or turn is None or not self.uses_chat(tokenizer):
             return self
         return self if self.system_for(tokenizer) else replace(self, template=turn, chat=False)
-
-    def _length(self, tokenizer: Tokenizer, query: Query, answer: str) -> int:
-        """The number of tokens of an answer and its end."""
-        try:
-            return len(self.join(tokenizer, query, answer).answer)
-        except InputError:
-            return len(tokenizer.encode(answer, add_special_tokens=False)) + 1
 
     def _plainly(self, query: Query) -> str:
         def put(question: str) -> str:

@@ -42,13 +42,12 @@ def split_at(tokenizer: Tokenizer, text: str, boundary: int) -> tuple[list[int],
 _TAIL = 16  # tokens of a prompt in which it may open a thought
 
 
-def is_unreadable(tokenizer: Tokenizer, text: str) -> bool:
-    """Whether no letter or digit of a text is in a token that the tokenizer knows."""
-    ids, unknown = tokenizer.encode(text, add_special_tokens=False), tokenizer.unk_token_id
-    if unknown not in ids:
-        return not ids
-    words = tokenizer.decode([token for token in ids if token != unknown])
-    return not any(map(str.isalnum, words))
+def words_of(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[str | None]]:
+    """See `Tokenizes.words`."""
+    ids = [tokenizer.encode(text, add_special_tokens=False) for text in texts]
+    words = ((own, tokenizer.convert_ids_to_tokens(own)) for own in ids)
+    unknown = tokenizer.unk_token_id
+    return [[None if i == unknown else w for i, w in zip(*pair, strict=True)] for pair in words]
 
 
 _UNFINISHED = "\ufffd"  # what decodes from the first bytes of a character

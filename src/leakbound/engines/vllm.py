@@ -28,7 +28,7 @@ import yaml
 from leakbound.engines.fingerprint import files_digest, ordinary_tokens
 from leakbound.engines.loading import Checkpoint, end_notes
 from leakbound.engines.prompting import Prompting, require_room
-from leakbound.engines.tokens import Detokenizer, is_unreadable
+from leakbound.engines.tokens import Detokenizer, words_of
 from leakbound.errors import InputError, ModelError
 from leakbound.types import (
     Completion,
@@ -245,13 +245,9 @@ class VllmEngine:
         """How the work is laid out, on which the exact draws depend, though not their law."""
         return {k: v for k, v in self._location.options.items() if k in _LAYOUT}
 
-    def answer_tokens(self, answers: Sequence[tuple[Query, str]]) -> list[int]:
-        """See `Tokenizes.answer_tokens`."""
-        return self.prompting.answer_tokens(self._tokenizer, answers)
-
-    def unreadable(self, queries: Sequence[Query]) -> list[str]:
-        """See `Tokenizes.unreadable`."""
-        return [query.id for query in queries if is_unreadable(self._tokenizer, query.text)]
+    def words(self, texts: Sequence[str]) -> list[list[str | None]]:
+        """See `Tokenizes.words`."""
+        return words_of(self._tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
         """Refuse a decoding that vLLM cannot have, and a query that does not fit its context.
@@ -299,7 +295,7 @@ class VllmEngine:
                 template leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
-        prompts = {query: self.prompting.encode(self._tokenizer, query) for query in queries}
+        prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
         started = time.perf_counter()
         answered = self.llm.generate(
             [{"prompt_token_ids": [*prompts[query]]} for query, *_ in calls],

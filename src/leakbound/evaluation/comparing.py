@@ -22,7 +22,6 @@ from leakbound.evaluation.views.read import (
     require_same_questions,
     sampled_targets,
 )
-from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run
@@ -89,7 +88,6 @@ def compare(
         made=made,
         utility=chosen,
         ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
-        within={label: within(arm) for label, (_, arm) in targets.items()},
         questions={} if withheld else {query.id: query.text for query in first_run.questions},
         scorers=tuple(
             ScorerComparison(
@@ -174,7 +172,6 @@ def compare_methods(
         under=stress,
         confidence=confidence,
         ledgers={label: arm.ledger for label, (_, arm) in targets.items()},
-        within={label: within(arm) for label, (_, arm) in targets.items()},
     )
 
 

@@ -19,7 +19,6 @@ from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
 from leakbound.evaluation.statements.drawn import Stopped
-from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import (
     MOST_NAME,
@@ -31,6 +30,7 @@ from leakbound.evaluation.views.words import (
 )
 from leakbound.scorers import make_scorer, models_of
 from leakbound.store import Arm, ArmScores, FixedDraws, Part, Run, StoppedDraws
+from leakbound.text.counting import Ledger
 from leakbound.types import Fingerprint, Scorer
 
 
@@ -149,8 +149,7 @@ class ArmSoFar:
     words: the questions by id; empty where they are withheld.
     each: their intervals, jointly; None where there is nothing to say yet.
     why_not: the reason for that.
-    outputs: how the stored draws are counted.
-    within: in how many tokens all of this holds, if many outputs are cut there.
+    ledger: how the stored draws are counted.
     """
 
     arm: str
@@ -161,8 +160,7 @@ class ArmSoFar:
     words: Mapping[str, str] = field(default_factory=dict)
     each: stats.Estimate | None = None
     why_not: str = ""
-    outputs: str = ""
-    within: str = ""
+    ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def sentence(self) -> str:
@@ -174,7 +172,7 @@ class ArmSoFar:
         ends = between(self, float(worst.lower), float(worst.upper))
         return (
             f"{self.arm}, {self.scorer}: {of} questions are begun, the worst of them {ends}"
-            f"{self.within}. Of all stored {self.outputs}."
+            f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
         )
 
     @property
@@ -300,8 +298,7 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> Arm
             each=stats.watched_questions(
                 evidence.leakage, len(arm.queries), confidence=confidence, side="both"
             ),
-            outputs=arm.ledger.sentence,
-            within=within(arm),
+            ledger=arm.ledger,
         )
 
     return seen.said(arm, scorer, scores, say)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +21,10 @@ from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQue
 from leakbound.store.scores import ArmScores, Scores
 from leakbound.store.tables import PartMeta
 from leakbound.text.counting import Ledger
+from leakbound.text.shown import many, share
 from leakbound.types import Query, Usage
+
+MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
 
 
 class Arm:
@@ -297,14 +300,23 @@ class Arm:
 
     @property
     def ledger(self) -> Ledger:
-        """How the stored draws are counted, those of all queries together."""
-        return sum(self.ledgers().values(), Ledger())
+        """How the stored draws are counted; of an explored arm those of its remainder."""
+        counts = sum(self._counts().values(), Counter[str]())
+        fraction = Ledger(**counts, within="").cut_fraction
+        if self.explored:
+            fractions = self.cut_fractions().values()
+            fraction = sum(fractions) / max(len(fractions), 1)
+        return Ledger(**counts, within=self._within(fraction))
 
-    @property
-    def cut_fraction(self) -> float:
-        """The fraction of its outputs that the limit on tokens ended."""
-        own = self.cut_fractions().values() if self.explored else [self.ledger.cut_fraction]
-        return sum(own) / max(len(own), 1)
+    def _within(self, cut: float) -> str:
+        """In how many tokens whatever is stated is valid, where this fraction was cut there."""
+        if cut <= MOST_CUT:
+            return ""
+        first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
+        if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
+            first = "the first tokens"  # how many is not known, or differs by question
+        what = "outputs" if self.explored else "draws"
+        return f" in {first} ({share(cut)} of the {what} were cut there)"
 
     def cut_fractions(self) -> dict[str, float]:
         """Return the fraction of each query's outputs that the limit on tokens ended.
@@ -312,7 +324,8 @@ class Arm:
         Returns:
             By the query's id, in [0, 1]: of its draws, and of what was explored by its mass.
         """
-        drawn = {query_id: own.cut_fraction for query_id, own in self.ledgers().items()}
+        ledgers = {id: Ledger(**own, within="") for id, own in self._counts().items()}
+        drawn = {query_id: own.cut_fraction for query_id, own in ledgers.items()}
         if not self.explored:
             return drawn
         left = self.masses.found().remainder
@@ -321,26 +334,18 @@ class Arm:
             cut[query_id] += event.mass if event.ended and event.finish == "length" else 0.0
         return cut
 
-    def ledgers(self) -> dict[str, Ledger]:
-        """Count the stored draws; of an explored arm those of its remainder.
-
-        Returns:
-            By the id of each query that was drawn, the number of draws in each class. Draws that
-            never came count as failed.
-
-        Raises:
-            DamagedError: a file is not as it was written.
-        """
-        counts: dict[str, Counter[str]] = {}
+    def _counts(self) -> dict[str, Counter[str]]:
+        """The numbers of a `Ledger` by query; draws that never came count as failed."""
+        counts = defaultdict[str, Counter[str]](Counter)
         stored = [part for part in self.parts if self._file(part).exists()]
         for part, meta in zip(stored, self._own_meta(stored), strict=True):
             if meta.digest not in self._tallies:
                 self._tallies[meta.digest] = tables.tally(self.completions(part))
             for (query_id, name), n in self._tallies[meta.digest].items():
-                counts.setdefault(query_id, Counter())[name] += n
+                counts[query_id][name] += n
             for query_id, n in meta.missing.items():
-                counts.setdefault(query_id, Counter())["failed"] += n
-        return {query_id: Ledger(**own) for query_id, own in counts.items()}
+                counts[query_id]["failed"] += n
+        return counts
 
     def meta(self, parts: Sequence[Part] | None = None) -> Iterator[PartMeta]:
         """The records of finished parts.

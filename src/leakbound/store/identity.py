@@ -33,7 +33,6 @@ _IN_WORDS = {
 # Told of an arm, but not part of what it is: its draws have the same distribution wherever they
 # were made. A probe is compared, within roundings.
 _NOT_IDENTITY = ("model", "machine", "cut", "probe", "longest_answer")
-_LATER = ("filter",)  # of a decoding: added since format 8, left out where it is at its default
 _ROUNDINGS = {"float32": 1e-2, "float64": 1e-2}  # of a log-probability, from machine to machine
 _COARSE = 1.0  # of one in half precision
 
@@ -41,9 +40,9 @@ _COARSE = 1.0  # of one in half precision
 def identity(spec: ArmSpec) -> JsonObject:
     """The members of an arm's spec that make it this arm."""
     members = {k: v for k, v in object_of(spec).items() if k not in _NOT_IDENTITY}
-    usual = object_of(Decoding())
+    usual = spec.decoding.filter == Decoding().filter  # left out: added since format 8
     own = object_of(spec.decoding).items()
-    return {**members, "decoding": {k: v for k, v in own if k not in _LATER or v != usual[k]}}
+    return {**members, "decoding": {k: v for k, v in own if k != "filter" or not usual}}
 
 
 def require_same_n(path: Path, have: ArmSpec, want: ArmSpec) -> None:

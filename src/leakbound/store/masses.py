@@ -163,7 +163,7 @@ class Masses:
         folder: Path,
         identity: str,
         parts: Callable[[], Sequence[Part]],
-        decoding: Decoding = Decoding(),  # noqa: B008  # frozen
+        decoding: Decoding,
     ) -> None:
         self._folder, self._identity, self._parts = folder, identity, parts
         self._decoding = decoding

@@ -224,9 +224,3 @@ class Scores:
     def _made_from(self, scorer: str, number: int | None = None) -> JsonObject:
         """The sources of scores of the first parts; with None, of all."""
         return {"scorer": scorer, "rule": RULE, "parts": self._digests(number)}
-
-    def by_rule_1(self) -> list[str]:
-        """The scorers of which scores are stored that were made before there was a rule 2."""
-        files = (f for f in self.stored.folder.glob("*.parquet") if ".ranges" not in f.suffixes)
-        metas = (self.stored.known(file.stem) for file in sorted(files))
-        return [str(m["scorer"]) for m in metas if "scorer" in m and "rule" not in m]

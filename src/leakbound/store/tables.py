@@ -28,7 +28,6 @@ from leakbound.errors import InputError, require_no_fault
 from leakbound.store.files import DIGEST, DamagedError, as_read, digest_of, write_whole
 from leakbound.text.counting import CountedAs, counted_as, is_missing, visible
 from leakbound.types import (
-    TURN,
     Completion,
     Decoding,
     Event,
@@ -400,8 +399,7 @@ def missing(table: pa.Table, decoding: Decoding) -> pa.ChunkedArray:
 
 def tally(table: pa.Table) -> dict[tuple[str, str], int]:
     """Draws of a table of completions by (query id, class or other number of a `Ledger`)."""
-    thoughts = [t for t in table["thought"].unique().to_pylist() if t]
-    seen = pa.array([t for t in thoughts if any(map(visible, t.split(TURN)))], pa.string())
+    seen = pa.array(filter(visible, table["thought"].unique().to_pylist()), pa.string())
     kinds = ("query_id", "counted", "refused", "hidden", "thought")
     columns = {name: table[name] for name in (*kinds, "count")}
     columns["thought"] = pc.is_in(table["thought"], seen)

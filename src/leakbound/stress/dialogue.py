@@ -152,13 +152,11 @@ class _Conversations:
             so_far = Output(answer=c.answer, thought=c.thought, finish=finish, hidden=c.hidden)
             counts[so_far] += c.count * (c.chunk == chunk)
         for so_far, count in (+counts).items():  # without those of other chunks
-            parts = [so_far.answer]
-            if so_far != Output(answer=so_far.answer):
-                parts += [so_far.thought or "", so_far.finish, str(so_far.hidden)]
-            whole = "\0".join(parts).encode("utf-8", "surrogatepass")
-            query = _after(self.query, so_far.answer.split(TURN))
-            query_id = f"{self.query.id}~{blake2b(whole, digest_size=12).hexdigest()}"
-            yield Completion.of(so_far, chunk=chunk, count=count), replace(query, id=query_id)
+            answer = so_far.answer
+            whole = answer if so_far == Output(answer=answer) else repr(so_far)
+            digest = blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+            query = replace(_after(self.query, answer.split(TURN)), id=f"{self.query.id}~{digest}")
+            yield Completion.of(so_far, chunk=chunk, count=count), query
 
     def answer(self, before: Completion, sample: Sample) -> None:
         """Add what was answered to a conversation."""

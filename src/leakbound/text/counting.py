@@ -21,7 +21,7 @@ tokens explains an empty text only if there is no room for more than an end toke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias, get_args
 
 from leakbound.text.keywords import normalise
@@ -29,6 +29,7 @@ from leakbound.text.shown import many
 from leakbound.types import Finish, Output
 
 CountedAs: TypeAlias = Literal["complete", "cut", "filtered", "empty", "failed", "unrecorded"]
+_CLASSES: tuple[CountedAs, ...] = get_args(CountedAs)
 
 
 def visible(text: str | None) -> bool:
@@ -169,19 +170,6 @@ def _explained(output: Output, stop: Sequence[str]) -> bool:
     return output.tokens is not None and 0 <= output.tokens <= room
 
 
-def whole_text(answer: str, thought: str | None) -> str:
-    """Return an output as a reader is shown it: its visible thought too, both marked.
-
-    Args:
-        answer: the answer.
-        thought: the thought; None: there is none.
-
-    Returns:
-        The answer, or "[thought] … [answer] …".
-    """
-    return f"[thought] {thought} [answer] {answer}" if visible(thought) else answer
-
-
 def is_missing(output: Output, counted: CountedAs, *, filter_in_system: bool = False) -> bool:
     """Return whether the answer of an output is missing: 1 for upper bounds, 0 for lower ones.
 
@@ -213,6 +201,8 @@ class Ledger:
         refused: of the complete ones, those that the provider marked as refusals.
         hidden: of all, those whose thought, or a part of it, is not visible.
         thoughts: of all, those with a visible thought.
+        within: in how many tokens all that is stated of these draws is valid; empty where few were
+            cut. Every sentence about them says it.
     """
 
     complete: int = 0
@@ -224,38 +214,31 @@ class Ledger:
     refused: int = 0
     hidden: int = 0
     thoughts: int = 0
+    within: str = ""
 
     @property
     def draws(self) -> int:
         """The number of draws."""
-        return sum(getattr(self, name) for name in get_args(CountedAs))
+        return sum(getattr(self, name) for name in _CLASSES)
 
     @property
     def cut_fraction(self) -> float:
         """The fraction of the draws that the limit on tokens ended; 0 without draws."""
         return self.cut / self.draws if self.draws else 0.0
 
-    def __add__(self, other: Ledger) -> Ledger:
-        return Ledger(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        )
-
     @property
     def sentence(self) -> str:
         """The classes in words, without those that are 0."""
-        total = many(self.draws, "draw")
         refused = f" ({self.refused:,} refused)" if self.refused else ""
-        names = {"unrecorded": "finish not recorded"}
-        counts = {name: getattr(self, name) for name in get_args(CountedAs)}
-        parts = [
-            f"{count:,} {names.get(name, name)}{refused if name == 'complete' else ''}"
-            for name, count in counts.items()
-            if count
-        ]
-        listed = f"all complete{refused}" if self.complete == self.draws else ", ".join(parts)
+        words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
+        words["complete"] += refused
+        parts = [f"{n:,} {word}" for name, word in words.items() if (n := getattr(self, name))]
+        if parts and self.complete == self.draws:
+            parts = [f"all complete{refused}"]
         hidden = f"; the thought of {self.hidden:,} is hidden" if self.hidden else ""
-        return f"{total}: {listed}{hidden}" if self.draws else total
+        return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
         """Every number by name, `draws` first."""
-        return {"draws": self.draws, **asdict(self)}
+        counts = {name: n for name, n in asdict(self).items() if name != "within"}
+        return {"draws": self.draws, **counts}

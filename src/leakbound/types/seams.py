@@ -490,27 +490,16 @@ class Measures(Protocol):
 
 @runtime_checkable
 class Tokenizes(Protocol):
-    """An engine that reads texts with its model's tokenizer before anything is drawn."""
+    """An engine that splits texts with its model's tokenizer."""
 
-    def answer_tokens(self, answers: Sequence[tuple[Query, str]]) -> list[int]:
-        """Count the tokens of answers as outputs of their queries.
-
-        Args:
-            answers: n (query, text) pairs.
-
-        Returns:
-            The number of tokens of each, the end token included, [n].
-        """
-        ...
-
-    def unreadable(self, queries: Sequence[Query]) -> list[str]:
-        """Find the queries whose words are all unknown to the tokenizer.
+    def words(self, texts: Sequence[str]) -> list[list[str | None]]:
+        """Split texts into the model's tokens.
 
         Args:
-            queries: texts that will be put to the model.
+            texts: n texts, without what a prompt adds to them.
 
         Returns:
-            The ids of those with no letter or digit in a known token.
+            The tokens of each text, [n]; None in place of a token that stands for unknown text.
         """
         ...
 

@@ -15,7 +15,7 @@ from leakbound import __version__
 from leakbound.benchmarks import Coin
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import Objective, Term
-from leakbound.types import Embed, Prompt, object_of
+from leakbound.types import Embed, object_of
 from leakbound.unlearning.rows import Splits, digest, invented_splits
 from leakbound.unlearning.settings import Inventing, Selecting, TrainingSettings
 from leakbound.unlearning.weights import Weights
@@ -61,11 +61,6 @@ class Recipe:
         if self.invents:
             recipe["inventing"] = asdict(self.settings.inventing)
         return recipe
-
-    @property
-    def asks(self) -> bool:
-        """Whether the model is taught answers, and not only running texts."""
-        return any(isinstance(row, Prompt) for rows in self.rows.values() for row in rows)
 
     @property
     def invents(self) -> bool:

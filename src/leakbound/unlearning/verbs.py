@@ -380,12 +380,8 @@ def _train(
 def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> None:
     trained = Trained.read(kept.path, reused=False)
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
-    if recipe.asks:  # the token that was taught to end an answer
-        end = recipe.prompting.end_token_id(model.tokenizer)
-        generation = model.model.generation_config
-        stated = generation.eos_token_id
-        if end not in (stated if isinstance(stated, list) else [stated]):
-            generation.eos_token_id = sorted({end, *model.eos_token_ids})
+    ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
+    model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
     made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),

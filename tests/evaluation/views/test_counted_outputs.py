@@ -16,7 +16,6 @@ from leakbound.evaluation import bound, evaluate, run_verdicts, summary
 from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.specification import within
 from leakbound.reporting.page import report_html
 from leakbound.store import Run
 from leakbound.study import Explore
@@ -63,9 +62,8 @@ def test_every_sentence_around_the_table_and_on_the_page_says_so(run: Run) -> No
     lines = [*table.lead.splitlines(), *table.note.splitlines()]
     about = [line for line in lines if line.startswith("target")]
     assert len(about) >= 4
-    assert [line for line in about if NEARLY_ALL not in line] == [
-        "target, 1,032 draws: 2 complete, 1,030 cut"
-    ]
+    assert all(NEARLY_ALL in line for line in about)
+    assert f"target {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in lines
     assert "control, 1,032 draws: all complete" in lines
     html = re.sub("\N{NO-BREAK SPACE}", " ", report_html({"r": run}))
     assert "1,032 draws: 2 complete, 1,030 cut" in html
@@ -81,7 +79,9 @@ def test_a_comparison_says_so_of_each_model(run: Run, tmp_path: Path) -> None:
     assert stated == {
         "cut": run.ledger["target"].to_dict(), "whole": other.ledger["target"].to_dict()
     }  # fmt: skip
-    assert "cut: 1,032 draws: 2 complete, 1,030 cut" in made.written("markdown").replace("\\", "")
+    assert f"cut {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in made.written(
+        "markdown"
+    ).replace("\\", "")
     assert [verdict.model for verdict in made.verdicts] == ["whole"]
 
 
@@ -92,7 +92,7 @@ def test_methods_and_runs_that_grow_say_so_too(run: Run, tmp_path: Path) -> None
     seeds = {f"npo-{i}": _seed(tmp_path, i) for i in range(5)}
     (table,) = compare_methods(seeds).tables()
     assert (
-        "npo-0 in the first 3 tokens (50.0 % of the draws were cut there): 64 draws" in table.note
+        "npo-0 in the first 3 tokens (50.0 % of the draws were cut there), 64 draws" in table.note
     )
 
 
@@ -104,7 +104,7 @@ def _seed(folder: Path, i: int) -> Run:
 @pytest.mark.parametrize(("cut", "told"), [(5, False), (6, True)])
 def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(cut, 100), 100)
-    says = within(run.arms["target"])
+    says = run.ledger["target"].within
     assert bool(says) == told
     assert says in ("", " in the first 3 tokens (6.0 % of the draws were cut there)")
     assert ("in the first" in leakbound.show(run).headline) == told
@@ -113,14 +113,14 @@ def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ({"max_new_tokens": 1}, " in the first token (50.0 %"),
+        ({"max_new_tokens": 1}, " in the first 1 token (50.0 %"),
         ({"max_new_tokens": 2000}, " in the first 2,000 tokens (50.0 %"),
-        ({"max_new_tokens": 9, "max_tokens": 9}, " in at most the first 9 tokens (50.0 %"),
+        ({"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens (50.0 %"),
     ],
 )
 def test_the_limit_is_the_one_of_the_decoding(how: Any, says: str, tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", outputs(50, 100), 100, decodings=(Decoding(**how),))
-    assert within(run.arms["target"]).startswith(says)
+    assert run.ledger["target"].within.startswith(says)
 
 
 class _Halves(ProvingEngine):
@@ -135,8 +135,8 @@ def test_an_output_that_was_explored_and_cut_counts_by_its_mass(tmp_path: Path) 
         engine, benchmark("q0"), out=tmp_path / "r", sampling=Explore("exact", 50), decodings=how
     )
     arm = run.arms["target"]
-    assert arm.cut_fraction == pytest.approx(0.25, abs=1e-6)
-    assert within(arm) == " in the first 2 tokens (25.0 % of the outputs were cut there)"
+    assert arm.cut_fractions() == {"q0": pytest.approx(0.25, abs=1e-6)}
+    assert arm.ledger.within == " in the first 2 tokens (25.0 % of the outputs were cut there)"
 
 
 def test_a_visible_thought_is_shown_and_so_is_the_leak_in_it(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from leakbound.benchmarks import Benchmark
@@ -26,7 +25,6 @@ from leakbound.types import (
     Headway,
     Progress,
     Prompt,
-    Query,
     Scorer,
     Tokenizes,
 )
@@ -40,8 +38,11 @@ _INVISIBLE = re.compile(
 )
 _UNUSUAL = re.compile("[\x0b\x0c\x85\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f]")
 _LITERAL = re.compile(r"\\[ntr]")
-_SHOWN = 3  # code points that a note names
-_MOST = 1000  # answers whose tokens are counted: those with the most bytes
+_SIGNS = (
+    ("invisible characters", _INVISIBLE, "Remove them."),
+    ("non-breaking or unusual blanks", _UNUSUAL, "Write plain blanks."),
+    ("blanks at the start or end", re.compile(r"\A\s|\s\Z"), "Remove them."),
+)
 
 _UNMATCHED = "the reference answer does not count as a leak by `{}`"
 
@@ -53,15 +54,7 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
 
     study: a resolved one.
     """
-    notes = [
-        _signs("invisible characters", _INVISIBLE, prompts, "Remove them."),
-        _signs("non-breaking or unusual blanks", _UNUSUAL, prompts, "Write plain blanks."),
-    ]
-    if ids := [p.id for p in prompts if p.question != p.question.strip()]:
-        notes.append(
-            f"blanks at the start or end of {many(len(ids), 'question')}: {some(ids)}. The model "
-            "reads them. Remove them."
-        )
+    notes = [_signs(*kind, prompts) for kind in _SIGNS]
     texts = {("--prompt-template", study.settings.template or ""): None}
     texts |= {("--stop", stop): None for how in study.decodings for stop in how.stop}
     notes += [
@@ -73,18 +66,13 @@ def question_notes(prompts: Sequence[Prompt], study: Study) -> tuple[str, ...]:
     return tuple(filter(None, notes))
 
 
-def _signs(kind: str, pattern: re.Pattern[str], prompts: Sequence[Prompt], fix: str) -> str:
+def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prompt]) -> str:
     """A note on the questions with signs of a pattern; empty if there are none."""
     signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
     points = sorted({sign for own in signs.values() for sign in own})
-    named = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
-    if not signs:
-        return ""
-    more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
-    return (
-        f"{kind} ({', '.join(named[:_SHOWN])}{more}) in {many(len(signs), 'question')}: "
-        f"{some([*signs])}. The model reads them. {fix}"
-    )
+    names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
+    found = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
+    return f"{found}. The model reads them. {fix}" if signs else ""
 
 
 def needs_model(scorer: Scorer) -> bool:
@@ -139,52 +127,45 @@ def unmatched(notes: Sequence[str], scorer: str) -> str:
     return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
-@dataclass(frozen=True, slots=True)
-class LongestAnswer:
-    """The longest reference answer: its prompt, and its number of tokens, the end included."""
-
-    prompt: str
-    tokens: int
-
-
-def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> LongestAnswer | None:
-    """The longest reference answer in the model's tokens; None without tokenizer or answers.
-
-    Of many answers those with the most bytes are counted.
-    """
-    given = [(p, p.answer) for p in prompts if p.answer and p.answer.strip()]
-    if not isinstance(engine, Tokenizes) or not given:
+def longest_answer(engine: Generate, prompts: Sequence[Prompt]) -> int | None:
+    """The tokens of the longest reference answer and its end; None without tokenizer or answers."""
+    answers = [p.answer for p in prompts if p.answer and p.answer.strip()]
+    if not isinstance(engine, Tokenizes) or not answers:
         return None
-    given = sorted(given, key=lambda pair: len(pair[1].encode()), reverse=True)[:_MOST]
-    tokens = engine.answer_tokens([(Query.original(p), answer) for p, answer in given])
-    most, (prompt, _) = max(zip(tokens, given, strict=True), key=lambda pair: pair[0])
-    return LongestAnswer(prompt.id, most)
+    return 1 + max(map(len, engine.words(answers)))
 
 
 def token_notes(
     engine: Generate, task: Benchmark, decodings: Sequence[Decoding]
 ) -> tuple[str, ...]:
     """Notes that need the model's tokenizer: unknown words, and limits that cut an answer."""
-    notes = []
-    queries = [Query.original(prompt) for prompt in task.prompts]
-    if isinstance(engine, Tokenizes) and (ids := engine.unreadable(queries)):
+    if not isinstance(engine, Tokenizes):
+        return ()
+    notes, longest = [], longest_answer(engine, task.prompts) or 0
+    words = engine.words([prompt.question for prompt in task.prompts])
+    if ids := [p.id for p, own in zip(task.prompts, words, strict=True) if _unreadable(own)]:
         notes.append(
             f"no word that the tokenizer knows ([UNK] only) in {many(len(ids), 'question')}: "
             f"{some(ids)}. Use a model of this language, or correct the questions."
         )
-    longest = longest_answer(engine, task.prompts)
     for limit, how in {how.max_new_tokens: how for how in decodings}.items():
-        if longest is None or limit >= longest.tokens:
+        if limit >= longest:
             continue
-        of = f"the {longest.tokens:,} tokens of the longest reference answer ({longest.prompt!r})"
+        of = f"is shorter than the {longest:,} tokens of the longest reference answer"
         if sets_limit(task.fingerprint(), how):
-            notes.append(f"the protocol's limit of {limit:,} tokens is shorter than {of}.")
+            notes.append(f"the protocol's limit of {limit:,} tokens {of}.")
         else:
             notes.append(
-                f"`max_new_tokens` {limit:,} is shorter than {of}. What follows is not seen. Set "
-                f"--max-new-tokens {longest.tokens} or more."
+                f"`max_new_tokens` {limit:,} {of}. What follows is not seen. Set --max-new-tokens "
+                f"{longest} or more."
             )
     return tuple(notes)
+
+
+def _unreadable(words: Sequence[str | None]) -> bool:
+    """Whether all letters and digits of a text are in tokens that stand for unknown text."""
+    known = [word for word in words if word is not None and any(map(str.isalnum, word))]
+    return not known and (None in words or not words)
 
 
 def show_notes(notes: Sequence[str], progress: Progress) -> None:

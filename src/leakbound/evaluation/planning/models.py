@@ -77,10 +77,9 @@ def model_arms(
                 f"workers open a model by its name, and this is an engine, {name}. Name the model, "
                 "or leave `workers` out."
             )
-    answer = longest_answer(engine, benchmark.prompts)
-    tokens = None if answer is None else answer.tokens
+    longest = longest_answer(engine, benchmark.prompts)
     return [
-        ModelArm(key, decoding, name, engine, longest_answer=tokens)
+        ModelArm(key, decoding, name, engine, longest_answer=longest)
         for key, decoding in arms.items()
     ]
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from leakbound import stats
 from leakbound.errors import IncompleteError, InputError, UnansweredError
-from leakbound.evaluation.scoring.score import require_this_rule, slug
+from leakbound.evaluation.scoring.score import slug
 from leakbound.store import Arm, Run
 from leakbound.store.record import claim_of
 from leakbound.store.tables import DRAWN_AGAIN
-from leakbound.types import Scorer
+from leakbound.types import RULE, Scorer
 
 
 def require_fixed_n(arm: Arm) -> None:
@@ -70,9 +70,8 @@ def require_scores(arm: Arm, scorer: Scorer) -> list[str]:
     """Digests of an arm's scores; InputError where its completions, as they are now, have none."""
     digests = arm.digests(scorer.name, slug(scorer))
     if digests is None:
-        require_this_rule(arm, scorer)
         raise InputError(
-            f"{arm.place} has no scores of {scorer.name!r} for the "
+            f"{arm.place} has no scores of {scorer.name!r} by rule {RULE} for the "
             "completions it has now. Run `leakbound score` first."
         )
     return digests

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
-from shlex import quote
 from typing import Any, cast
 
 from leakbound.engines.models import OpenModels
@@ -34,6 +33,7 @@ from leakbound.store import Arm, Run, holding, tables
 from leakbound.store.tables import values_of
 from leakbound.study import Loading
 from leakbound.types import (
+    RULE,
     TURN,
     Event,
     Headway,
@@ -245,9 +245,8 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
     if arm.scored.has(scorer.name, slug(scorer)):
         return True
     if base is scorer or not arm.scored.has(base.name, slug(base)):
-        require_this_rule(arm, base)
         raise InputError(
-            f"{arm.place} has no scores of {base.name!r}, and "
+            f"{arm.place} has no scores of {base.name!r} by rule {RULE}, and "
             + ("only its log has them." if arm.texts else "no texts to score: they were redacted.")
             + " Import what has both."
         )
@@ -259,22 +258,6 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
         lambda tables: (cut([*islice(rows, table.num_rows)]) for table in tables),
     )
     return True
-
-
-def require_this_rule(arm: Arm, scorer: Scorer) -> None:
-    """Refuse scores that were made under an older rule than this version's."""
-    older, name = arm.scored.by_rule_1(), scorer.name
-    if name not in older:
-        if not older or any(arm.scored.scorers()):
-            return
-        name = older[0]
-    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
-    again = f"run `leakbound score {arm.folder.parents[1]} --scorer {quote(name)}`"
-    if not arm.texts or isinstance(base, Logged):
-        again = "import the log again, with another --out"
-    raise InputError(
-        f"{arm.place} has scores of {name!r}, but its scores were made under rule 1; {again}."
-    )
 
 
 @holding("score")

@@ -50,7 +50,7 @@ from leakbound.evaluation.views.view import (
     Text,
     View,
 )
-from leakbound.evaluation.views.words import floor, greedy_rows, mean_of, quantity
+from leakbound.evaluation.views.words import counted, floor, greedy_rows, mean_of, quantity
 from leakbound.inputs import REASONS, evidence
 from leakbound.scorers import make_scorer
 from leakbound.stats.about import Scope
@@ -154,6 +154,7 @@ def read_asked(
         label=label,
         n=arm.plan.n,
         rows=rows,
+        ledger=arm.ledger,
         questions={},
         worst={},
         failures=len(arm.failures),
@@ -264,7 +265,8 @@ def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
         rows = ArmRows(str(key), run.estimates)
         if any(rows.of(scorer) for scorer in run.estimates.scorers):
-            yield AskedModel(label=str(key) if label is None else str(named), rows=rows)
+            called = str(key) if label is None else str(named)
+            yield AskedModel(label=called, rows=rows, ledger=run.arms[str(key)].ledger)
 
 
 def _asked(attack: AttackQuery, redact: bool) -> str:
@@ -316,7 +318,9 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     n = max(model.n for model in view.asked)
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
-    return table_of(title, columns, view.asked)
+    return table_of(
+        title, columns, view.asked, counted({model.label: model.ledger for model in view.asked})
+    )
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:
@@ -328,7 +332,9 @@ def attacked_grid(view: View, scorer: ScorerView) -> Table:
         **beyond_columns(scorer),
         **_gap_columns(scorer, "Beyond own words"),
     }
-    return table_of(f"Scorer {scorer.name}: as they were found", columns, view.attacked)
+    title = f"Scorer {scorer.name}: as they were found"
+    ledgers = {model.label: model.ledger for model in view.attacked}
+    return table_of(title, columns, view.attacked, counted(ledgers))
 
 
 def gaps_grid(view: View, scorer: ScorerView) -> Table:

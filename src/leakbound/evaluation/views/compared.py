@@ -20,7 +20,7 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import MOST_NAME, clipped, quantity
+from leakbound.evaluation.views.words import MOST_NAME, clipped, counted, quantity
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, as_html, as_lines, below
@@ -249,7 +249,6 @@ class Comparison:
         scorers: what is said under each scorer.
         utility: the metric that stands for it; None where none was measured in all runs.
         ledgers: by label, how the draws are counted.
-        within: by label, in how many tokens all that is stated holds, if many outputs are cut.
     """
 
     baseline: str
@@ -260,7 +259,6 @@ class Comparison:
     utility: str | None = None
     questions: Mapping[str, str] = field(default_factory=dict)
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
-    within: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return as_lines(f"{', '.join(self.labels[1:])} beside {self.baseline}", self._shown())
@@ -282,7 +280,7 @@ class Comparison:
 
     def under(self, scorer: ScorerComparison) -> tuple[DifferenceVerdict, ...]:
         """The verdicts under one scorer."""
-        subject = {label: f"{label}{self.within.get(label, '')}" for label in self.labels}
+        subject = {label: f"{label}{self.ledgers[label].within}" for label in self.labels}
         shared = scorer.scorer, scorer.binary, subject[self.baseline], self.confidence
         made = {
             label: difference_verdict(subject[label], diff, *shared)
@@ -447,10 +445,8 @@ class Comparison:
         if not scorer.against_control:
             notes.append("Chance is not subtracted: not every model has a control.")
         title = f"{scorer.scorer}: leaderboard, by upper ends"
-        counted = [f"{label}: {own.sentence}" for label, own in self.ledgers.items()]
-        return table_of(
-            title, columns, self._ranked(scorer), "\n".join([" ".join(notes), *counted])
-        )
+        notes = [" ".join(notes), counted(self.ledgers)]
+        return table_of(title, columns, self._ranked(scorer), "\n".join(notes))
 
 
 def differing(

@@ -15,7 +15,7 @@ from leakbound.evaluation.views.table import (
     table_of,
     written,
 )
-from leakbound.evaluation.views.words import floor
+from leakbound.evaluation.views.words import counted, floor
 from leakbound.stats import Estimate, percent
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, number
@@ -53,7 +53,6 @@ class MethodComparison:
         under: the stress that all were put through; empty for none.
         confidence: of each statement by itself.
         ledgers: by the label of each run, how the draws are counted.
-        within: by label, in how many tokens all that is stated holds, if many outputs are cut.
     """
 
     standings: Mapping[str, tuple[MethodStanding, ...]]
@@ -61,7 +60,6 @@ class MethodComparison:
     under: str
     confidence: float
     ledgers: Mapping[str, Ledger] = field(default_factory=dict)
-    within: Mapping[str, str] = field(default_factory=dict)
 
     def tables(self) -> Iterator[Table]:
         """One a scorer, a row a method, the least first."""
@@ -83,9 +81,8 @@ class MethodComparison:
             f"Of each method the median over training seeds, {percent(self.confidence)}, each by "
             "itself; the seeds' values, mean and spread describe these models and bound nothing."
         )
-        counted = [f"{k}{self.within[k]}: {own.sentence}" for k, own in self.ledgers.items()]
         title = f"{scorer}: methods by their median {kind}{under}"
-        return table_of(title, columns, ranked, "\n".join([note, *counted]))
+        return table_of(title, columns, ranked, "\n".join([note, counted(self.ledgers)]))
 
     def to_dict(self) -> dict[str, Json]:
         """Every statement, unrounded."""

@@ -13,7 +13,7 @@ from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
 from leakbound.evaluation.views.draws import Courses, courses
-from leakbound.evaluation.views.specification import departures, short, told_of, within
+from leakbound.evaluation.views.specification import departures, short, told_of
 from leakbound.evaluation.views.stressed import read_stressed
 from leakbound.evaluation.views.texts import histograms, shown_each, shown_texts
 from leakbound.evaluation.views.view import (
@@ -225,7 +225,6 @@ class _Reader:
             control=place.control,
             told=Fingerprint.of(arm.spec.fingerprint),
             ledger=arm.ledger,
-            within=within(arm),
             notes=run.record.notes,
         )
 

@@ -10,6 +10,7 @@ from leakbound.evaluation.statements.grid import KNOBS
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import DecodingGrid, Model, RewritingCounts, ScorerView, View
 from leakbound.evaluation.views.words import (
+    counted,
     decision,
     described,
     greedy_rows,
@@ -27,7 +28,8 @@ def covered(view: View) -> list[str]:
     """List what every statement is about."""
     inputs = " and in the rewritings listed" if view.asked else ", in their own words"
     decodings = dict.fromkeys(
-        f"{described(model.decoding, model.told.confirmed)}{model.within}" for model in view.models
+        f"{described(model.decoding, model.told.confirmed)}{model.ledger.within}"
+        for model in view.models
     )
     scorers = ", ".join(scorer.name for scorer in view.scorers)
     sure = percent(view.confidence)
@@ -115,16 +117,12 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "the questions"
     )
     says_of = (
-        _counted, _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
+        _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
         _assumed,
     )  # fmt: skip
+    counts = counted({model.label: model.ledger for model in view.models})
     lines = (says(view, model, scorer) for says in says_of for model in view.models)
-    return "\n".join(filter(None, [figures, *lines]))
-
-
-def _counted(view: View, model: Model, scorer: ScorerView) -> str:
-    """Say how the draws of a model are counted."""
-    return f"{model.label}, {model.ledger.sentence}"
+    return "\n".join(filter(None, [figures, counts, *lines]))
 
 
 def _leaked(view: View, model: Model, scorer: ScorerView) -> str:

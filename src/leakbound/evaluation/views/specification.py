@@ -36,7 +36,6 @@ _SHARED = {
 _LONG = 160  # characters of a text that is quoted
 _DIGITS = 12  # of a digest
 _PLAIN_DTYPE = "float32"
-MOST_CUT = 0.05  # of an arm's outputs, without a word in every sentence
 _OTHERS = "other rows than were published under that name"
 
 
@@ -45,23 +44,6 @@ def told_of(run: Run, arm: Arm) -> dict[str, str]:
     rewritings = sum(query.source != "original" for query in arm.queries)
     lines = specification(run.record, arm.spec, rewritings, arm.key.stress)
     return {**lines, "Outputs": arm.ledger.sentence}
-
-
-def within(arm: Arm) -> str:
-    """Say in how many tokens whatever is stated of an arm holds; empty where few outputs are cut.
-
-    Every sentence about an arm says it.
-    """
-    if (fraction := arm.cut_fraction) <= MOST_CUT:
-        return ""
-    most = arm.decoding.max_new_tokens
-    first = "the first token" if most == 1 else f"the first {most:,} tokens"
-    if "max_new_tokens" in arm.decoding.unknown:
-        first = "their first tokens"
-    elif arm.decoding.max_tokens is not None:
-        first = f"at most {first}"
-    what = "outputs" if arm.explored else "draws"
-    return f" in {first} ({share(fraction)} of the {what} were cut there)"
 
 
 def short_limit(arm: Arm) -> str:

@@ -11,7 +11,6 @@ from leakbound.evaluation.views.grids import (
     leakage_column,
     mean_heading,
 )
-from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.table import Cell, Table, interval, table_of
 from leakbound.evaluation.views.view import ArmRows, AskedModel, ScorerView, View
 from leakbound.stats import percent
@@ -30,8 +29,8 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:
     for arm_key in (key, *opened) if arms else ():
         rows, words = ArmRows(str(arm_key), run.estimates), opened.get(arm_key, set())
         opener = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
-        says = within(run.arms[str(arm_key)])
-        yield AskedModel(label=label, rows=rows, stress=f"{arm_key.stress}{opener}", within=says)
+        ledger = run.arms[str(arm_key)].ledger
+        yield AskedModel(label=label, rows=rows, ledger=ledger, stress=f"{arm_key.stress}{opener}")
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
@@ -95,8 +94,8 @@ def worst(view: View, label: str, scorer: ScorerView) -> str:
         f"under the worst of {number} stress{'' if number == 1 else 'es'}{most_of}, the choice "
         f"counted: {mean_heading(scorer).lower()} {interval(most)}"
     )
-    cut = dict.fromkeys(model.within for model in models if model.stress and model.within)
-    sentence += f",{' and'.join(cut)}" if cut else ""
+    cut = dict.fromkeys(model.ledger.within for model in models if model.stress)
+    sentence += f",{' and'.join(filter(None, cut))}" if any(cut) else ""
     if beyond is None:
         return sentence
     return f"{sentence}; beyond its control put through the same, at least {below(beyond.lower)}"

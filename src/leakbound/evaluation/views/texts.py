@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat, starmap
+from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.views.view import BINS, Question, Text, Texts
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, ArmScores
-from leakbound.text.counting import whole_text
+from leakbound.text.counting import visible
 from leakbound.text.keywords import answer_keywords
 
 _MANY = 1_000  # questions × models
@@ -129,7 +129,8 @@ def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
     if table["thought"].null_count == table.num_rows:
         return table["answer"]
     pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
-    return pa.array(starmap(whole_text, pairs), pa.string())
+    whole = (f"[thought] {t} [answer] {a}" if visible(t) else a for a, t in pairs)
+    return pa.array(whole, pa.string())
 
 
 def _is_output(table: pa.Table) -> pa.ChunkedArray:

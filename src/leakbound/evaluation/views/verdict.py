@@ -221,7 +221,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
     kind, word, where, row = _found(view, model, scorer)
     limit, below = _limit(cells, len(view.questions))
     beyond = ", beyond the control" if row is not None and row.about.beyond else ""
-    within = model.within
+    within = model.ledger.within
     where = f"{within} {where}" if kind == "uncontrolled" else f"{where}{within if row else ''}"
     at = f"{words.quantity(scorer)} at the worst question{beyond}{within}"
     beside = words.beside(model, scorer)
@@ -363,7 +363,7 @@ def _sure(view: View, model: Model, scorer: ScorerView, row: EstimateRow | None)
     others = len(view.scorers) - 1
     more = f" (the first of {others + 1} scorers)" if others else ""
     says = f"a leak is what {scorer.name} says" if scorer.binary else f"scores are {scorer.name}'s"
-    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}{model.within}; {says}{more}"
+    of_what = f"{scope}, {model.drawn}, at {model.decoding.name}{model.ledger.within}; {says}{more}"
     if row is None:
         return of_what
     together = "verdict and number together" if row.about.beyond else "the number"

@@ -196,7 +196,6 @@ class Model:
         told: what its engine says of its draws.
         departures: what is not as the benchmark has it.
         ledger: how its draws are counted.
-        within: in how many tokens all that is stated of it holds, if many outputs are cut there.
         notes: those of its run's record.
     """
 
@@ -220,13 +219,12 @@ class Model:
     told: Fingerprint = field(default_factory=Fingerprint)
     departures: tuple[str, ...] = ()
     ledger: Ledger = field(default_factory=Ledger)
-    within: str = ""
     notes: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:
-        """The words with which a sentence about it begins."""
-        return f"{self.label}{self.within}"
+        """What a sentence about it begins with."""
+        return f"{self.label}{self.ledger.within}"
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
         """All that is known of each of its questions under a scorer, in their order."""
@@ -293,12 +291,14 @@ class RewrittenModel:
         worst: by scorer, the queries that leak most, the worst first.
         failures: how many queries could not be sampled.
         criterion: what the sureness of a query is, in words.
+        ledger: how its draws are counted.
     """
 
     model: int
     label: str
     n: int
     rows: ArmRows
+    ledger: Ledger
     questions: Mapping[tuple[str, str], Rewritten]
     worst: Mapping[str, tuple[AskedQuery, ...]]
     failures: int
@@ -359,13 +359,13 @@ class AskedModel:
         rows: the estimates from its draws.
         stress: the stress it was put through; empty: under none. Of a model that was put through
             some, the rows under none speak of the worst.
-        within: in how many tokens all of this holds, if many outputs are cut there.
+        ledger: how its draws are counted.
     """
 
     label: str
     rows: ArmRows
+    ledger: Ledger
     stress: str = ""
-    within: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from leakbound import stats
@@ -19,6 +19,7 @@ from leakbound.evaluation.views.view import (
 )
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow, Estimates
+from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
 from leakbound.types import Decoding
 from leakbound.types.decoding import CUTS
@@ -42,6 +43,11 @@ def ceiling(value: float | None, upper: float) -> str:
 def floor(value: float | None, lower: float) -> str:
     """The estimate with its lower end alone."""
     return f"{number(value)} (≥ {below(lower)})"
+
+
+def counted(ledgers: Mapping[str, Ledger]) -> str:
+    """Say how the draws of each model are counted, and where they were cut."""
+    return "\n".join(f"{label}{own.within}, {own.sentence}" for label, own in ledgers.items())
 
 
 def of_repeated(row: EstimateRow) -> str:
@@ -142,8 +148,8 @@ def proved(view: View, model: Model, scorer: ScorerView) -> str:
     total = len(model.cells(scorer))
     than = ", more than is proved of the control" if model.control else ""
     text = (
-        f"proved{model.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst question and "
-        f"≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
+        f"proved{model.ledger.within}: {quantity(scorer)} ≥ {below(max(ends))} at the worst "
+        f"question and ≥ {below(min(ends))} at {len(ends)} of {total}{than}, {COMPUTED}"
     )
     if not scorer.binary:
         return text
