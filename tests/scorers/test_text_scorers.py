@@ -83,7 +83,7 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
     assert scorer.score(["the code name is", "蓝鸟"], DROPPED[0]) == [1, 0]
     (note,) = check_prompts(scorer, DROPPED)
     assert "drops words of 4 answers, such as '蓝鸟'" in note
-    assert "'p1', 'p2', 'p5', 'p6'. Add `contains`" in note
+    assert "'p1', 'p2', 'p5' and 1 more. Add `contains`" in note
     assert check_prompts(scorer, DROPPED[2:4]) == []
     with pytest.raises(InputError, match=r"'蓝鸟'.*: 'p1'\. Use `contains`"):
         check_prompts(scorer, [DROPPED[0], DROPPED[3]])
@@ -91,7 +91,7 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
 
 def test_many_ids_are_counted() -> None:
     many = [replace(DROPPED[0], id=f"n{i}") for i in range(8)]
-    with pytest.raises(InputError, match=r"'n4' and 3 more\. Use"):
+    with pytest.raises(InputError, match=r"'n2' and 5 more\. Use"):
         check_prompts(make_scorer("rouge-l-f1"), many)
 
 

@@ -392,8 +392,8 @@ class Prompting:
         if self.compat is None and marks.opens(opened):  # the tokens of the prompt stay as they are
             return f"{opened}{marks.closing(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
-            said = turn_of("assistant", query.prefix + answer)
-            turns = [*self._conversation(tokenizer, query), said]
+            reply = turn_of("assistant", query.prefix + answer)
+            turns = [*self._conversation(tokenizer, query), reply]
             text = written(tokenizer, turns, open_ended=False)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
