@@ -371,8 +371,8 @@ def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) ->
         table["text"].to_pylist(), finish.to_pylist(), ids.is_valid().to_pylist(), strict=True
     )
     outputs = [
-        Completion(answer=answer, finish=end, token_ids=() if known else None, count=0)
-        for answer, end, known in ends
+        Completion(answer=answer, finish=end, token_ids=() if has_ids else None, count=0)
+        for answer, end, has_ids in ends
     ]
     counted = [counted_as(output, decoding.stop) for output in outputs]
     no = pa.repeat(pa.scalar(False), rows)
