@@ -148,7 +148,7 @@ def test_a_count_edited_and_scored_again(path: Path) -> None:
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
     found = failed(checked(path))
-    assert found.keys() == {"files", "estimates", "sentence"}
+    assert found.keys() == {"files", "estimates"}
     assert "questions[2].value" in found["estimates"]
     assert scores(path).name in found["files"]
 
@@ -160,7 +160,7 @@ def test_missing_draws_made_up_in_a_part(path: Path) -> None:
     tables.write_table(file, table.replace_schema_metadata(None), {**meta, "missing": {"q0": 9}})
     found = failed(checked(path))
     assert "part-00000.parquet" in found["files"]
-    assert "no scores of 'keyword' for the completions it has now" in found["estimates"]
+    assert "no scores of 'keyword' by rule 2 for the completions it has now" in found["estimates"]
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,8 @@ def test_a_comparison_says_so_of_each_model(run: Run, tmp_path: Path) -> None:
     assert stated == {
         "cut": run.ledger["target"].to_dict(), "whole": other.ledger["target"].to_dict()
     }  # fmt: skip
-    assert f"cut {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in made.written(
-        "markdown"
-    ).replace("\\", "")
+    written = made.written("markdown").replace("\\", "")
+    assert f"cut {NEARLY_ALL}, 1,032 draws: 2 complete, 1,030 cut" in written
     assert [verdict.model for verdict in made.verdicts] == ["whole"]
 
 

@@ -318,9 +318,8 @@ def protocols_grid(view: View, scorer: ScorerView) -> Table:
     n = max(model.n for model in view.asked)
     questions = many(len(view.questions), "question")
     title = f"{scorer.name} by protocol, {questions}, n = {n:,} outputs each"
-    return table_of(
-        title, columns, view.asked, counted({model.label: model.ledger for model in view.asked})
-    )
+    ledgers = {model.label: model.ledger for model in view.asked}
+    return table_of(title, columns, view.asked, counted(ledgers))
 
 
 def attacked_grid(view: View, scorer: ScorerView) -> Table:

@@ -42,8 +42,8 @@ _OTHERS = "other rows than were published under that name"
 def told_of(run: Run, arm: Arm) -> dict[str, str]:
     """The `specification` of an arm of a run."""
     rewritings = sum(query.source != "original" for query in arm.queries)
-    lines = specification(run.record, arm.spec, rewritings, arm.key.stress)
-    return {**lines, "Outputs": arm.ledger.sentence}
+    about = specification(run.record, arm.spec, rewritings, arm.key.stress)
+    return {**about, "Outputs": arm.ledger.sentence}
 
 
 def short_limit(arm: Arm) -> str:
