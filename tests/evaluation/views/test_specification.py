@@ -232,7 +232,7 @@ STUDY = {
     "benchmark": "Questions", "data": "Questions", "limit": "Questions", "profile": "Questions",
     "sampling": "Draws", "seed": "Draws", "decodings": "Decoding", "rewritings": "Asked",
     "attack": "Asked", "settings.dtype": "Model", "settings.template": "Prompt",
-    "settings.system": "Prompt",
+    "settings.system": "Prompt", "settings.end_token": "Prompt",
     "settings.device": "changes no distribution; roundings are measured",
     "settings.trust_remote_code": "the code's digest is in the fingerprint",
     "prove": "finds texts whose probabilities are computed, whoever found them",
@@ -253,6 +253,8 @@ def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
     assert set(names) == set(STUDY)
     told = specification(RECORD, ARM)
     assert all(says in told or " " in says for says in STUDY.values())
+    ended = replace(ARM, fingerprint={"prompting": {"chat": True, "end_token": "<|im_end|>"}})
+    assert specification(RECORD, ended)["Prompt"].endswith(", each output ended by '<|im_end|>'")
 
 
 USUAL = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))

@@ -151,6 +151,8 @@ def _prompt(arm: ArmSpec) -> str:
         text = f"a chat, in the model's own template{with_system}"
     else:  # which has no place for a system message
         text = f"the plain text {_quoted(str(template))}" if template else "a plain text"
+    if end := rule.get("end_token"):
+        text += f", each output ended by {end!r}"
     return f"{text}, as {rule['compat']} reads it" if rule.get("compat") else text
 
 
