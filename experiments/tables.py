@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from claims import Figure, Need
+from claims import Need
 from common import UTILITY, Cost, Lab, Stored, cost_of, cost_of_training, kept_recall
 from kept import Drawn, Kept, Row, settings_of
 from sizes import BESIDE, COARSE, CONTROL, PLAIN, RECALL, REWORDED, TARGET, Size
@@ -19,7 +19,7 @@ from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.stats.about import Quantity
 from leakbound.store import Run
 from leakbound.text.rows import read_rows
-from leakbound.text.shown import above, number
+from leakbound.text.shown import above, between, number
 from unlearning import as_markdown, columns
 
 TITLES = {"small": "", "middle": " on a real model", "full": " on a large model"}
@@ -229,9 +229,11 @@ def _leaks(stored: Stored, name: str) -> dict[int, str]:
         )
         rows = read_rows(Path(scratch) / "leak-at-k.csv")
     return {
-        int(row.text("k")): Figure(
-            *(float(row.text(end)) for end in ("value", "lower", "upper")), 0.99
-        ).text
+        int(row.text("k")): between(
+            float(value) if (value := row.maybe("value")) else None,
+            float(row.text("lower")),
+            float(row.text("upper")),
+        )
         for row in rows
     }
 

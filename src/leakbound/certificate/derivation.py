@@ -176,7 +176,7 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
 
 
 def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
-    """Who accepts a limit on tokens that is too short; empty where nobody does."""
+    """The party that accepts a limit on tokens that is too short; empty where there is none."""
     if sets_limit(run.record.benchmark, arm.decoding):
         return "set by the published protocol"
     return "accepted by the claim" if claim.accept_cut else ""

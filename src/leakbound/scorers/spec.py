@@ -72,7 +72,7 @@ class Threshold:
             check(prompt)
 
     def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """What the scorer underneath notes about all prompts."""
+        """The notes of the scorer underneath about all prompts."""
         return check_prompts(self.scorer, prompts)
 
     def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:

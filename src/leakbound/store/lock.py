@@ -197,7 +197,7 @@ def _taken(folder: Path, file: Path) -> BaseFileLock:
 
 
 def _text(file: Path) -> bytes:
-    """What a lock says, its first 10,000 bytes; nothing where it cannot be read or is a link."""
+    """The first 10,000 bytes of a lock; nothing where it cannot be read or is a link."""
     try:
         if file.is_symlink() or not file.is_file():  # whoever opens a pipe waits for its other end
             return b""

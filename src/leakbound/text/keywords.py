@@ -183,7 +183,7 @@ def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
 
 
 class Settled(NamedTuple):
-    """What every text that begins with a prefix has in common, normalised.
+    """The beginning that all texts with a prefix share, normalised.
 
     Attributes:
         text: the opening of all these texts.

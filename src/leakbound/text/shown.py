@@ -79,6 +79,8 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
     if value is None or math.isnan(value):
         return DASH
     short = rounded(value, towards, digits)
+    if not towards and 1 - _TINY < abs(short) < 1:  # nines of an estimate say nothing
+        return f">{1 - _TINY}" if short > 0 else f"<−{1 - _TINY}"
     if 0 < abs(short) < _TINY:
         text = f"{short.scaleb(-short.adjusted()):.{digits - 1}f}e{short.adjusted()}"
     else:

@@ -71,8 +71,8 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
     signs = {p.id: own for p in prompts if (own := pattern.findall(p.question))}
     points = sorted({sign for own in signs.values() for sign in own})
     names = [f"U+{ord(sign):04X} {unicodedata.name(sign, 'control').lower()}" for sign in points]
-    note = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
-    return f"{note}. The model reads them. {fix}" if signs else ""
+    where = f"{kind} ({some(names)}) in {many(len(signs), 'question')}: {some([*signs])}"
+    return f"{where}. The model reads them. {fix}" if signs else ""
 
 
 def needs_model(scorer: Scorer) -> bool:
@@ -164,8 +164,8 @@ def token_notes(
 
 def _unreadable(words: Sequence[str | None]) -> bool:
     """Whether all letters and digits of a text are in tokens that stand for unknown text."""
-    read = [word for word in words if word is not None and any(map(str.isalnum, word))]
-    return not read and (None in words or not words)
+    legible = [word for word in words if word is not None and any(map(str.isalnum, word))]
+    return not legible and (None in words or not words)
 
 
 def show_notes(notes: Sequence[str], progress: Progress) -> None:

@@ -223,7 +223,7 @@ class Model:
 
     @property
     def subject(self) -> str:
-        """What a sentence about it begins with."""
+        """The words with which a sentence about it begins."""
         return f"{self.label}{self.ledger.within}"
 
     def cells(self, scorer: ScorerView) -> list[Measured]:
