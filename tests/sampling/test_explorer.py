@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -482,6 +483,20 @@ def test_a_prefix_that_strays_from_a_lead_and_may_come_back_goes_before_hopeless
     (proof,) = prove(8, decoding, settle=settle, model=table(p), rows=1, **given)
     assert {node.token_ids for node in proof.nodes} == {(1, 2, EOS), (1, 3, 4, 5, 2, EOS)}
     assert sum(math.exp(node.floor) for node in proof.nodes) == pytest.approx(0.2)
+
+
+def test_what_a_prefix_may_become_is_scored_as_an_output_that_ends() -> None:
+    """A lead's last tokens after another prefix: the search asks how that would score, complete."""
+    asked: list[tuple[Ids, object]] = []
+
+    def settle(number: int, items: Sequence[tuple[Ids, Any]]) -> list[tuple[float, float]]:
+        asked.extend(items)
+        return keyword(number, items)
+
+    prove(settle=settle)
+    whole = [finish for ids, finish in asked if len(ids) >= PLAIN.max_new_tokens or EOS in ids]
+    assert len(whole) > 100
+    assert None not in whole
 
 
 @pytest.mark.parametrize("kind", range(4))

@@ -206,7 +206,7 @@ class _Hunt:
         hopes = [_hopes(prefix) for prefix in going]
         pairs = zip(going, hopes, strict=True)
         outputs = [
-            (prefix.path + tail, self.ending.reason(prefix.path + tail))
+            (prefix.path + tail, self.ending.reason(prefix.path + tail) or "length")
             for prefix, mine in pairs
             for tail, *_ in mine
         ]
