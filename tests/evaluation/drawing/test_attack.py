@@ -119,6 +119,23 @@ def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> No
         assert 0.3 < one.lower < 0.75
 
 
+def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_path: Path) -> None:
+    """The findings of all questions are one row, though each was asked at its own decoding."""
+
+    def by_question(query: Query, decoding: Decoding) -> float:
+        return 0.7 if (decoding.temperature == 0.2) == (query.prompt_id == "p0") else 0.05
+
+    run = attacked(
+        tmp_path / "r", AskedEngine(by_question), 2, attack=Attack(400, (0.2, 1.0), (1.0,))
+    )
+    assert {name for name in run.arms if "attack" in name} == {
+        "target attack T=0.2", "target attack T=1"
+    }  # fmt: skip
+    told = next(table.note for table in summary(run) if "as they were found" in table.title)
+    for name in ("T=0.2", "T=1"):
+        assert f"target attack at {name}, 256 draws: all complete" in told
+
+
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]

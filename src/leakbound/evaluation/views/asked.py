@@ -260,13 +260,17 @@ def read_attacked(label: str | None, run: Run) -> Iterator[AskedModel]:
 
     `label` None: they are called as their arms.
     """
-    if not any(arm.key.asks == "attack" for arm in run.arms.values()):
+    attacked = [arm for arm in run.arms.values() if arm.key.asks == "attack"]
+    if not attacked:
         return
     for key, named in ((ATTACK, label), (ATTACK.control, f"{CONTROL} of {label}")):
         rows = ArmRows(str(key), run.estimates)
         if any(rows.of(scorer) for scorer in run.estimates.scorers):
             called = str(key) if label is None else str(named)
-            yield AskedModel(label=called, rows=rows, ledger=run.arms[str(key)].ledger)
+            own = [arm for arm in attacked if arm.key.model == key.model]
+            at = [f" at {arm.decoding.name}" if len(own) > 1 else "" for arm in own]
+            ledgers = {f"{called}{x}": arm.ledger for x, arm in zip(at, own, strict=True)}
+            yield AskedModel(label=called, rows=rows, ledgers=ledgers)
 
 
 def _asked(attack: AttackQuery, redact: bool) -> str:
@@ -332,7 +336,7 @@ def attacked_grid(view: View, scorer: ScorerView) -> Table:
         **_gap_columns(scorer, "Beyond own words"),
     }
     title = f"Scorer {scorer.name}: as they were found"
-    ledgers = {model.label: model.ledger for model in view.attacked}
+    ledgers = dict(item for model in view.attacked for item in model.ledgers.items())
     return table_of(title, columns, view.attacked, counted(ledgers))
 
 

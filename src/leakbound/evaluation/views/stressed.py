@@ -29,8 +29,8 @@ def read_stressed(label: str, run: Run, key: ArmKey) -> Iterator[AskedModel]:
     for arm_key in (key, *opened) if arms else ():
         rows, words = ArmRows(str(arm_key), run.estimates), opened.get(arm_key, set())
         opener = f" “{next(iter(words))}”" if len(words) == 1 and "" not in words else ""
-        ledger = run.arms[str(arm_key)].ledger
-        yield AskedModel(label=label, rows=rows, ledger=ledger, stress=f"{arm_key.stress}{opener}")
+        counts = {label: run.arms[str(arm_key)].ledger}
+        yield AskedModel(label=label, rows=rows, ledgers=counts, stress=f"{arm_key.stress}{opener}")
 
 
 def stress_grid(view: View, scorer: ScorerView) -> Table:
@@ -94,7 +94,7 @@ def worst(view: View, label: str, scorer: ScorerView) -> str:
         f"under the worst of {number} stress{'' if number == 1 else 'es'}{most_of}, the choice "
         f"counted: {mean_heading(scorer).lower()} {interval(most)}"
     )
-    cut = dict.fromkeys(model.ledger.within for model in models if model.stress)
+    cut = dict.fromkeys(model.ledgers[model.label].within for model in models if model.stress)
     sentence += f",{' and'.join(filter(None, cut))}" if any(cut) else ""
     if beyond is None:
         return sentence

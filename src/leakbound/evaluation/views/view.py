@@ -359,12 +359,12 @@ class AskedModel:
         rows: the estimates from its draws.
         stress: the stress it was put through; empty: under none. Of a model that was put through
             some, the rows under none speak of the worst.
-        ledger: how its draws are counted.
+        ledgers: how its draws are counted, by its label and, where there are several, the decoding.
     """
 
     label: str
     rows: ArmRows
-    ledger: Ledger
+    ledgers: Mapping[str, Ledger]
     stress: str = ""
 
 
