@@ -1,13 +1,15 @@
 """Whether a change moved a number that it should not have: ten studies at two commits.
 
     python bench/commits.py --old CHECKOUT --new CHECKOUT [--only STUDY ...] [--json FILE]
+                            [--keep FOLDER]
 
 Runs the command lines of bench/studies.py at both commits, each in a virtual environment with the
 packages of this Python and the checkout's `src`. Parts are sized by measured speed, so a wrapper
 fixes their size, and the order in which bets meet the draws. `estimates` and `--json` documents
 must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose. The study `stored`
-bounds draws that the old commit exported. Exit status 1 where any other number differs. Three
-minutes on two idle cores; not part of `.ci/run`.
+bounds draws that the old commit exported. With `--keep` the rows stay: a second run makes only
+those that are not there. Exit status 1 where any other number differs. Three minutes on two idle
+cores; not part of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from typing import Any
 from studies import LOGS, commands_of, server, write_shared
 
 CLOSE = 1e-12
-NUMBERS = ("value", "lower", "upper", "n")
+NUMBERS = ("value", "lower", "upper", "n", "missing")
 ABOUT = (
     "arm", "decoding", "scorer", "query_id", "quantity", "scope", "inputs", "beyond", "parameter",
     "constant", "knob", "seeds", "jointly", "proved",
@@ -65,26 +67,109 @@ class Change:
 
 
 LEAKAGE = ("leak probability", "mean leakage", "tail", "leak@k", "worst of k")
+DEVIATIONS = ("standard deviation", "expectation deviation")
+CERTIFIED = (None,)  # of a certificate's document, which names no quantity
+BOUNDS = ("value", "lower", "upper")
+
+
+def _rises(old: Row, new: Row, *numbers: str) -> bool:
+    """Whether none of these numbers falls; those that one row lacks are passed over."""
+    pairs = ((old[x], new[x]) for x in numbers if None not in (old[x], new[x]))
+    return all(now >= was - CLOSE for was, now in pairs)
+
+
+def _proof(row: Row) -> bool:
+    return "raised by a proof" in row["method"]
+
+
+def _more_miss(old: Row, new: Row) -> bool:
+    return (new["missing"] or 0) > (old["missing"] or 0)
+
+
+def _normalised(row: Row) -> bool:
+    return str(row["scorer"]).startswith(("edit", "hamming"))
+
+
 ALLOWED = (
     Change(
         "a proof no longer raises the lower bound of draws",
         (*LEAKAGE, "corrected leak probability", "expectation deviation"),
         ("lower",),
-        lambda old, new: "raised by a proof" in old["method"] and new["lower"] <= old["lower"],
+        lambda old, new: _proof(old) and _rises(new, old, "lower"),
+    ),
+    Change(
+        "no part of the error rate of an excess is reserved for proofs",
+        LEAKAGE,
+        ("lower",),
+        lambda old, new: old["beyond"] == "control" and _rises(old, new, "lower"),
     ),
     Change(
         "leak@k has no point value for k above a quarter of a question's draws",
-        ("leak@k", "worst of k"),
+        ("leak@k",),
         ("value",),
         lambda old, new: (
             new["value"] is None and 4 * old["parameter"] * (old["over"] or 1) > old["n"]
         ),
     ),
     Change(
+        "the naive leak@k has no row for k above a quarter of a question's draws, or where draws"
+        " are missing",
+        ("worst of k",),
+        (),
+        lambda old, new: 4 * old["parameter"] > old["n"] or _more_miss(old, new),
+    ),
+    Change(
         "questions above 0 are no longer counted",
         LEAKAGE,
         (),
-        lambda old, new: old["scope"] == "count" and old["parameter"] is None,
+        lambda old, new: old["scope"] == "count" and not old["parameter"],
+    ),
+    Change(
+        "edit and Hamming distances are of normalised texts: capitals no longer count",
+        (*LEAKAGE, *DEVIATIONS),
+        BOUNDS,
+        lambda old, new: (
+            _normalised(old)
+            and old["beyond"] is None
+            and _rises(old, new, "value", "upper", *(() if _proof(old) else ("lower",)))
+        ),
+    ),
+    Change(
+        "edit and Hamming distances of target and control are of normalised texts",
+        LEAKAGE,
+        BOUNDS,
+        lambda old, new: (
+            _normalised(old)
+            and old["beyond"] == "control"
+            and new["lower"] <= new["value"] <= new["upper"]
+        ),
+    ),
+    Change(
+        "an empty output counts as missing unless its finish and tokens explain it",
+        (*LEAKAGE, *DEVIATIONS, *CERTIFIED),
+        ("missing",),
+        _more_miss,
+    ),
+    Change(
+        "an empty output that counts as missing is not a clean one: bounds are wider",
+        (*LEAKAGE, *CERTIFIED),
+        BOUNDS,
+        lambda old, new: (
+            _more_miss(old, new)
+            and _rises(old, new, "value", "upper")
+            and _rises(new, old, "lower")
+        ),
+    ),
+    Change(
+        "deviations with more draws missing: bounds are wider, or draws meet in other pairs",
+        DEVIATIONS,
+        BOUNDS,
+        lambda old, new: (
+            _more_miss(old, new)
+            and new["lower"] <= new["value"] <= new["upper"]
+            and _rises(old, new, "upper")
+            and (new["method"] == "betting on squares" or _rises(new, old, "lower"))
+        ),
     ),
     Change(
         "the key of the order of bets covers all that is recorded of the draws; bounds are compared"
@@ -119,19 +204,21 @@ def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
     """
     allowed: Counter[str] = Counter()
     others: list[str] = []
-    known: dict[str, str | None] = {}
+    known: dict[tuple[Any, ...], str | None] = {}
     for key in sorted({**old, **new}, key=lambda key: key.startswith("--json")):
         was, now = old.get(key), new.get(key)
         numbers = [x for x in NUMBERS if was and now and not agree(was.get(x), now.get(x))]
         if was and now and not numbers:
             continue
         pair = f"{_shown(was)} -> {_shown(now)}"
-        reasons = [_reason(number, was, now) for number in numbers or [""]]
+        ends = tuple((row or {}).get(x) for row in (was, now) for x in BOUNDS)
+        beside = now or (_mean(key, was, new) if was else None)
+        reasons = [_reason(number, was, now, beside) for number in numbers or [""]]
         reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
-        if key.startswith("--json") and reason is None and pair in known:
-            reason = known[pair] or "reported"
+        if key.startswith("--json") and reason is None and ends in known:
+            reason = known[ends] or "reported"
         elif was and now:
-            known.setdefault(pair, reason)
+            known.setdefault(ends, reason)
         if reason is None:
             others.append(f"{key}: {pair}")
         elif reason != "reported":
@@ -139,13 +226,26 @@ def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
     return allowed, others
 
 
-def _reason(number: str, was: Row | None, now: Row | None) -> str | None:
-    """Why this number changes on purpose, or why the row is removed; None: it does not."""
+def _reason(number: str, was: Row | None, now: Row | None, beside: Row | None) -> str | None:
+    """Why this number changes on purpose, or why the row is removed; None: it does not.
+
+    `beside` is the new row, or the one that speaks for a row that is removed.
+    """
     for change in ALLOWED:
         if was and was.get("quantity") in change.quantities:
             removed = not change.numbers and now is None
-            if (removed or number in change.numbers) and change.fits(was, now or was):
+            if (removed or number in change.numbers) and change.fits(was, beside or was):
                 return change.reason
+    return None
+
+
+def _mean(key: str, was: Row, new: Rows) -> Row | None:
+    """The new row of the mean over the questions, of the same arm and scorer as an old row."""
+    source = key.split(" | ")[0]
+    for other, row in new.items():
+        same = other.split(" | ")[0] == source and row["scope"] == "mean" and not row["beyond"]
+        if same and all(row[x] == was[x] for x in ("arm", "decoding", "scorer")):
+            return row
     return None
 
 
@@ -267,6 +367,7 @@ def main() -> int:
     parser.add_argument("--new", type=Path, metavar="CHECKOUT", help="of the commit after")
     parser.add_argument("--only", nargs="+", choices=listed, default=listed, metavar="STUDY")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all differences here")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="work here; rows in it stand")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
@@ -280,7 +381,7 @@ def main() -> int:
     others: dict[str, list[str]] = {}
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, server() as address:
-        root = Path(scratch)
+        root = (given.keep or Path(scratch)).resolve()
         shared = write_shared(root / "shared")
         places = {
             "shared": shared,
@@ -295,21 +396,25 @@ def main() -> int:
         }
         pythons = {side: environment(root / f"{side}-env", vars(given)[side]) for side in SIDES}
         for side in SIDES:
-            (root / side).mkdir()
+            (root / side).mkdir(exist_ok=True)
         for study in dict.fromkeys(wanted):
             since = time.monotonic()
             jobs = [
                 (side, {"source": str(vars(given)[side].resolve() / "src"), "commands": run[study]})
                 for side, run in zip(SIDES, (commands, renamed), strict=True)
             ]
-            running = [started(pythons[side], root / side, study, job) for side, job in jobs]
+            running = [
+                (side, started(pythons[side], root / side, study, job))
+                for side, job in jobs
+                if not (root / side / f"{study}.json").exists()
+            ]
             try:
-                for side, process in zip(SIDES, running, strict=True):
+                for side, process in running:
                     if process.wait():
                         print((root / side / f"{study}.log").read_text())
                         raise SystemExit(f"{study}: the {side} commit failed, see above")
             finally:
-                for process in running:
+                for _, process in running:
                     process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
             reasons, others[study] = compared(old, new)
