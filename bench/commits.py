@@ -58,12 +58,14 @@ class Change:
         quantities: the quantities that it is a number of.
         numbers: the numbers that change; empty: the row is removed.
         fits: (old row, new row) -> whether they differ in the way that is meant.
+        study: the only one in which they change; empty: they may in each.
     """
 
     reason: str
-    quantities: tuple[str, ...]
+    quantities: tuple[str | None, ...]
     numbers: tuple[str, ...]
     fits: Callable[[Row, Row], bool]
+    study: str = ""
 
 
 LEAKAGE = ("leak probability", "mean leakage", "tail", "leak@k", "worst of k")
@@ -149,6 +151,7 @@ ALLOWED = (
         (*LEAKAGE, *DEVIATIONS, *CERTIFIED),
         ("missing",),
         _more_miss,
+        "stored",  # models and servers tell how an output ended
     ),
     Change(
         "an empty output that counts as missing is not a clean one: bounds are wider",
@@ -159,6 +162,7 @@ ALLOWED = (
             and _rises(old, new, "value", "upper")
             and _rises(new, old, "lower")
         ),
+        "stored",
     ),
     Change(
         "deviations with more draws missing: bounds are wider, or draws meet in other pairs",
@@ -170,6 +174,7 @@ ALLOWED = (
             and _rises(old, new, "upper")
             and (new["method"] == "betting on squares" or _rises(new, old, "lower"))
         ),
+        "stored",
     ),
     Change(
         "the key of the order of bets covers all that is recorded of the draws; bounds are compared"
@@ -190,12 +195,13 @@ def agree(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
+def compared(study: str, old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
     """Compare the rows of a study at two commits.
 
     A document repeats numbers of the table: a difference that the table has, too, counts as that.
 
     Args:
+        study: its name.
         old: the rows of the old commit, by what they are about.
         new: those of the new one.
 
@@ -213,7 +219,7 @@ def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
         pair = f"{_shown(was)} -> {_shown(now)}"
         ends = tuple((row or {}).get(x) for row in (was, now) for x in BOUNDS)
         beside = now or (_mean(key, was, new) if was else None)
-        reasons = [_reason(number, was, now, beside) for number in numbers or [""]]
+        reasons = [_reason(study, number, was, now, beside) for number in numbers or [""]]
         reason = None if None in reasons else ", and ".join(dict.fromkeys(map(str, reasons)))
         if key.startswith("--json") and reason is None and ends in known:
             reason = known[ends] or "reported"
@@ -226,13 +232,16 @@ def compared(old: Rows, new: Rows) -> tuple[Counter[str], list[str]]:
     return allowed, others
 
 
-def _reason(number: str, was: Row | None, now: Row | None, beside: Row | None) -> str | None:
+def _reason(
+    study: str, number: str, was: Row | None, now: Row | None, beside: Row | None
+) -> str | None:
     """Why this number changes on purpose, or why the row is removed; None: it does not.
 
     `beside` is the new row, or the one that speaks for a row that is removed.
     """
     for change in ALLOWED:
-        if was and was.get("quantity") in change.quantities:
+        here = change.study in ("", study)
+        if here and was and was.get("quantity") in change.quantities:
             removed = not change.numbers and now is None
             if (removed or number in change.numbers) and change.fits(was, beside or was):
                 return change.reason
@@ -417,7 +426,7 @@ def main() -> int:
                 for _, process in running:
                     process.kill()  # the other one, where one failed
             old, new = (json.loads((root / side / f"{study}.json").read_text()) for side in SIDES)
-            reasons, others[study] = compared(old, new)
+            reasons, others[study] = compared(study, old, new)
             allowed += reasons
             differing = f"{reasons.total()} allowed and {len(others[study])} other differences"
             seconds = time.monotonic() - since
