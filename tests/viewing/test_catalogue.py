@@ -57,7 +57,7 @@ def test_the_list_has_them_all(page: str) -> None:
     row = got.row("full").replace("\xa0", " ")
     assert re.search(
         r"full CannedEngine [\d,]+ OF 6,144 DRAWS LEAK \(no control: chance is not subtracted\) "
-        r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] 2,048 draws",
+        r"0\.\d{2} \[0\.\d{2}, 0\.\d{2}\] 2,048 draws",
         row,
     )
     assert SECRET not in got.text
