@@ -16,9 +16,11 @@ from leakbound.evaluation import bound, evaluate, run_verdicts, summary
 from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.remarks import remarks
 from leakbound.reporting.page import report_html
 from leakbound.store import Run
 from leakbound.study import Explore
+from leakbound.testing import FakeEngine
 from leakbound.types import Decoding, Output
 from outputs import CLEAN, SECRET, Counts, GivenEngine, benchmark, given_run
 from tabled import ProvingEngine
@@ -169,3 +171,19 @@ def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path)
         assert "service's filter" in text
     bound(seen)
     assert leakbound.certify(run, max_leak=0.2).verdict == "inconclusive"
+
+
+def test_short_keywords_within_longer_words_are_named_with_the_rate_of_the_control(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "q.csv"
+    table.write_text("question,answer,keywords\n出身地は？,京都,京都\n", encoding="utf-8")
+    target = FakeEngine({"q/0001": {"京都です": 1.0}})
+    control = FakeEngine({"q/0001": {"東京都です": 1.0}}, name="control")
+    how = {"scorers": ("keyword",), "n": 16}
+    run = evaluate(target, str(table), out=tmp_path / "r", control=control, **how)
+    view = read_view(run)
+    lines = remarks(view, view.scorers[0]).splitlines()
+    (named,) = [line for line in lines if "short keywords" in line]
+    assert named.startswith("control: ")
+    assert named.endswith("京都 (q/0001) in 100.0 %")
