@@ -11,7 +11,6 @@ import pytest
 from commands import SMALL, Result, done, leakbound, refused
 
 from leakbound.errors import InputError
-from leakbound.evaluation.views.specification import within
 from leakbound.evaluation.views.table import interval
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
@@ -42,7 +41,7 @@ def test_the_excess_over_the_control_comes_first(
         if row.scope != "count"
     )
     first, second, *_ = shown.splitlines()
-    cut = within(Run.open(tmp_path / "run").arms["target"])
+    cut = Run.open(tmp_path / "run").arms["target"].ledger.within
     assert first == f"model: NOT SHOWN TO SCORE ABOVE THE CONTROL{cut}"
     assert second == f"{worst} mean score at the worst question, beyond the control{cut}"
     assert (
