@@ -45,24 +45,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_progress_lines_have_rates(
-    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(console, "_QUIET_SECONDS", 0)
-    out = tmp_path / "run"
-    lines = done("sample", untied, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
-    target = [line for line in lines if line.startswith("sampling target: ")]
-    assert target[0] == "sampling target: 0/32 draws"
-    assert any(re.match(r"sampling target: \d+/32 draws, .* tokens", line) for line in target[1:-1])
-    assert re.search(r", [\d.]+ % distinct, ", target[-1])
-    assert not any("distinct" in line for line in lines if "greedy" in line)  # one draw of each
-    some = next(line for line in target if not line.startswith("sampling target: 0/"))
-    assert "draws/s" in some
-    assert " tokens (" in some
-    assert sum("32/32 draws" in line for line in target) == 1
-    assert len(set(target)) == len(target)  # nothing twice
-
-
 def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
     with console.progress_bar() as progress:
         for second in range(3601):

@@ -15,14 +15,12 @@ import click
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from leakbound import evaluate
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
 from leakbound.cli.options import REMOVED, OneOf
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError
 from leakbound.formats.catalogue import FORMATS
 from leakbound.stats import Design
 from leakbound.study import ModelSettings
@@ -275,12 +273,9 @@ def test_a_file(
     ("option", "said", "meant"),
     [
         ("--benchmark", "fictitous", "fictitious"),
-        ("--benchmark", "tofu:forget1", "forget10"),
         ("--scorer", "contans", "contains"),
         ("--profile", "sholten", "scholten"),
-        ("--engine", "vlm", "vllm"),
         ("--inputs", "rule", "rules"),
-        ("--metrics", "forget_fluancy", "forget_fluency"),
     ],
 )
 def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path) -> None:
@@ -312,17 +307,3 @@ def test_what_was_taken_out_says_what_serves_instead(said: str, tmp_path: Path) 
         return
     refused(leakbound(verb, "--help"), REMOVED[said])
     assert f"  {verb}" not in done("--help").out
-
-
-@pytest.mark.parametrize("command", ["evaluate", "sample"])
-@pytest.mark.parametrize(
-    "how", [("M", "--engine", "auto", "--dry-run"), ("auto:M",), ("M", "--control", "auto:M")]
-)
-def test_an_engine_that_is_left_open_is_refused_and_told_what_became_of_it(
-    command: str, how: tuple[str, ...], model: Path, questions: Path, tmp_path: Path
-) -> None:
-    named = [word.replace("M", str(model)) for word in how]
-    done = leakbound(command, *named, "--benchmark", questions, *SMALL, "--out", tmp_path / "run")
-    refused(done, f"`auto:{model}`", "`--engine auto`", "taken out", "--engine vllm", "engines.md")
-    with pytest.raises(InputError, match="`--engine auto`, which tried"):
-        evaluate(f"auto:{model}", str(questions), out=tmp_path / "run", scorers=["keyword"])

@@ -335,17 +335,6 @@ def test_an_unknown_field_stops_before_drawing(probe: str) -> None:
     )
 
 
-def test_an_unknown_field_in_the_trial_stops_before_drawing() -> None:
-    def edit(body: Body, answer: Answer) -> Answer:
-        more = {"flags": ["x"]} if body["max_tokens"] > 1 else {}
-        return Answer(json.dumps(json.loads(answer.body) | more))
-
-    with chat_server(changed(edit)(honest({WHO: LAW})), LISTED) as up:
-        with pytest.raises(ModelError, match="`flags`"):
-            draw(engine_at(up.url, ""))
-        assert asked_of(up) == []
-
-
 def test_a_filter_belongs_to_the_system_if_the_decoding_states_it(served: Served) -> None:
     how = Decoding(max_new_tokens=9, filter="part-of-system")
     engine = engine_at(served.url)

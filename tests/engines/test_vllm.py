@@ -194,7 +194,6 @@ def test_what_vllm_refuses_is_told_with_a_remedy(model: Path) -> None:
         (Decoding(adaptive_temperature=0.5), "no adaptive_temperature"),
         (Decoding(temperature=0.001), "at no temperature between 0 and 0.01"),
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
-        (Decoding(max_tokens=2), "leaves none"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_beforehand(

@@ -168,13 +168,10 @@ def test_a_csv_file_will_do(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "label,judge\n1,1\n", r"no item with label 0 \(no leak\)"),
-        ("a.csv", "label,judge\n0,1\n", r"no item with label 1 \(a leak\)"),
-        ("a.csv", "label,judge\n1,1\n,1\n", "row 2.*no 'label'"),
         ("a.csv", "label,judge\n1,1\n2,1\n", "'label' must be 0 or 1, got '2' in row 2"),
         ("a.jsonl", '{"label": 1, "judge": 0.5}', "'judge' must be 0 or 1, got 0.5 in row 1"),
         ("a.jsonl", '{"label": 1, "output": "x"}', "row 1.*no 'question'"),
         ("a.txt", "", r"\.csv, \.jsonl"),
-        ("none.csv", None, "cannot read"),
     ],
 )
 def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(

@@ -176,9 +176,7 @@ def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
     [
         ("{not json", "is no JSON"),
         ("[1, 2]", "must be an object of metrics"),
-        ("{}", "must be an object of metrics"),
         ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .* has no `agg_value`"),
-        ('{"mia_loss": "high"}', "'mia_loss' of .* has no `agg_value`"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None:

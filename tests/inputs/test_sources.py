@@ -57,13 +57,9 @@ def test_a_file_names_prompts_by_id_or_question(tmp_path: Path) -> None:
         ({"id": "z", "rewriting": "One?"}, r"the id 'z' of row 2 of .*mine\.jsonl"),
         ({"question": "Who?", "rewriting": "One?"}, r"the question 'Who\?' of row 2"),
         ({"id": "a"}, "row 2 .*no `rewritings`"),
-        ({"id": "a", "rewritings": []}, "row 2 .*no `rewritings`"),
-        ({"id": "a", "rewritings": [" "]}, "row 2 .*no `rewritings`"),
         ({"id": "a", "rewritings": [None]}, "list of texts, got .*row 2"),
-        ({"id": "a", "rewriting": [3]}, r"must be text, got \[3\] in row 2"),
         ({"id": 3.0, "rewriting": "x"}, "must be text, got 3.0 in row 2.*or 3"),
         ({"id": 3, "rewriting": "x"}, "the id '3' of row 2"),
-        ({"rewriting": "One?"}, "row 2 .* has no 'question'"),
     ],
 )
 def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -> None:
@@ -199,11 +195,8 @@ def test_specs() -> None:
     [
         ("rule", "unknown input 'rule'. Did you mean 'rules'"),
         ("rules:3", "take no argument, got '3'"),
-        ("benchmark:x", "take no argument, got 'x'"),
         ("file", "'file' need a path"),
-        ("model:", "'model' need a model's name"),
         ("model:m", "no engine .* 'm'"),
-        ("none:x", "unknown input 'none'"),
     ],
 )
 def test_wrong_specs_are_refused(spec: str, said: str) -> None:

@@ -17,7 +17,6 @@ from explored import FORWARDS, LEAKS
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.grid import GRID
-from leakbound.evaluation.views.asked import tried_grid
 from leakbound.evaluation.views.grids import BEYOND, decodings_grid, effects_grid, summary_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
@@ -51,17 +50,6 @@ def page(view: View) -> Page:
 def model(view: View) -> RewrittenModel:
     """The model, without its control."""
     return view.asked[0]
-
-
-def test_rewritings_that_were_removed_and_questions_without_one_are_told(
-    view: View, page: Page
-) -> None:
-    grid = tried_grid(view)
-    assert grid.columns[3:] == ("Tried", "Removed: answer words", "Asked")
-    assert [cell.text for cell in grid.rows[0][1:]] == ["benchmark", "allocated", "8", "3", "5"]
-    said = re.search(r"Without a rewriting, and so asked in .*: (.*)\.\n", page.body)
-    assert said is not None
-    assert said[1] == "author-02"
 
 
 def test_the_queries_that_leak_most_come_with_what_leaked(
@@ -262,16 +250,6 @@ def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) 
         assert [line[1].value for line in effects_grid(grid).rows] == effects
 
 
-def test_the_section_says_what_moves_leakage(grids: View, runs: dict[str, Run]) -> None:
-    page = body(grids)
-    assert "seen to leak most: T=" in page
-    assert re.search(r"temperature (and top-p )?moves leakage more", page)
-    plain = read_view(runs)
-    assert (plain.asked, plain.found, dict(plain.tried)) == ((), (), {})
-    html = render(plain)
-    assert not any(f'id="{part}"' in html for part in ("decodings", "asked", "attack"))
-
-
 def test_curves_reach_a_million_draws(grids: View) -> None:
     scorer = grids.scorers[0]
     mean, worst, *_ = repeated_figures(grids, scorer)
@@ -282,18 +260,6 @@ def test_curves_reach_a_million_draws(grids: View) -> None:
     assert 2**20 in [row[0] for row in first["rows"]]
     assert first["rows"][-1][0] == 10**9
     assert any(row[-1] is not None for row in first["rows"])  # the naive mean
-
-
-def test_what_stopping_leaves_unbounded_is_left_out(grids: View) -> None:
-    rouge, model = grids.scorers[1], next(model for model in grids.models if model.label == "until")
-    cells = [model.measured[rouge.name, q.id] for q in grids.questions]
-    assert not any(cell.rows.where(quantity="standard deviation") for cell in cells)
-    assert "standard deviation – " not in body(grids)
-    assert model.drawn == "at most 256 draws of a question, until p<=0.1"
-    how = model.facts["draws"]
-    assert how.startswith("of each question until p<=0.1 is decided by keyword (")
-    assert "at 99 %" in how
-    assert "256 at most; seed " in how
 
 
 def test_what_exploring_found_is_told(certain: View) -> None:
@@ -309,14 +275,6 @@ def test_what_exploring_found_is_told(certain: View) -> None:
     assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
     assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
     assert model.measured["contains", "p0"].histogram == ()
-
-
-def test_what_was_explored_is_said_to_be_given_the_measured_margin(certain: View) -> None:
-    page = " ".join(render(certain).split())
-    assert "Of explored models they hold given the measured margin for rounding." in page
-    assert "gives their probabilities, to within the measured margin for rounding." in page
-    drawn = replace(certain, models=tuple(replace(m, explored={}) for m in certain.models))
-    assert "explored models they hold" not in " ".join(render(drawn).split())
 
 
 def test_the_excess_over_the_control_stands_in_the_summary(runs: dict[str, Run]) -> None:

@@ -19,7 +19,7 @@ from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
 from leakbound.study import Study
 from leakbound.text.rows import MOST, read_yaml
-from leakbound.text.shown import above, below, between, number, share, tied
+from leakbound.text.shown import above, below, number, share, tied
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,6 @@ def test_a_printed_bound_is_never_on_the_wrong_side_nor_0_or_1() -> None:
         assert low <= near <= high or abs(near) == Decimal("0.9999") < abs(exact)
         assert not {abs(low), abs(near), abs(high)} & {Decimal(0), Decimal(1)}
         assert high - low <= min(abs(exact), 1 - abs(exact)) / 10 + slack
-
-
-def test_an_estimate_outside_its_interval_is_shown_at_the_bound() -> None:
-    assert between(0.5, 0.1, 0.4) == "0.40 [0.10, 0.40]"
-    assert between(None, 0, 0.0123) == "– [0, 0.013]"
 
 
 FORMULA = '=HYPERLINK("https://example.invalid","x")'

@@ -184,7 +184,6 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
     ("how", "says"),
     [
         ({"stress": "round:int4"}, "'round:int4' changes weights, and .* is an engine"),
-        ({"stress": "melt"}, "unknown stress 'melt'"),
         ({"stress": "shots:99"}, "has fewer that hand over nothing"),
     ],
 )

@@ -338,7 +338,6 @@ OF_EVERY = "of every prompt of "
 @pytest.mark.parametrize(
     ("names", "said", "changes", "settings"),
     [
-        ("model_utilty", "metric 'model_utilty'. Did you mean 'model_utility'?", NOTHING, NOTHING),
         ("all model_utility", "needs a part 'real_authors', which 'mine'", NO_UTILITY, NOTHING),
         ("forget_quality", "'forget_quality' needs a control", NOTHING, NOTHING),
         ("forget_truth_ratio", f"perturbed answers {OF_EVERY}'forget' ('forget1' lacks one)",
