@@ -93,22 +93,6 @@ def test_the_first_screen_has_examples_and_the_options_people_use(
     assert f"all {len(listed(done(name, '--help-all').out)) - 2} options" in text  # but for helps
 
 
-@pytest.mark.parametrize("name", LONG)
-def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
-    text = done(name, "--help-all").out
-    headings = re.findall(r"^(\S.*):$", text, re.M)
-    assert "Options" not in headings
-    assert headings[0] == "Examples"
-    assert headings[-1] == "Output"
-    assert len(headings) == len(set(headings)) > 5
-    options = [p for p in command_of(name).params if isinstance(p, click.Option) and not p.hidden]
-    for option in options:
-        assert listed(text).count(option.opts[0]) == 1
-    output = text.partition("Output:\n")[2]
-    assert re.findall(r"^  (\S+)", output, re.M)[-3:] == ["--json", "-h,", "--help-all"]
-    assert len(re.findall(r"^  -", output, re.M)) <= 5  # nothing has fallen in there
-
-
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
 SPY = """
 import sys

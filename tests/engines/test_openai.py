@@ -554,9 +554,7 @@ def test_what_the_protocol_cannot_say_is_refused_unasked(
         ("api=chat", Prompting(chat=False)),
         ("api=completions", Prompting(chat=True)),
         ("api=chat", Prompting(compat="openunlearning")),
-        ("api=both", Prompting()),
         ("n=0", Prompting()),
-        ("n=many", Prompting()),
         ("speed=1", Prompting()),
     ],
 )

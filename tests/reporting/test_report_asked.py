@@ -20,7 +20,7 @@ from leakbound.evaluation.statements.grid import GRID
 from leakbound.evaluation.views.grids import BEYOND, decodings_grid, effects_grid, summary_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
+from leakbound.evaluation.views.view import RewrittenModel, ScorerView, View
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
 from leakbound.reporting.figures import grid_figures, repeated_figures
@@ -92,19 +92,6 @@ def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: Rewritten
     assert not correlation_figures(plain, KEYWORD)
 
 
-def test_lanes_are_sorted(view: View) -> None:
-    scores = {"author-00": 0.9, "author-01": 0.1, "author-02": 0.4}
-    model = view.models[0]
-    measured = {
-        (name, q): replace(cell, greedy=scores[q]) for (name, q), cell in model.measured.items()
-    }
-    changed = replace(view, models=(replace(model, measured=measured), *view.models[1:]))
-    dots = of_class(str(protocol_figures(changed, KEYWORD)[0].svg), "dot")
-    across, down = ([float(dot.get(name, "")) for dot in dots] for name in ("cx", "cy"))
-    assert across == sorted(across)
-    assert down == sorted(down, reverse=True)
-
-
 def test_correlations_have_a_histogram_and_every_question_its_scatter(
     view: View, model: RewrittenModel
 ) -> None:
@@ -129,24 +116,6 @@ def test_correlations_have_a_histogram_and_every_question_its_scatter(
     # the query with the largest upper end is the least sure
     assert max(rows, key=lambda row: row[1])[0] == min(row[0] for row in rows)
     assert not charts(html, 3, "sureness")
-
-
-def test_a_histogram_covers_all_correlations(view: View, model: RewrittenModel) -> None:
-    """The question of median r is shown, and r = 1 falls into the last bin."""
-
-    def with_r(found: Rewritten, r: float | None) -> Rewritten:
-        return replace(found, correlation=r)
-
-    values = {"author-00": 1.0, "author-01": -0.2, "author-02": None}
-    questions = {
-        (name, q): with_r(found, values[q]) for (name, q), found in model.questions.items()
-    }
-    changed = replace(view, asked=(replace(model, questions=questions),))
-    histogram, scatter = correlation_figures(changed, KEYWORD)
-    (bins,) = of_class(str(histogram.svg), "bin")
-    starts = [float(x) for x in re.findall(r"M([\d.]+) ", bins.get("d", ""))]
-    assert starts == pytest.approx([LEFT + PLOT * 0.4, LEFT + PLOT * 0.95], abs=0.1)
-    assert scatter.caption.startswith("forgot, author-00: r = 1,")
 
 
 def test_what_a_search_found_is_shown_with_its_fresh_bounds(

@@ -38,7 +38,6 @@ from leakbound.reporting.charts import (
     histogram_chart,
     lanes_chart,
     scatter_chart,
-    style_of,
 )
 from leakbound.reporting.difference_figures import difference_figures
 from leakbound.reporting.figures import (
@@ -168,11 +167,6 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
     assert wide.get("viewBox", "").split()[2] == f"{LEFT + 9 * CELL_WIDTH + RIGHT}"
 
 
-def test_styles_repeat_rather_than_run_out() -> None:
-    assert len({style_of(i) for i in range(16)}) == 16
-    assert style_of(16) == style_of(0)
-
-
 def test_an_axis_ends_close_to_what_it_holds_and_its_quarters_have_two_digits() -> None:
     """Its longest figure ends where the plot begins; a letter is at most .62 em wide."""
     assert round_height(0.0) == 0.004
@@ -225,20 +219,6 @@ def test_every_difference_has_its_interval_those_that_fell_first_and_says_so() -
     )
     (one,) = differences(moves("after", move(0.4)))
     assert "each of 1 question: 1 rose, 0 fell" in (one.findtext("desc") or "")
-
-
-def test_the_axis_of_differences_comes_of_the_data_and_is_one() -> None:
-    both = differences(moves("near", move(0.2), move(-0.04)), moves("far", move(0.9)))
-    assert [ticks(svg) for svg in both] == [{"0", "+1", "+0.5"}] * 2
-    (alone,) = differences(moves("near", move(0.004, 0.001), move(-0.008, 0.001)))
-    assert ticks(alone) == {"0", "−0.01", "+0.01", "−0.005", "+0.005"}
-    (exact,) = differences(moves("same", move(0.0, 0.0)))
-    assert "0" in ticks(exact)
-    unlike = [moves("small", move(-0.03, 0.01)), moves("large", move(0.9))]
-    first, second = difference_figures(unlike, "before")
-    assert first.caption == "small (on an axis of its own)"
-    assert second.caption == "large"
-    assert "−0.05" in first.svg
 
 
 def test_names_are_text_and_many_questions_keep_their_room() -> None:

@@ -91,13 +91,6 @@ def test_missing_draws_may_have_leaked_or_not() -> None:
         assert gone.value == pytest.approx(f(2 / 25))
 
 
-def test_wrong_use_is_refused() -> None:
-    with pytest.raises(InputError, match="must exceed"):
-        std_proportion_bound(1, 10, confidence=0.4, side="lower")
-    with pytest.raises(InputError, match="rho"):
-        expectation_deviation_proportion_bound(1, 10, rho=-1)
-
-
 GOOD: dict[str, Any] = {"positives": (46, 50), "negatives": (2, 60)}
 
 

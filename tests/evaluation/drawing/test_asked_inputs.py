@@ -417,7 +417,6 @@ def test_rewritings_that_cannot_be_are_refused(settings: dict[str, Any], named: 
 @pytest.mark.parametrize(
     ("more", "named"),
     [
-        ({"rewritings": Rewritings("file:nowhere.csv"), "n": 8}, "name no file"),
         ({"decodings": Decoding(temperature=0.0)}, "Add a temperature"),
     ],
 )

@@ -361,26 +361,6 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
     assert not any(one.shots for one in trial.record.tried)
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"decodings": Decoding(temperature=0.0)}, "greedy decoding draws nothing"),
-        ({"control": "finished"}, "Name the control model itself"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_is_drawn(
-    given: dict[str, Any], named: str, whole: Run, tmp_path: Path
-) -> None:
-    engine = AskedEngine(opened)
-    if "control" in given:
-        given = {"control": whole.path}
-    how = {"scorers": ["keyword"], "attack": ATTACK, **given}
-    with pytest.raises(InputError, match=named):
-        evaluate(engine, benchmark(), out=tmp_path / "r", **how)
-    assert engine.asked == []
-    assert not (tmp_path / "r").exists()
-
-
 def test_searches_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match=r"at least 16 .* got 15"):
         Attack(15)

@@ -12,21 +12,18 @@ from canned_runs import asked_benchmark, asked_engine
 from explored import LEAKS
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.rows import CLAIMS
 from leakbound.evaluation.views import words
-from leakbound.evaluation.views.asked import gaps_grid, protocols_grid, rewritten_grid
+from leakbound.evaluation.views.asked import protocols_grid, rewritten_grid
 from leakbound.evaluation.views.grids import (
     PROVED_TO_LEAK,
-    questions_grid,
     statements_grid,
     summary_grid,
 )
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import remarks
 from leakbound.evaluation.views.table import Interval, interval
 from leakbound.evaluation.views.texts import distinct_texts
 from leakbound.evaluation.views.view import Model, ScorerView, View
-from leakbound.evaluation.views.words import decision, floor, proof
+from leakbound.evaluation.views.words import floor, proof
 from leakbound.scorers import make_scorer
 from leakbound.stats import About
 from leakbound.store import Estimates, Run
@@ -79,26 +76,6 @@ def test_the_mean_deviation_and_ed_stand_with_their_ends(
     ends = f"[{below(deviation.lower)}, {above(deviation.upper)}]"
     assert texts[0] == f"{number(deviation.value)} {ends}"
     assert texts[1] == f"{number(score.value)} (≤ {above(score.upper)})"
-
-
-@pytest.mark.slow
-def test_claims_are_told_one_by_one_and_together(view: View, decodings: dict[str, Run]) -> None:
-    scorer, model = view.scorers[0], stopped(view)
-    claims = decodings["until"].estimates.where(arm="target", quantity=CLAIMS).rows
-    truth = {1.0: "holds", 0.0: "refuted"}
-    for row in claims:
-        claim = model.measured[scorer.name, row.query_id].claim
-        assert claim is not None
-        assert decision(claim) == truth.get(row.value, "open")
-    drawn = sum(row.n for row in claims)
-    (said,) = (line for line in remarks(view, scorer).splitlines() if "holds for" in line)
-    assert said.startswith("until, p<=0.1: holds for ")
-    assert said.endswith(f"{drawn:,} draws instead of {3 * 256:,}")
-    grid = questions_grid(view, scorer)
-    column = grid.columns.index("until: p<=0.1")
-    for line, row in zip(grid.rows, claims, strict=True):
-        assert line[column].text.endswith(f" after {row.n}")
-    assert "holds for" not in remarks(view, view.scorers[1])
 
 
 @pytest.mark.slow
@@ -181,23 +158,6 @@ def test_proofs_count_above_a_stated_level_and_the_controls(certain: View) -> No
         assert "control" in table.columns[where]
 
 
-@pytest.mark.slow
-def test_statements_about_all_questions_are_there(view: View, decodings: dict[str, Run]) -> None:
-    scorer = view.scorers[0]
-    table = statements_grid(view, scorer)
-    assert table is not None
-    said = decodings["grid"].estimates.where(arm="target T=1", scorer=scorer.name, query_id=None)
-    line = next(line for line in table.rows if line[0].text == "grid, T=1")
-    for row in said.where(scope="count"):
-        at = table.columns.index(f"Questions above {row.parameter:g}")
-        assert line[at].text == (f"{row.value:g} [{row.lower:g}, {row.upper:g}]")
-    alone = said.first(quantity="leak@k", parameter=32, jointly=False)
-    assert alone is not None
-    shown = line[table.columns.index("leak@32, mean")]
-    assert shown.value == alone.value
-    assert f"[{alone.lower:.2f}" in shown.text
-
-
 KEYWORD = ScorerView("keyword", True)
 
 
@@ -230,18 +190,6 @@ def test_greedy_output_and_full_stand_side_by_side(reworded: View, asked: dict[s
     ]
     assert len({cell.text for cell in cells}) == len(cells)
     assert grid.rows[1][3].text == interval(bound(run, None, scope="mean", arm="control inputs"))
-
-
-@pytest.mark.slow
-def test_what_rewritings_add_is_bounded_from_below(reworded: View, asked: dict[str, Run]) -> None:
-    run = asked["forgot"]
-    _, mean, most, where, worst, worst_where = gaps_grid(reworded, KEYWORD).rows[0]
-    assert mean.text == interval(bound(run, None, scope="mean", **OWN_WORDS))
-    for cell, which in ((most, MOST), (worst, MOST | WORST)):
-        found = bound(run, None, **which, **OWN_WORDS)
-        assert cell.text == floor(found.value, found.lower)
-    assert where.text == "2 (≥ 0)"
-    assert worst_where.text == "2 (≥ 2)"
 
 
 @pytest.mark.slow
