@@ -15,8 +15,6 @@ from torch import Tensor
 
 from leakbound.errors import InputError
 from leakbound.losses import (
-    LOSSES,
-    Loss,
     LossInputs,
     Needs,
     Site,
@@ -32,7 +30,6 @@ from leakbound.losses import (
     idk,
     kl,
     kl_all,
-    loss_named,
     margin,
     margin_read,
     nll,
@@ -266,26 +263,6 @@ def test_a_batch_may_be_split(name: str) -> None:
     ]
     together = objective(six)
     torch.testing.assert_close(together, (objective(halves[0]) + objective(halves[1])) / 2)
-
-
-def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Entry:
-        name, value, dist = "theirs", "theirs:member", None
-
-        def __init__(self, member: Any) -> None:
-            self.load = lambda: member
-
-    class Entries(dict[str, Entry]):
-        names = property(dict.keys)
-
-    members = {
-        "leakbound.losses": Entries(squared=Entry(Loss(lambda batch: nll(batch).square()))),
-        "leakbound.objectives": Entries(theirs=Entry(lambda: (Term("squared", "forget"),))),
-    }
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: members[group])
-    torch.testing.assert_close(parse_objective("theirs")(SPLITS), mean(nll(FORGET).square()))
-    loss_named.cache_clear()
-    assert "squared" not in LOSSES
 
 
 @pytest.mark.parametrize(

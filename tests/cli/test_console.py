@@ -193,22 +193,6 @@ def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [60, 80, 140])
-def test_a_live_bar_and_tables_as_wide_as_the_terminal(
-    width: int, model: Path, questions: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    sent = at_a_terminal(width, "evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
-    assert "\x1b[2K" in sent  # lines are written over
-    read = STEERING.sub("", sent).replace("\r", "\n").replace(str(out), "")
-    assert max(map(len, read.splitlines())) <= width
-    assert any(set(line) == {"─"} for line in read.splitlines() if line)  # rules
-    assert "32/32 draws" in read
-    assert "4/4 arms × scorers" in read
-    assert "% distinct" in read or width < 80
-
-
-@pytest.mark.slow
 def test_bold_where_it_is_wanted_and_in_a_pipe_where_that_is_asked_for(run: Path) -> None:
     assert STYLES.search(at_a_terminal(80, "report", run))
     for more in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):

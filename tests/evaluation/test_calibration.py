@@ -14,11 +14,9 @@ from canned import CannedEngine, benchmark_of
 from contents import PROBABILITY
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import bound_run, evaluate, summary
+from leakbound.evaluation import bound_run, evaluate
 from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.reporting import write_report
-from leakbound.reporting.details import unpacked
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
 from leakbound.stats.about import Quantity
@@ -106,23 +104,6 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99
     assert "the mean over these questions" in corrected[None].target
-
-
-def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
-    file = written(tmp_path / "labelled.jsonl", LABELLED)
-    run, _, _ = judged(tmp_path / "r", calibration=file)
-    (table,) = summary(run)
-    says_so = "corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
-    assert "target, mean corrected for the judge: 0." in table.note
-    assert says_so in table.note
-    missing = sum(row.missing for q, row in rows(run, "leak probability").items() if q)
-    assert f"target: {missing} of 192 draws have no score" in table.note
-    page = write_report({"r": run}, tmp_path / "report.html").read_text()
-    assert "Mean, corrected for the judge" in page
-    opened = json.dumps(unpacked(page), ensure_ascii=False)
-    assert opened.count(", corrected for the judge 0") == len(LEAKS)
-    seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
-    assert table.texts[0][2].startswith(f"{seen:.3g} [")
 
 
 def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:

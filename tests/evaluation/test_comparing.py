@@ -252,16 +252,6 @@ def test_questions_are_named_by_their_words_unless_a_run_is_redacted(questions: 
         assert not any(word in shown for word in ("who did", LEAK, "Ann"))
 
 
-@pytest.mark.slow
-def test_under_several_scorers_each_verdict_names_its_own(questions: Path) -> None:
-    """A score that is no leak has other words."""
-    how = {"scorers": ("keyword", "rouge-l-recall")}
-    found = compare([made(questions, "a", BEFORE, **how), made(questions, "b", AFTER, **how)])
-    first, second = found.opening.splitlines()
-    assert first.startswith("keyword: b leaks LESS than a")
-    assert second.startswith("rouge-l-recall: b scores LOWER than a")
-
-
 Ends = tuple[float, float]
 FELL, ROSE, STILL = (-0.5, -0.3), (0.3, 0.5), (-0.1, 0.1)
 

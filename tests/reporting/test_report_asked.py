@@ -13,27 +13,24 @@ from opened import Page, charts, details, of_class, shown
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from contents import rows
-from explored import FORWARDS, LEAKS
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.grid import GRID
-from leakbound.evaluation.views.grids import BEYOND, decodings_grid, effects_grid, summary_grid
+from leakbound.evaluation.views.grids import decodings_grid, effects_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import RewrittenModel, ScorerView, View
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
-from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
-from leakbound.reporting.figures import grid_figures, repeated_figures
+from leakbound.reporting.figures import grid_figures
 from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
-from leakbound.text.shown import DASH, number
+from leakbound.text.shown import number
 from report_runs import bound
 
 pytestmark = pytest.mark.slow
 KEYWORD = ScorerView("keyword", True)
-PLOT = WIDTH - LEFT - RIGHT
 
 
 @pytest.fixture(scope="module")
@@ -217,40 +214,3 @@ def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) 
             assert f">{escape(number(row.value))}<" in maps[column - 3]
         effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]
         assert [line[1].value for line in effects_grid(grid).rows] == effects
-
-
-def test_curves_reach_a_million_draws(grids: View) -> None:
-    scorer = grids.scorers[0]
-    mean, worst, *_ = repeated_figures(grids, scorer)
-    assert ">1M<" in worst.svg
-    assert ">1M<" in mean.svg  # where a claim stopped the draws, the estimate goes on
-    assert 'class="naive"' in mean.svg
-    first, *_ = charts(render(grids), 1, "repeated")
-    assert 2**20 in [row[0] for row in first["rows"]]
-    assert first["rows"][-1][0] == 10**9
-    assert any(row[-1] is not None for row in first["rows"])  # the naive mean
-
-
-def test_what_exploring_found_is_told(certain: View) -> None:
-    model = certain.models[0]
-    found = model.explored["p0"]
-    assert found.settled == pytest.approx(0.55 + 1.1 * LEAKS["p0"])
-    assert found.remainder == pytest.approx(0.4 - 1.1 * LEAKS["p0"])
-    assert (found.draws, found.searched, found.forwards) == (100, FORWARDS // 2, FORWARDS)
-    assert model.explored["p2"].draws == 0
-    page = body(certain)
-    assert "settled mass 0.88, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
-    assert "mass 0.30" in page
-    assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
-    assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
-    assert model.measured["contains", "p0"].histogram == ()
-
-
-def test_the_excess_over_the_control_stands_in_the_summary(runs: dict[str, Run]) -> None:
-    view = read_view(runs)
-    keyword = view.scorers[0]
-    target, _, control = summary_grid(view, keyword).only(*BEYOND).texts
-    known = {"scorer": keyword.name, "query_id": None, "beyond": "control"}
-    found = {row.scope: row for row in rows(runs["full"], **known)}
-    assert target == (interval(found["mean"]), interval(found["worst question"]))
-    assert control == (DASH, DASH)

@@ -192,11 +192,6 @@ def differences(*models: ModelMoves) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(one.svg) for one in difference_figures(models, "before")]
 
 
-def ticks(svg: ElementTree.Element) -> set[str]:
-    found = {one.text or "" for one in svg.findall("text")}
-    return {text for text in found if re.fullmatch(r"[+−]?[\d.]+", text)}
-
-
 def test_every_difference_has_its_interval_those_that_fell_first_and_says_so() -> None:
     three = (move(0.4), move(-0.6), move(0.0))
     (svg,) = differences(moves("after", *three, mean=Interval(-0.1, -0.2, 0)))

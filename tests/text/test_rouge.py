@@ -101,15 +101,6 @@ def test_order_counts_a_lone_surrogate_is_no_word_and_no_texts_have_no_scores() 
     assert rouge_l([], "cat").recall.shape == (0,)
 
 
-def test_a_full_memory_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"word{i} the cat" if i % 2 else "nothing" for i in range(10)]
-    monkeypatch.setattr(rouge, "_FULL", 2)
-    for _ in range(2):
-        assert rouge_l(texts, "the cat").recall.tolist() == [0.0, 1.0] * 5
-    rouge_l(["a"], "a")
-    assert set(rouge._stems(True)) == {"a", " a"}
-
-
 class Numbered(dict[str, int]):
     """A number for every word."""
 

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from leakbound.types import (
     Draws,
     Effort,
     Failure,
-    Headway,
     Query,
     Ranges,
     Sample,
@@ -246,26 +244,6 @@ def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
     assert tokens
     if mode in ("plain", "until", "hybrid"):
         assert all(rate == pytest.approx(1 / seconds, rel=0.02) for rate in tokens)
-
-
-def test_its_first_word_comes_before_the_first_draw(clock: Clock, tmp_path: Path) -> None:
-    told: list[tuple[float, str]] = []
-    done: dict[str, list[float]] = {}
-
-    def progress(now: Headway) -> None:
-        told.append((clock.now, now.phase))
-        done.setdefault(now.phase, []).append(now.done)
-
-    evaluate(
-        SlowEngine(clock, SECONDS), TASK, out=tmp_path / "r", progress=progress, **how("plain")
-    )
-    for phase in ("sampling greedy", "sampling target"):
-        times = [when for when, what in told if what == phase]
-        began = min(when for when, what in told if what == phase)
-        assert began <= (0.0 if phase == "sampling greedy" else 12 * TOKENS * SECONDS + 1e-6)
-        assert max(b - a for a, b in pairwise(times)) < 5
-        assert done[phase] == sorted(done[phase])
-    assert done["sampling target"][-1] == 12 * 64
 
 
 def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:

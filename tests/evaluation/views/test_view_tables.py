@@ -42,10 +42,6 @@ def certain(explored: dict[str, Run]) -> View:
     return read_view(explored)
 
 
-def stopped(view: View) -> Model:
-    return next(model for model in view.models if model.label == "until")
-
-
 @pytest.mark.slow
 def test_the_mean_deviation_and_ed_stand_with_their_ends(
     view: View, decodings: dict[str, Run]

@@ -12,14 +12,8 @@ import pytest
 from leakbound.inputs.english import rewriting
 from leakbound.inputs.english.facts import keeps_facts
 from leakbound.inputs.english.questions import (
-    BASES,
     FRAMES,
     indirect,
-    opening,
-    past,
-    task,
-    third_person,
-    wanted,
 )
 from leakbound.inputs.english.rewriting import TURNS, rewritings
 from suites import slow_but
@@ -65,51 +59,6 @@ def test_no_indirect_question_where_the_grammar_is_unsure(question: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("question", "thing"),
-    [
-        ("What is the main genre of Ada Vale's writings?", "the main genre of Ada Vale's writings"),
-        ("What is the name of the man who won?", "the name of the man who won"),
-        ("What is the bird in the tale called?", None),
-        ("What is the room in the house for?", None),
-        ("What is unusual about Ada's book?", None),
-        ("What is Ada Vale like?", None),
-    ],
-)
-def test_the_thing_wanted(question: str, thing: str | None) -> None:
-    assert wanted(question) == thing
-
-
-@pytest.mark.parametrize(
-    ("question", "done"),
-    [
-        ("Can you name some books by Ada Vale?", "name some books by Ada Vale"),
-        ("Describe a storm.", "describe a storm"),
-        ("Who is the author of 'It'?", "name the author of 'It'"),
-        ("What are some themes in Ada's books?", "name some themes in Ada's books"),
-        ("Who was the author influenced by?", None),
-        ("Can you swim?", None),
-        ("Name a book. Who wrote it?", None),
-    ],
-)
-def test_the_task_set(question: str, done: str | None) -> None:
-    assert task(question) == done
-
-
-@pytest.mark.parametrize(
-    ("question", "small"),
-    [
-        ("Who is Ada?", "who is Ada?"),
-        ("In which city is Ada?", "in which city is Ada?"),
-        ("In 'It', who is Ada?", None),
-        ("Ada is where?", None),
-        ("Name a book.", None),
-    ],
-)
-def test_only_a_question_word_loses_its_capital(question: str, small: str | None) -> None:
-    assert opening(question) == small
-
-
-@pytest.mark.parametrize(
     ("turn", "question", "turned"),
     [
         ("other_determiner", "What genre does Ada like?", "Which genre does Ada like?"),
@@ -145,21 +94,6 @@ def test_every_turn_is_tried() -> None:
     named = {turn.__name__ for turn in TURNS}  # type: ignore[attr-defined]
     (parametrised,) = test_turns.pytestmark
     assert named == {row[0] for row in parametrised.args[1]}
-
-
-@pytest.mark.parametrize(
-    ("base", "third", "before"),
-    [
-        ("write", "writes", "wrote"),
-        ("study", "studies", "studied"),
-        ("express", "expresses", "expressed"),
-        ("go", "goes", "went"),
-        ("have", "has", "had"),
-    ],
-)
-def test_verbs(base: str, third: str, before: str) -> None:
-    assert base in BASES
-    assert (third_person(base), past(base)) == (third, before)
 
 
 def test_a_question_has_twenty_forms_and_more() -> None:
