@@ -295,7 +295,6 @@ def test_bad_names_are_refused(text: str, message: str) -> None:
     [
         (("rmu", "forget"), "loss 'rmu' needs a setting `layer`, got none"),
         (("npo", "forget", 1.0, {"beta": True}), "`beta` of loss 'npo' must be a finite number"),
-        ("`textbook` of loss 'dpo' must be true or false, got 1",),
         (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be a word"),
         (("nll", "retain", math.nan), "weight of nll on retain must be finite"),
         (("npo", "forget", 1.0, {}, "tokens"), "npo is no mean over tokens.*got 'tokens'"),
@@ -357,7 +356,6 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
         ("terms: [{loss: nll, split: retain, dual: {}}]", r"dual lacks 'at_most'"),
-        (r"settings must be an object.*\[1\]",),
         ("terms: [{loss: ga, split: forget, settings: {1: 2}}]", "no setting '1'.*none"),
     ],
 )

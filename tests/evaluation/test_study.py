@@ -141,7 +141,6 @@ def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
         ("seed: 0.5", "seed must be a whole number, got 0.5"),
         ("sampling: {n: many}", "n must be a whole number, got 'many'"),
         ("sampling: {n: 4, until: p<=0.1}", "`sampling` has one of n, until, explore"),
-        ("`sampling`: mode must be 'exact' or 'hybrid' or 'auto', got 'all'",),
         ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
         ("attack: 99", "attack must be an object, with fields, got 99. Change it"),
