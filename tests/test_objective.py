@@ -273,15 +273,12 @@ def test_a_batch_may_be_split(name: str) -> None:
             "gd:reduce=word",
             "`reduce` of ga on forget must be one of sequence, tokens, pairs, joined",
         ),
-        ("idk:apart", "no preset 'apart', it has: joined"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
         ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
         ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, .*below 1, got 7.5"),
         ("pdu:step=-1", "`step` of a bound must be a finite number, 0 or more, got -1"),
-        ("undial:beta=-1", "`beta` of undial must be 0 or more, got -1.0"),
-        ("npo:beta=0", "`beta` of npo must be positive, got 0.0"),
         ("gd:forget=0,retain=0", "no term with a weight"),
     ],
 )
@@ -349,9 +346,7 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1, 2", "is not YAML"),
         ("terms: !!python/object/apply:os.system [ls]", "is not YAML"),
-        ("name: x", r"lacks 'terms'\. Add it"),
         ("term: []", "has no field 'term', got .*Did you mean 'terms'"),
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),

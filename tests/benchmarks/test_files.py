@@ -133,12 +133,9 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
         ("a.csv", "question,answer\nWho?,me\n ,you\n", "row 2 of .* has no 'question'"),
         ("a.csv", "question,answer\nWho, me?,me\n", "row 1 of .* must have 2 fields"),
         ("a.csv", 'question\nWho?\n"Who\n', "row 2 of .* is no CSV"),
-        ("a.csv", "question,Answer,answer \nWho?,Ann,Bob\n", "two columns named 'answer'"),
         ("a.json", '[{"question": "Who?", "Answer": "A", "answer": "B"}]', "two .*named 'answer'"),
         ("a.csv", "question,id\nWho?,x\nMe?,x\n", "'x' more than once"),
         ("a.csv", "question,role\nWho?,forgot\n", "role 'forgot' in row 1.*Did you mean 'forget'"),
-        ("a.csv", "question,role\nWho?,retain\n", "nothing to evaluate"),
-        ("a.csv", "question,split\nWho?,train\n", "unknown split 'train' in row 1.*Rename the col"),
         ("a.csv", "question,split,role\nWho?,retain,forget\n", "`role` 'forget' and `split` 'ret"),
         (
             "a.csv",
@@ -146,10 +143,7 @@ def test_blank_answers_and_equal_questions_are_named_by_row(tmp_path: Path) -> N
             r"'Washington, D.C.' of row 1.* Write \[\"Washington, D.C.\"\] for one, 'Wash",
         ),
         ("a.jsonl", '{"question": "Who?"}\n{"question": \n', "row 2 of .* is no JSON"),
-        ("a.json", '[{"question": "Who?"}, 3]', "row 2 of .* must be a JSON object, got '3'"),
         ("a.json", '[{"question": "W?", "keywords": [1.5]}]', 'list of texts, got .1.5.* "1.5"'),
-        ("a.json", '[{"question": "Who?", "answer": 4471.0}]', '4471.0 in row 1.*"4471" or 4471'),
-        ("a.json", '[{"question": "Who?", "answer": true}]', 'got True in row 1.*"true" in quotes'),
         ("a.json", '[{"question": "A?", "id": 1}, {"question": "B?", "id": "1"}]', "got '1' more"),
     ],
 )

@@ -73,8 +73,6 @@ def test_every_form_of_file_is_the_same(tmp_path: Path) -> None:
     [
         ({"choices": OPTIONS[:3]}, "must be four texts, got 3 in row 2"),
         ({"answer": 4}, "0 to 3, got 4 in row 2"),
-        ({"answer": "C"}, "must be a whole number, got 'C' in row 2"),
-        ({"answer": None}, "row 2 of .* has no 'answer'"),
     ],
 )
 def test_the_first_bad_row_is_named(wrong: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -118,20 +118,6 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
 
 
-def test_evaluating_with_a_judge_goes_all_the_way(
-    model: Path, questions: Path, labelled: Path, tmp_path: Path
-) -> None:
-    how = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "out", *SMALL)
-    with chat_server(verdict) as served:
-        name = f"judge:model=openai:{served.url}#m"
-        found = done(*how, "--scorer", name, "--calibration", labelled, "--json")
-    quantities = {row["quantity"] for row in found.json["estimates"]}
-    assert "corrected leak probability" in quantities
-    settings = json.loads((tmp_path / "out" / "run.json").read_text())["study"]
-    assert settings["calibration"] == str(labelled.resolve())
-    assert settings["scorers"] == [name]
-
-
 @pytest.mark.slow
 def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
     refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")

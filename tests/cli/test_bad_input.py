@@ -27,16 +27,8 @@ from tiny import WORDS
     ("arguments", "named"),
     [
         (["--temperature", "abc"], ["--temperature", "'abc'", "numbers separated by commas"]),
-        (["--temperature", "-1"], ["temperature", "-1.0", "0 (greedy) or a positive number"]),
-        (["--temperature", "1,1"], ["'T=1'", "List each temperature"]),
         (["--temperature", "0.12345678,0.12345679"], ["'T=0.123457'", "alike to six digits"]),
-        (["--top-p", "0"], ["top_p", "0.0", "(0, 1]"]),
-        (["--top-k", "-1"], ["top_k", "-1", "0 to keep all"]),
-        (["--max-new-tokens", "0"], ["max_new_tokens", "0", "at least 1"]),
-        (["--adaptive-temperature", "2"], ["adaptive_temperature", "2.0", "(0, 1]"]),
         (["--adaptive-mode", "two_pass"], ["two_pass", "Add --adaptive-temperature C"]),
-        (["-n", "0"], ["`n` must be at least 1", "got 0"]),
-        (["--limit", "0"], ["limit", "got 0", "Leave it out"]),
         (["--confidence", "1"], ["confidence", "1.0", "Use 0.99"]),
         (["--confidence", "0.999999999995"], ["too near 1", "Use 0.9999999999798 or less"]),
         (["--scorer", "rogue-l-recall"], ["'rogue-l-recall'", "Did you mean 'rouge-l-recall'"]),
@@ -45,7 +37,6 @@ from tiny import WORDS
         (["--like", "nowhere"], ["nowhere", "no run directory", "leakbound evaluate"]),
         (["--explore", "all"], ["--explore", "'all'", "exact", "hybrid", "auto"]),
         (["--budget", "9"], ["`budget` 9 has no meaning without exploring", "--explore"]),
-        (["--flag"], ["--flag", "No such option"]),
     ],
     ids=" ".join,
 )
@@ -194,10 +185,8 @@ def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
     ("name", "content", "named"),
     [
         ("run.json", b"{", "is not JSON"),
-        ("run.json", b"[]", "was changed"),
         ("run.json", b'{"format": 99}', "format 99"),
         ("prompts.parquet", b"PAR1", "Restore it"),
-        ("queries.parquet", b"", "Restore it"),
     ],
 )
 def test_a_damaged_run(run: Path, name: str, content: bytes, named: str) -> None:

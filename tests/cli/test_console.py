@@ -62,15 +62,6 @@ def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
     assert all(" left, " in line for line in clock.said[1:-1])
 
 
-def test_what_is_over_at_once_has_one_line(clock: Clock) -> None:
-    with console.progress_bar() as progress:
-        for phase in ("first", "second", "third"):
-            for done_so_far in range(4):
-                progress(Headway(phase, done_so_far, 3, "steps"))
-    ends = (f"{phase}: 3/3 steps" for phase in ("first", "second", "third"))
-    assert clock.said == ["first: 0/3 steps", *ends]
-
-
 def test_a_step_that_nothing_measures_is_said_while_it_lasts(clock: Clock) -> None:
     with console.progress_bar() as progress:
         with during(progress, "loading one"):
@@ -155,7 +146,6 @@ def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 STYLES = re.compile(r"\x1b\[[0-9;]+m")
-STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
 LEAKBOUND = (sys.executable, "-m", "leakbound")
 

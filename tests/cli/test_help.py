@@ -238,39 +238,6 @@ def test_what_is_misspelt_is_named_beside_what_there_is(
     refused(leakbound("report", "rnu"), "Did you mean `run`?")
 
 
-@pytest.mark.parametrize("option", ["--benchmark", "--study", "--calibration"])
-def test_a_file(
-    option: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = {"--benchmark": str(questions), option: str(questions.with_name("mien.csv"))}
-    words = [word for pair in asked.items() for word in pair]
-    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
-    refused(result, f"Did you mean `{questions}`?")
-    monkeypatch.chdir(questions.parent)
-    asked_by = ("--benchmark", questions.stem, "--out", "run")  # without its ending
-    refused(leakbound("evaluate", model, *asked_by), f"Did you mean the file '{questions.name}'?")
-    turned = leakbound("evaluate", model, "--benchmark", "mine.cvs", "--out", "run")
-    refused(turned, "unknown benchmark 'mine.cvs', and no file. Did you mean `mine.csv`?")
-
-
-@pytest.mark.parametrize(
-    ("option", "said", "meant"),
-    [
-        ("--benchmark", "fictitous", "fictitious"),
-        ("--scorer", "contans", "contains"),
-        ("--profile", "sholten", "scholten"),
-        ("--inputs", "rule", "rules"),
-    ],
-)
-def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path) -> None:
-    asked = {"--benchmark": "fictitious", option: said}
-    words = [word for pair in asked.items() for word in pair]
-    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
-    refused(result, f"Did you mean {meant!r}?")
-    assert "loading" not in result.err
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def test_an_engine_is_said_once(model: Path, questions: Path) -> None:
     how = ("--benchmark", questions, "--dry-run", *SMALL)
     both = ("evaluate", f"vllm:{model}", "--engine", "transformers")

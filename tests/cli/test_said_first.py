@@ -7,11 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Result, done, leakbound, refused
+from commands import Result, done, leakbound, refused
 
 from leakbound.errors import InputError
-from leakbound.evaluation.views.specification import within
-from leakbound.evaluation.views.table import interval
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
 from leakbound.store import Run
@@ -26,27 +24,6 @@ def asked(tmp_path: Path) -> Path:
     file = tmp_path / "asked.csv"
     file.write_text(ROWS)
     return file
-
-
-def test_the_excess_over_the_control_comes_first(
-    model: Path, control: Path, asked: Path, tmp_path: Path
-) -> None:
-    shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
-                 "--control", control, *SMALL).out  # fmt: skip
-    (mean, worst) = (
-        interval(row)
-        for row in Run.open(tmp_path / "run").estimates.where(query_id=None, beyond="control")
-        if row.scope != "count"
-    )
-    first, second, *_ = shown.splitlines()
-    cut = within(Run.open(tmp_path / "run").arms["target"])
-    assert first == f"model: NOT SHOWN TO SCORE ABOVE THE CONTROL{cut}"
-    assert second == f"{worst} mean score at the worst question, beyond the control{cut}"
-    assert (
-        f"target{cut}, beyond the control {mean} on average, {worst} at the worst question" in shown
-    )
-    again = done("report", tmp_path / "run").out
-    assert again.splitlines()[:2] == [first, second]
 
 
 def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:

@@ -181,14 +181,10 @@ OF_FACTS = ("unlearn", "--benchmark", "{facts}", "--objective")
     [
         (("finetune",), "nothing to train on. Name questions with --benchmark.*--texts"),
         (("finetune", "--texts", "a.txt", "--split", "forget"), "`--split` is not used with"),
-        (("finetune", "--benchmark", "fictitious", "--split", "held"), "no split 'held'"),
         (("unlearn", "--objective", "ga"), "nothing to train on.*--forget"),
         (("unlearn", "--objective", "gd", "--forget", "texts.txt"), "Name a retain set"),
         ((*OF_FACTS, "finetune"), "Use `finetune` for plain training"),
         ((*OF_FACTS, "npo", "--lora-alpha", 8), "`--lora-alpha` needs --lora"),
-        ((*OF_FACTS, "npo", "--draws", 8), "`--draws` is for objectives that pref.*'npo' is none"),
-        ((*OF_FACTS, "npo", "--embedder", "x"), "`--embedder` is for objectives with contrast"),
-        ((*OF_FACTS, "cel:layer=0", "--ids-draws", 8), "`--ids-draws` is for --ids"),
     ],
 )
 def test_wrong_use_is_told_before_weights_are_read(

@@ -173,7 +173,6 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
     ("options", "said"),
     [
         ("?top_k=5", r"`top_k=5` is no option that is passed to vLLM"),
-        ("?max_model_len=", r"`max_model_len=` is no option"),
         ("?data_parallel_size=2", r"not for one process of vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
     ],

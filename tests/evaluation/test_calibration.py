@@ -150,7 +150,6 @@ def test_a_csv_file_will_do(tmp_path: Path) -> None:
     [
         ("a.csv", "label,judge\n1,1\n", r"no item with label 0 \(no leak\)"),
         ("a.csv", "label,judge\n1,1\n2,1\n", "'label' must be 0 or 1, got '2' in row 2"),
-        ("a.jsonl", '{"label": 1, "judge": 0.5}', "'judge' must be 0 or 1, got 0.5 in row 1"),
         ("a.jsonl", '{"label": 1, "output": "x"}', "row 1.*no 'question'"),
         ("a.txt", "", r"\.csv, \.jsonl"),
     ],
@@ -185,13 +184,10 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
     [
         ([KEYWORD, JUDGE, GRADED], JUDGE),
         ([KEYWORD, CUT], CUT),
-        ([SOFT, KEYWORD], KEYWORD),
         ([SOFT_CUT], SOFT_CUT),
         ([GRADED], "judge"),
-        ([KEYWORD, GRADED], "judge"),
         ([JUDGE, CUT], "judge"),
         ([SOFT], "scorer"),
-        ([KEYWORD, SOFT_CUT], "scorer"),
     ],
 )
 def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(

@@ -138,14 +138,11 @@ def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
     [
         ("benchmrk: x", "Did you mean 'benchmark'"),
         ("servers: [http://x]", "a study has no field 'servers'"),
-        ("seed: 0.5", "seed must be a whole number, got 0.5"),
         ("sampling: {n: many}", "n must be a whole number, got 'many'"),
         ("sampling: {n: 4, until: p<=0.1}", "`sampling` has one of n, until, explore"),
         ("sampling: {until: maybe}", "a claim reads 'p<=0.02'"),
         ("decodings: [{temperature: -1}]", "`temperature` must be 0"),
-        ("attack: 99", "attack must be an object, with fields, got 99. Change it"),
         ("- tofu", "a study has fields, got"),
-        ("a: [", "is not YAML"),
     ],
 )
 def test_a_bad_file_is_refused_by_its_name_and_the_field(

@@ -153,10 +153,6 @@ def _first(content: Json) -> Json:
             "got 2 turns of the model in sample 'a', epoch 1",
         ),
         (
-            lambda c: _first(c)["output"].update(choices=_first(c)["output"]["choices"] * 2),
-            "got 2 choices of one call in sample 'a', epoch 1",
-        ),
-        (
             lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
             "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2",
         ),

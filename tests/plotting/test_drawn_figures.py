@@ -270,8 +270,6 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
     ("how", "said"),
     [
         ({"only": ["tial"]}, "Did you mean 'tail'"),
-        ({"only": ["sureness"]}, "There is: answers, confidence, convergence"),
-        ({"formats": []}, "no format"),
         ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),
         ({"question": "q9"}, "no `--question q9`. There is: q0, q1, q2"),
     ],

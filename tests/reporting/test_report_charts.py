@@ -46,7 +46,6 @@ from leakbound.reporting.figures import (
     first_figures,
     highest,
     lane_of,
-    round_height,
 )
 from leakbound.reporting.page import render
 from leakbound.store import EstimateRow, Run
@@ -165,18 +164,6 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
     assert at(cells, "y")[2] > at(cells, "y")[0]
     wide = ElementTree.fromstring(heat_chart(AXES, ["1"], [[Interval(0, 0, 0)] * 9], "m0"))
     assert wide.get("viewBox", "").split()[2] == f"{LEFT + 9 * CELL_WIDTH + RIGHT}"
-
-
-def test_an_axis_ends_close_to_what_it_holds_and_its_quarters_have_two_digits() -> None:
-    """Its longest figure ends where the plot begins; a letter is at most .62 em wide."""
-    assert round_height(0.0) == 0.004
-    for reached in (i / 10_000 for i in range(41, 10_001)):
-        top = round_height(reached)
-        assert reached <= top <= 1.5 * reached
-        quarters = [step * top for step in (0, 0.25, 0.5, 0.75, 1)]
-        assert [float(f"{at:.2g}") for at in quarters] == pytest.approx(quarters)
-        longest = max(len(f"{at:.2g}") for at in quarters)
-        assert LEFT - 5 - longest * 11.5 * 0.62 > 12 + 0.25 * 11.5
 
 
 def move(value: float, half: float = 0.05, name: str = "q") -> Move:
@@ -341,10 +328,3 @@ def test_what_is_ten_times_lower_is_drawn_once_more_on_an_axis_of_its_own(view: 
     assert {row[0] for row in every.data.rows} == {"full", "low", "mid"}
     assert {row[0] for row in own.data.rows} == {"low"}
     assert highest(lane_of(apart, apart.models[1], view.scorers[0])) * APART < 1
-
-
-def test_models_whose_names_have_no_room_stand_under_their_numbers(view: View) -> None:
-    many = [replace(view.models[0], label=f"a model with a long name, {i}") for i in range(13)]
-    shown = first_figures(replace(view, models=tuple(many)), view.scorers[0])[0]
-    assert [f">{i}</text>" in shown.svg for i in range(1, 14)] == [True] * 13
-    assert "a model with a long name, 12</text>" not in shown.svg

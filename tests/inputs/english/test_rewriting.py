@@ -26,13 +26,9 @@ GENRE = "What genre of books does Ada Vale predominantly write in?"
     ("question", "clause"),
     [
         (GENRE, "what genre of books Ada Vale predominantly writes in"),
-        ("Which city did Ada Vale first study in?", "which city Ada Vale first studied in"),
         ("What genre is author Ada Vale known for?", "what genre author Ada Vale is known for"),
         ("Has Ada Vale won any awards?", "whether Ada Vale has won any awards"),
         ("Did Ada Vale ever go abroad?", "whether Ada Vale ever went abroad"),
-        ("Where can readers find books?", "where readers can find books"),
-        ("When was Ada Vale born?", "when Ada Vale was born"),
-        ("Which author is known for 'It'?", "which author is known for 'It'"),
         ("What is the capital of Peru?", "what the capital of Peru is"),
     ],
 )
