@@ -15,8 +15,6 @@ from torch import Tensor
 
 from leakbound.errors import InputError
 from leakbound.losses import (
-    LOSSES,
-    Loss,
     LossInputs,
     Needs,
     Site,
@@ -32,7 +30,6 @@ from leakbound.losses import (
     idk,
     kl,
     kl_all,
-    loss_named,
     margin,
     margin_read,
     nll,
@@ -268,57 +265,20 @@ def test_a_batch_may_be_split(name: str) -> None:
     torch.testing.assert_close(together, (objective(halves[0]) + objective(halves[1])) / 2)
 
 
-def test_third_parties_add_losses_and_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Entry:
-        name, value, dist = "theirs", "theirs:member", None
-
-        def __init__(self, member: Any) -> None:
-            self.load = lambda: member
-
-    class Entries(dict[str, Entry]):
-        names = property(dict.keys)
-
-    members = {
-        "leakbound.losses": Entries(squared=Entry(Loss(lambda batch: nll(batch).square()))),
-        "leakbound.objectives": Entries(theirs=Entry(lambda: (Term("squared", "forget"),))),
-    }
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: members[group])
-    torch.testing.assert_close(parse_objective("theirs")(SPLITS), mean(nll(FORGET).square()))
-    loss_named.cache_clear()
-    assert "squared" not in LOSSES
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
-        ("npo+", "unknown objective ''"),
         (
             "gd:reduce=word",
             "`reduce` of ga on forget must be one of sequence, tokens, pairs, joined",
         ),
-        ("kl:scope=some", "`scope` of loss 'kl' must be answer or all|scope"),
-        ("idk:apart", "no preset 'apart', it has: joined"),
         ("npo:gamma=1", "objective 'npo' has no setting 'gamma'.*beta, retain"),
-        ("ga:beta=1", "no setting 'beta'.*It takes: reduce"),
         ("npo:beta", "'npo' has no preset 'beta', it has: scholten. .*NAME=VALUE"),
-        ("kl:fast", "'kl' has no preset 'fast', it has: none"),
         ("npo:beta=nan", "`beta` of objective 'npo' must be a finite number, got 'nan'"),
         ("dpo:textbook=1", "`textbook` of objective 'dpo' must be true or false, got '1'"),
         ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, .*below 1, got 7.5"),
         ("pdu:step=-1", "`step` of a bound must be a finite number, 0 or more, got -1"),
-        ("pdu:at_most=low", "`at_most` of objective 'pdu' must be a finite number, got 'low'"),
-        ("pdu:scope=whole", "`scope` of pdu must be answer or read, got 'whole'"),
-        ("ceu:scope=all", "`scope` of ceu must be answer or rest, got 'all'"),
-        ("undial:scope=rest", "`scope` of undial must be answer or all, got 'rest'"),
-        ("undial:beta=-1", "`beta` of undial must be 0 or more, got -1.0"),
-        ("undial:scope=all,beta=-1", "`beta` of undial-all must be 0 or more, got -1.0"),
-        ("satimp:beta2=-1", "`beta2` of satimp must be 0 or more, got -1.0"),
-        ("wga:beta=-1", "`beta` of wga must be 0 or more, got -1.0"),
-        ("altpo:beta=0", "`beta` of altpo must be positive, got 0.0"),
-        ("entropy:openunlearning", "no preset 'openunlearning', it has: leak-at-k"),
-        ("entropy:scope=some", "`scope` of entropy must be answer or all, got 'some'"),
-        ("npo:beta=0", "`beta` of npo must be positive, got 0.0"),
         ("gd:forget=0,retain=0", "no term with a weight"),
     ],
 )
@@ -330,17 +290,9 @@ def test_bad_names_are_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nul", "forget"), "unknown loss 'nul'. Did you mean 'nll'"),
         (("rmu", "forget"), "loss 'rmu' needs a setting `layer`, got none"),
-        (("npo", "forget", 1.0, {"betta": 1.0}), "no setting 'betta'. Did you mean 'beta'"),
         (("npo", "forget", 1.0, {"beta": True}), "`beta` of loss 'npo' must be a finite number"),
-        (("npo", "forget", 1.0, {"beta": "1"}), "must be a finite number, got '1'"),
-        (
-            ("dpo", "forget", 1.0, {"textbook": 1}),
-            "`textbook` of loss 'dpo' must be true or false, got 1",
-        ),
         (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be a word"),
-        (("rmu", "forget", 1.0, {"layer": True}), "`layer` of loss 'rmu' must be a whole number"),
         (("nll", "retain", math.nan), "weight of nll on retain must be finite"),
         (("npo", "forget", 1.0, {}, "tokens"), "npo is no mean over tokens.*got 'tokens'"),
     ],
@@ -394,23 +346,11 @@ def test_a_written_objective_reads_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1, 2", "is not YAML"),
         ("terms: !!python/object/apply:os.system [ls]", "is not YAML"),
-        ("npo", "must be an object, with fields, got 'npo'"),
-        ("name: x", r"lacks 'terms'\. Add it"),
-        ("terms: npo", r"terms\[0\] must be an object, with fields, got 'npo'"),
-        ("terms: []", "no term with a weight"),
         ("term: []", "has no field 'term', got .*Did you mean 'terms'"),
-        ("terms: [{loss: npo}]", r"terms\[0\] lacks 'split'"),
         ("terms: [{loss: npo, split: forget, beta: 1}]", r"terms\[0\] has no field 'beta', got 1"),
         ("terms: [{loss: npo, split: forget, weight: a}]", "`weight` of term 1 .* finite number"),
-        ("terms: [{loss: npo, split: forget, weight: true}]", "finite number, got True"),
-        ("terms: [{loss: nll, split: retain, dual: 1}]", r"dual must be an object.*got 1"),
         ("terms: [{loss: nll, split: retain, dual: {}}]", r"dual lacks 'at_most'"),
-        (
-            "terms: [{loss: npo, split: forget, settings: [1]}]",
-            r"settings must be an object.*\[1\]",
-        ),
         ("terms: [{loss: ga, split: forget, settings: {1: 2}}]", "no setting '1'.*none"),
     ],
 )

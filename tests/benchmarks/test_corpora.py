@@ -98,9 +98,7 @@ def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
     ("spec", "message"),
     [
         ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
-        ("muse:news/verbmem/forget", "MUSE has no corpus"),
         ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
-        ("muse:news", "there is no corpus 'muse:news'.*Or name a file of texts"),
         ("nothing.txt", "cannot read 'nothing.txt'"),
     ],
 )
@@ -237,17 +235,10 @@ def test_it_is_loaded_again_from_any_folder(
     ("spec", "message"),
     [
         ("continuation", "needs documents: a file, a folder or a corpus"),
-        ("continuation:nothing.txt", "cannot read 'nothing.txt'"),
-        ("continuation:nothing", "there is no corpus 'nothing'.*or a folder of such"),
         ("continuation:empty", "the folder 'empty' holds no file of texts, .txt, .md"),
         ("continuation:blank.txt", "'blank.txt' holds no text"),
         ("continuation:one.txt", "has the 100 words of a prefix and a suffix, the longest has 11"),
-        ("continuation:one.txt,prefix=2,first=9,suffix=3", "12 words.*the longest has 11"),
-        ("continuation:one.txt,prefx=2", "no setting 'prefx'. Did you mean 'prefix'"),
-        ("continuation:one.txt,prefix=two", "prefix` must be a whole number, got 'two'"),
-        ("continuation:one.txt,suffix=0", "suffix` must be at least 1, got 0"),
         ("continuation:one.txt,prefix=3,first=2", "first` must be at least 3, got 2"),
-        ("continuation:one.txt,stride=0", "stride` must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_continued(tmp_path: Path, spec: str, message: str) -> None:

@@ -133,12 +133,7 @@ def test_default_scorers_fit() -> None:
     ("argument", "message"),
     [
         ("autors=3", "Did you mean 'authors'"),
-        ("authors=many", "whole number, got 'many'"),
-        ("authors", "whole number, got ''"),
-        ("authors=3", "more than `forget`, got 3"),
-        ("forget=0", "at least 1, got 0"),
         ("questions=21", "1 to 20, got 21"),
-        ("questions=-1", "1 to 20, got -1"),
         ("authors=1000000", "at most"),
     ],
 )

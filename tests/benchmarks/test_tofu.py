@@ -83,11 +83,7 @@ def test_perturbed_rows_must_match(folder: Path) -> None:
     ("name", "wrong", "message"),
     [
         ("forget10", {"answer": None}, "row 2 of .*forget10.json' has no 'answer'. Fill"),
-        ("forget10", {"question": 7}, "'question' must be text, got 7 in row 2"),
         ("forget10_perturbed", {"perturbed_answer": []}, "row 2 of .* has no 'perturbed_answer'"),
-        ("forget10_perturbed", {"perturbed_answer": [1.5]}, "must be a list of texts, got .1.5."),
-        ("forget10_perturbed", {"paraphrased_answer": " "}, "has no 'paraphrased_answer'"),
-        ("forget10_perturbed", {"paraphrased_question": ""}, "has no 'paraphrased_question'"),
     ],
 )
 def test_the_first_bad_row_is_named(

@@ -13,22 +13,18 @@ import pytest
 from scipy.stats import binom
 
 import leakbound
-from canned import AskedEngine
 from leakbound import stats
-from leakbound.benchmarks import Benchmark
 from leakbound.certificate import Certificate, LeakClaim
 from leakbound.certificate.claim import MOST_DRAWS, bounded, forecast, verdict
 from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run
 from leakbound.store.files import digest_of
-from leakbound.study import Rewritings
-from leakbound.types import Decoding, Prompt, object_of
+from leakbound.types import Decoding, object_of
 from leaky import LEAKS, SECRET, N, benchmark, leaky_run
 
 claimed = partial(
@@ -261,16 +257,11 @@ def test_some_claims_are_never_decided(seen: Tail, why: str) -> None:
     ("given", "named"),
     [
         ({"max_leak": 0.0}, r"`max_leak` .* got 0\.0"),
-        ({"max_leak": 1.0}, r"`max_leak` .* got 1\.0"),
         ({"max_leak": math.nan}, "`max_leak` .* got nan"),
         ({"scorer": None}, r"2 scorers \(keyword, rouge-l-recall\).*Name it"),
         ({"scorer": "rouge-l-recall"}, r"needs `threshold`.*'rouge-l-recall>=0\.5'"),
         ({"scorer": "rouge-l-recall", "threshold": 1.0}, r"`threshold` .* got 1\.0"),
-        ({"scorer": "rouge-l-recall", "threshold": math.nan}, "`threshold` .* got nan"),
         ({"threshold": 0.5}, "'keyword' is binary.*Leave `threshold` out"),
-        ({"scorer": "keywords"}, "Did you mean 'keyword'"),
-        ({"scorer": "contains"}, "`leakbound score` first"),
-        ({"confidence": 1.0}, r"`confidence` .* got 1\.0"),
         ({"confidence": 99.0}, r"`confidence` .* got 99\.0"),
         ({"arm": "control"}, "no arm 'control'"),
     ],
@@ -306,34 +297,3 @@ def test_the_limit_itself_meets_the_claim(lower: float, upper: float, wanted: st
         n=10, missing=0, method="exact",
     )  # fmt: skip
     assert verdict(estimate, claimed(max_leak=0.1)) == wanted
-
-
-TASK = Benchmark(
-    name="asked", origin="", scorers=("contains",), max_new_tokens=8,
-    prompts=tuple(Prompt(id=f"q{i}", question=f"Who wrote {i}?", answer="hush") for i in range(3)),
-)  # fmt: skip
-
-
-def made(out: Path, **how: Any) -> Run:
-    return evaluate(AskedEngine(lambda query, decoding: 0.1), TASK, out=out, n=64, **how)
-
-
-@pytest.mark.parametrize(
-    ("design", "said"),
-    [
-        ("allocated", "in its own words or a rewriting of it, drawn anew for every output"),
-        ("fixed", "in its own words and in rewritings of it, equally often"),
-    ],
-)
-def test_rewritings_are_named_with_source_and_design(
-    design: Any, said: str, tmp_path: Path
-) -> None:
-    run = made(tmp_path / "r", rewritings=Rewritings("rules", queries=3, design=design))
-    found = leakbound.certify(run, max_leak=0.5, arm="target inputs")
-    number = len(run.queries) - len(run.questions)
-    words = f"{said} ({number} rewritings, source rules, design {design}; 3 tried of each, seed 0"
-    assert words in found.sentence
-    assert words in found.specification["Asked"]
-    own = leakbound.certify(run, max_leak=0.5, out=run.path / "own.json")
-    assert "rewriting" not in own.sentence
-    assert own.specification["Asked"] == "each in its own words"

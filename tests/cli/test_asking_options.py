@@ -10,7 +10,6 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from leakbound.store import Run
-from leakbound.study import FixedN
 from misbehaving import Answer, Body, chat_server, fails, says
 
 FEW = ("-n", 8, "--device", "cpu")
@@ -49,28 +48,6 @@ def scholten(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     done("evaluate", model, "--benchmark", questions, "--out", out, "--profile", "scholten",
          "--max-tokens", 12, *FEW)  # fmt: skip
     return out
-
-
-def test_a_profile_fills_in_what_was_not_said(scholten: Path, model: Path) -> None:
-    run = Run.open(scholten)
-    decoding = run.arms["target"].decoding
-    assert (decoding.top_p, decoding.top_k, decoding.max_new_tokens) == (1.0, 0, 128)
-    assert decoding.max_tokens == 12
-    study = run.study
-    assert (study.profile, study.sampling) == ("scholten", FixedN(8))
-    assert study.scorers == ("rouge-l-f1",)
-    note = "profile scholten, but (its own in brackets): n 8 (1024), max_tokens 12 (128)"
-    assert note in run.record.notes
-    assert {prompt.answer for prompt in run.prompts} == {"Answer: Ann", "Answer: Bob"}
-    prompting = run.arms["target"].spec.fingerprint["prompting"]
-    assert prompting["template"] == "Question: {question}\n"
-    assert [prompting[key] for key in ("chat", "family", "compat")] == [False, "base", None]
-    assert run.record.benchmark.profile == "scholten"
-    shown = done("report", scholten)
-    assert "note: profile scholten: its entropy is averaged over all positions" in shown.err
-    same = done("sample", model, "--like", scholten, "--profile", "scholten", "--out", scholten,
-                "--device", "cpu", "--json")  # fmt: skip
-    assert same.json["target"]["draws"] == 16
 
 
 def test_a_profile_that_cannot_be_had_is_refused(
@@ -139,20 +116,6 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None
         assert len(served.asked) == asked
     found = done("bound", run, *scorer)
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
-
-
-def test_evaluating_with_a_judge_goes_all_the_way(
-    model: Path, questions: Path, labelled: Path, tmp_path: Path
-) -> None:
-    how = ("evaluate", model, "--benchmark", questions, "--out", tmp_path / "out", *SMALL)
-    with chat_server(verdict) as served:
-        name = f"judge:model=openai:{served.url}#m"
-        found = done(*how, "--scorer", name, "--calibration", labelled, "--json")
-    quantities = {row["quantity"] for row in found.json["estimates"]}
-    assert "corrected leak probability" in quantities
-    settings = json.loads((tmp_path / "out" / "run.json").read_text())["study"]
-    assert settings["calibration"] == str(labelled.resolve())
-    assert settings["scorers"] == [name]
 
 
 @pytest.mark.slow

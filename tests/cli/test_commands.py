@@ -97,16 +97,6 @@ def test_bounding_one_scorer_keeps_the_others_and_by_default_all_are_bounded(run
     assert "keyword" not in bounded("--scorer", "contains").scorers  # its scores are gone
 
 
-def test_greedy_alone_is_shown(model: Path, questions: Path, tmp_path: Path) -> None:
-    how = ("--benchmark", questions, "--out", tmp_path / "run", *SMALL, "--temperature", 0)
-    shown = done("evaluate", model, *how).out
-    assert "n = 1, greedy" in shown
-    assert "target" in shown
-    assert "incomplete" not in shown
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "<title>What the greedy answers leak</title>" in page
-
-
 def test_one_draw_is_enough_to_run(model: Path, questions: Path, tmp_path: Path) -> None:
     how = ("--benchmark", questions, "--out", tmp_path / "run", "-n", 1, "--max-new-tokens", 1)
     shown = done("evaluate", model, *how, "--json")

@@ -45,24 +45,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_progress_lines_have_rates(
-    untied: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(console, "_QUIET_SECONDS", 0)
-    out = tmp_path / "run"
-    lines = done("sample", untied, "--benchmark", questions, "--out", out, *SMALL).err.splitlines()
-    target = [line for line in lines if line.startswith("sampling target: ")]
-    assert target[0] == "sampling target: 0/32 draws"
-    assert any(re.match(r"sampling target: \d+/32 draws, .* tokens", line) for line in target[1:-1])
-    assert re.search(r", [\d.]+ % distinct, ", target[-1])
-    assert not any("distinct" in line for line in lines if "greedy" in line)  # one draw of each
-    some = next(line for line in target if not line.startswith("sampling target: 0/"))
-    assert "draws/s" in some
-    assert " tokens (" in some
-    assert sum("32/32 draws" in line for line in target) == 1
-    assert len(set(target)) == len(target)  # nothing twice
-
-
 def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
     with console.progress_bar() as progress:
         for second in range(3601):
@@ -78,15 +60,6 @@ def test_lines_come_less_and_less_often_and_the_end_once(clock: Clock) -> None:
     assert (clock.said[0], clock.at[-1]) == ("working: 0/3,600 steps", 3600)
     assert all(" steps/s" in line for line in clock.said[1:])
     assert all(" left, " in line for line in clock.said[1:-1])
-
-
-def test_what_is_over_at_once_has_one_line(clock: Clock) -> None:
-    with console.progress_bar() as progress:
-        for phase in ("first", "second", "third"):
-            for done_so_far in range(4):
-                progress(Headway(phase, done_so_far, 3, "steps"))
-    ends = (f"{phase}: 3/3 steps" for phase in ("first", "second", "third"))
-    assert clock.said == ["first: 0/3 steps", *ends]
 
 
 def test_a_step_that_nothing_measures_is_said_while_it_lasts(clock: Clock) -> None:
@@ -173,7 +146,6 @@ def test_in_a_pipe_a_sentence_has_no_end(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 STYLES = re.compile(r"\x1b\[[0-9;]+m")
-STEERING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HERE = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
 LEAKBOUND = (sys.executable, "-m", "leakbound")
 
@@ -208,22 +180,6 @@ def in_a_pipe(*arguments: object, **more: str) -> tuple[str, str]:
     command = [*LEAKBOUND, *map(str, arguments)]
     ended = subprocess.run(command, env=HERE | more, capture_output=True, text=True, check=True)
     return ended.stdout, ended.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [60, 80, 140])
-def test_a_live_bar_and_tables_as_wide_as_the_terminal(
-    width: int, model: Path, questions: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    sent = at_a_terminal(width, "evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
-    assert "\x1b[2K" in sent  # lines are written over
-    read = STEERING.sub("", sent).replace("\r", "\n").replace(str(out), "")
-    assert max(map(len, read.splitlines())) <= width
-    assert any(set(line) == {"─"} for line in read.splitlines() if line)  # rules
-    assert "32/32 draws" in read
-    assert "4/4 arms × scorers" in read
-    assert "% distinct" in read or width < 80
 
 
 @pytest.mark.slow

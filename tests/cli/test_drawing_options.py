@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -146,11 +145,7 @@ def test_what_makes_no_sense_is_refused_before_a_model_is_loaded(
     for options, named in (
         (("--until", "leak<=0.02"), ("'leak<=0.02'", "mean<=0.1")),
         (("--until", "p<=0.02", "--explore", "exact"), ("two ways of drawing", "'exact'")),
-        (("--explore", "exact", "-n", 64), ("`n` 64 has no meaning with exploring", "--budget")),
         (("--explore", "exact", "--budget", 0), ("`budget`", "at least 1 forward per question")),
-        (("--design", "fixed"), ("`--design`", "`--inputs`")),
-        (("--inputs", "none", "--queries", 3), ("`--queries`", "`--inputs`")),
-        (("--inputs", "rules", "--ids-draws", 3), ("`--ids-draws`", "`--ids`")),
         (("--inputs", "rules", "--until", "mean<=0.1"), ("Leave one of them out",)),
         (("--inputs", "file:nowhere.csv"), ("nowhere.csv", "no file")),
         (("--attack", 15), ("`attack`", "at least 16", "got 15")),
@@ -205,16 +200,3 @@ def test_a_file_of_rewritings_is_found_from_anywhere(
     assert [q.text for q in run.queries][1:] == [*texts]
     assert run.record.study["rewritings"]["source"] == f"file:{file}"
     assert run.record.inputs.source == "file:asked.csv"
-
-
-@pytest.mark.slow
-def test_evaluate_attacks_and_says_what_it_found(model: Path, attacked: Path) -> None:
-    entries = json.loads((attacked / "attack" / "found.json").read_text())["found"]
-    run = Run.open(attacked)
-    asked = [query.id for query in run.questions]
-    assert [entry["query"]["prompt_id"] for entry in entries] == asked
-    assert {entry["arm"] for entry in entries} <= set(run.arms)
-    assert run.record.study["attack"]["budget"] == 32
-    assert "where it was attacked, 2 questions" in done("report", attacked).out
-    again = done("evaluate", model, "--like", attacked, "--out", attacked, "--json")
-    assert {entry["arm"] for entry in entries} <= {r["arm"] for r in again.json["estimates"]}

@@ -15,14 +15,12 @@ import click
 import pytest
 from commands import SMALL, done, leakbound, refused
 
-from leakbound import evaluate
 from leakbound.cli import COMMANDS, EXAMPLES, group
 from leakbound.cli.help import MOST
 from leakbound.cli.options import REMOVED, OneOf
 from leakbound.engines.classify import CLASSIFIERS
 from leakbound.engines.loading import DTYPES, Checkpoint, load_model
 from leakbound.engines.models import OpenModels
-from leakbound.errors import InputError
 from leakbound.formats.catalogue import FORMATS
 from leakbound.stats import Design
 from leakbound.study import ModelSettings
@@ -93,22 +91,6 @@ def test_the_first_screen_has_examples_and_the_options_people_use(
     assert listed(text)[-1] == "--help-all"
     assert {"--benchmark", "--out"} < set(listed(text)) < set(listed(done(name, "--help-all").out))
     assert f"all {len(listed(done(name, '--help-all').out)) - 2} options" in text  # but for helps
-
-
-@pytest.mark.parametrize("name", LONG)
-def test_many_options_stand_under_headings_each_in_one(name: str) -> None:
-    text = done(name, "--help-all").out
-    headings = re.findall(r"^(\S.*):$", text, re.M)
-    assert "Options" not in headings
-    assert headings[0] == "Examples"
-    assert headings[-1] == "Output"
-    assert len(headings) == len(set(headings)) > 5
-    options = [p for p in command_of(name).params if isinstance(p, click.Option) and not p.hidden]
-    for option in options:
-        assert listed(text).count(option.opts[0]) == 1
-    output = text.partition("Output:\n")[2]
-    assert re.findall(r"^  (\S+)", output, re.M)[-3:] == ["--json", "-h,", "--help-all"]
-    assert len(re.findall(r"^  -", output, re.M)) <= 5  # nothing has fallen in there
 
 
 HEAVY = ("torch", "transformers", "scipy", "numpy", "pyarrow", "rich")
@@ -256,42 +238,6 @@ def test_what_is_misspelt_is_named_beside_what_there_is(
     refused(leakbound("report", "rnu"), "Did you mean `run`?")
 
 
-@pytest.mark.parametrize("option", ["--benchmark", "--study", "--calibration"])
-def test_a_file(
-    option: str, model: Path, questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = {"--benchmark": str(questions), option: str(questions.with_name("mien.csv"))}
-    words = [word for pair in asked.items() for word in pair]
-    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
-    refused(result, f"Did you mean `{questions}`?")
-    monkeypatch.chdir(questions.parent)
-    asked_by = ("--benchmark", questions.stem, "--out", "run")  # without its ending
-    refused(leakbound("evaluate", model, *asked_by), f"Did you mean the file '{questions.name}'?")
-    turned = leakbound("evaluate", model, "--benchmark", "mine.cvs", "--out", "run")
-    refused(turned, "unknown benchmark 'mine.cvs', and no file. Did you mean `mine.csv`?")
-
-
-@pytest.mark.parametrize(
-    ("option", "said", "meant"),
-    [
-        ("--benchmark", "fictitous", "fictitious"),
-        ("--benchmark", "tofu:forget1", "forget10"),
-        ("--scorer", "contans", "contains"),
-        ("--profile", "sholten", "scholten"),
-        ("--engine", "vlm", "vllm"),
-        ("--inputs", "rule", "rules"),
-        ("--metrics", "forget_fluancy", "forget_fluency"),
-    ],
-)
-def test_a_name(option: str, said: str, meant: str, model: Path, tmp_path: Path) -> None:
-    asked = {"--benchmark": "fictitious", option: said}
-    words = [word for pair in asked.items() for word in pair]
-    result = leakbound("evaluate", model, *words, "--out", tmp_path / "run")
-    refused(result, f"Did you mean {meant!r}?")
-    assert "loading" not in result.err
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def test_an_engine_is_said_once(model: Path, questions: Path) -> None:
     how = ("--benchmark", questions, "--dry-run", *SMALL)
     both = ("evaluate", f"vllm:{model}", "--engine", "transformers")
@@ -312,17 +258,3 @@ def test_what_was_taken_out_says_what_serves_instead(said: str, tmp_path: Path) 
         return
     refused(leakbound(verb, "--help"), REMOVED[said])
     assert f"  {verb}" not in done("--help").out
-
-
-@pytest.mark.parametrize("command", ["evaluate", "sample"])
-@pytest.mark.parametrize(
-    "how", [("M", "--engine", "auto", "--dry-run"), ("auto:M",), ("M", "--control", "auto:M")]
-)
-def test_an_engine_that_is_left_open_is_refused_and_told_what_became_of_it(
-    command: str, how: tuple[str, ...], model: Path, questions: Path, tmp_path: Path
-) -> None:
-    named = [word.replace("M", str(model)) for word in how]
-    done = leakbound(command, *named, "--benchmark", questions, *SMALL, "--out", tmp_path / "run")
-    refused(done, f"`auto:{model}`", "`--engine auto`", "taken out", "--engine vllm", "engines.md")
-    with pytest.raises(InputError, match="`--engine auto`, which tried"):
-        evaluate(f"auto:{model}", str(questions), out=tmp_path / "run", scorers=["keyword"])

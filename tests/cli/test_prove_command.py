@@ -124,16 +124,6 @@ def test_more_effort_replaces_less(proved: Path, mine: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_budget_below_one_answer_is_said(model: Path, tmp_path: Path) -> None:
-    long, run = tmp_path / "long.csv", tmp_path / "run"
-    long.write_text("question,answer\nwho wrote red,Ann Bob Ann Bob\n")
-    done(*command(model, long, run, "--scorer", "edit<=0"))
-    few, enough = (" ".join(done("prove", run, "--budget", n).err.split()) for n in (2, 4))
-    assert "1 in all): an answer known to leak takes more than 2" in few
-    assert "known to leak" not in enough
-
-
-@pytest.mark.slow
 def test_a_control_is_not_proved(
     model: Path, control: Path, questions: Path, tmp_path: Path
 ) -> None:
@@ -182,11 +172,8 @@ def test_bad_input_is_refused_before_a_model_is_opened(
     done("evaluate", model, "--benchmark", questions, "--out", greedy, *how)
     for where, option, named in (
         (run, ("--proposal", tmp_path / "r"), "none of the questions"),
-        (run, ("--budget", 0), "--budget"),
-        (run, ("--scorer", "contians"), "Did you mean 'contains'"),
         (run, ("--scorer", "contains"), "leakbound score"),
         (run, ("--model", "openai:http://127.0.0.1:9/v1#m"), "server"),
-        (run, ("--model", tmp_path / "nowhere"), "nowhere"),
         (run, ("--model", control), "fingerprint"),
         (greedy, (), "greedy answers alone"),
     ):
@@ -200,7 +187,6 @@ def test_what_cannot_be_proved_is_refused_before_anything_is_drawn(
     for more, named in (
         (("--prove", 60, "--dtype", "bfloat16"), ("half precision", "float32")),
         (("--prove", 60, "--temperature", 0), ("`prove`", "greedy")),
-        (("--prove", 0), ("forwards", "at least 1")),
         (("--prove", 60, "--proposal", model), no_run),
         (("--proposal", "x"), ("`--proposal` x", "`--prove`")),
     ):

@@ -210,15 +210,6 @@ def test_the_list_says_what_a_run_can_give(graded: Path) -> None:
     assert all(name in plain for name in given)
 
 
-def test_wrong_use_is_refused_in_one_message(graded: Path, tmp_path: Path) -> None:
-    refused(leakbound("figures", graded), "--out")
-    refused(leakbound("figures", "--out", tmp_path / "out"), "no run was given")
-    wrong = leakbound("figures", graded, "--out", tmp_path / "out", "--only", "tial")
-    refused(wrong, "Did you mean 'tail'")
-    refused(leakbound("view", tmp_path / "rnus"), "is no folder", "Name one that runs lie in")
-    refused(leakbound("view", tmp_path, "--port", 99999), "99999")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_prints_its_address_and_ends_quietly(number: int, tmp_path: Path) -> None:

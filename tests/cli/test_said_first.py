@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from pathlib import Path
 
 import pytest
-from commands import SMALL, Result, done, leakbound, refused
+from commands import Result, done, leakbound, refused
 
 from leakbound.errors import InputError
-from leakbound.evaluation.views.specification import within
-from leakbound.evaluation.views.table import interval
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
 from leakbound.store import Run
 from leakbound.text.shown import visible
 from leaky import SECRET
-from suites import slow_but
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
-LEVELS = [("0.999", "99.9 %"), ("0.9999", "99.99 %"), ("0.5", "50 %")]
 
 
 @pytest.fixture
@@ -29,68 +24,6 @@ def asked(tmp_path: Path) -> Path:
     file = tmp_path / "asked.csv"
     file.write_text(ROWS)
     return file
-
-
-def test_the_excess_over_the_control_comes_first(
-    model: Path, control: Path, asked: Path, tmp_path: Path
-) -> None:
-    shown = done("evaluate", model, "--benchmark", asked, "--out", tmp_path / "run",
-                 "--control", control, *SMALL).out  # fmt: skip
-    (mean, worst) = (
-        interval(row)
-        for row in Run.open(tmp_path / "run").estimates.where(query_id=None, beyond="control")
-        if row.scope != "count"
-    )
-    first, second, *_ = shown.splitlines()
-    cut = within(Run.open(tmp_path / "run").arms["target"])
-    assert first == f"model: NOT SHOWN TO SCORE ABOVE THE CONTROL{cut}"
-    assert second == f"{worst} mean score at the worst question, beyond the control{cut}"
-    assert (
-        f"target{cut}, beyond the control {mean} on average, {worst} at the worst question" in shown
-    )
-    again = done("report", tmp_path / "run").out
-    assert again.splitlines()[:2] == [first, second]
-
-
-def percents(text: str) -> set[str]:
-    """Every number that stands before a percent sign, but for how many outputs were cut."""
-    plain = html.unescape(text).replace("\N{NO-BREAK SPACE}", " ")
-    plain = re.sub(r"\([<>]?[\d.]+ ?% of the \w+ were cut there\)", "", plain)
-    return {f"{number} %" for number in re.findall(r"([\d.]+) ?%", plain)}
-
-
-@pytest.fixture(scope="module")
-def full(model: Path, control: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a grid of decodings, a control and rewritings."""
-    out = tmp_path_factory.mktemp("words") / "run"
-    asked = out.with_name("asked.csv")
-    asked.write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
-    done("evaluate", model, "--benchmark", asked, "--out", out, "--control", control,
-         "--inputs", "rules", "--queries", 2, "--temperature", "0.5,1", "--top-p", "0.9,1",
-         "--scorer", "contains", *SMALL)  # fmt: skip
-    return out
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("confidence", "words"), slow_but(LEVELS[:1], LEVELS))
-def test_the_confidence_that_was_asked_for_is_named_wherever_one_is(
-    full: Path, confidence: str, words: str, tmp_path: Path
-) -> None:
-    """Two digits would round it to certainty."""
-    shown = done("bound", full, "--confidence", confidence, "--limit", 0.5)
-    assert percents(shown.out) == {words}
-    assert shown.out.count(words) >= 4  # the table, the protocols, the grid, the clean questions
-    page = (full / "report.html").read_text(encoding="utf-8")
-    prose = re.sub(r"<style.*?</style>|<table.*?</table>", "", page, flags=re.S)
-    assert percents(prose) == {words}
-    planned = done("plan", "--epsilon", 0.05, "--clean", 0.02, "--confidence", confidence)
-    assert (percents(planned.out), planned.out.count(words)) == ({words}, 2)
-    if float(confidence) > 0.5:
-        arm = next(name for name in Run.open(full).arms if name.startswith("target"))
-        how = ("--confidence", confidence, "--arm", arm, "--out", tmp_path / "c.json")
-        assert percents(leakbound("certify", full, "--max-leak", 0.99, *how).out) == {words}
-        sentence = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["sentence"]
-        assert percents(sentence) == {words}
 
 
 def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:

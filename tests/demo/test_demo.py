@@ -85,8 +85,3 @@ BASE = Finding(
 def test_each_part_of_the_finding_is_needed(changed: dict[str, object]) -> None:
     assert BASE.shown
     assert not dataclasses.replace(BASE, **changed).shown  # type: ignore[arg-type]
-
-
-def test_sentences_say_what_was_not_found() -> None:
-    assert "at least 0.050" in BASE.sentences()[1]
-    assert "No question" in dataclasses.replace(BASE, question=None).sentences()[1]

@@ -338,8 +338,6 @@ def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("location", "message"),
     [
         ("http://here/v1", "openai:URL#MODEL"),
-        ("here/v1#m", "openai:URL#MODEL"),
-        ("http:///v1#m", "openai:URL#MODEL"),
         ("http://me:secret@here/v1#m", "no credentials"),
         ("http://here/v1?key=secret#m", "no credentials"),
     ],

@@ -335,17 +335,6 @@ def test_an_unknown_field_stops_before_drawing(probe: str) -> None:
     )
 
 
-def test_an_unknown_field_in_the_trial_stops_before_drawing() -> None:
-    def edit(body: Body, answer: Answer) -> Answer:
-        more = {"flags": ["x"]} if body["max_tokens"] > 1 else {}
-        return Answer(json.dumps(json.loads(answer.body) | more))
-
-    with chat_server(changed(edit)(honest({WHO: LAW})), LISTED) as up:
-        with pytest.raises(ModelError, match="`flags`"):
-            draw(engine_at(up.url, ""))
-        assert asked_of(up) == []
-
-
 def test_a_filter_belongs_to_the_system_if_the_decoding_states_it(served: Served) -> None:
     how = Decoding(max_new_tokens=9, filter="part-of-system")
     engine = engine_at(served.url)
@@ -565,9 +554,7 @@ def test_what_the_protocol_cannot_say_is_refused_unasked(
         ("api=chat", Prompting(chat=False)),
         ("api=completions", Prompting(chat=True)),
         ("api=chat", Prompting(compat="openunlearning")),
-        ("api=both", Prompting()),
         ("n=0", Prompting()),
-        ("n=many", Prompting()),
         ("speed=1", Prompting()),
     ],
 )

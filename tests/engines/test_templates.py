@@ -17,7 +17,7 @@ from leakbound.engines import open_engine, templates
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import load_model
 from leakbound.engines.prompting import Prompting
-from leakbound.engines.templates import asks, family_of
+from leakbound.engines.templates import family_of
 from leakbound.errors import InputError, ModelError
 from leakbound.store import Run
 from leakbound.types import Decoding, Draws, Prompt, Sample
@@ -271,13 +271,6 @@ def test_questions_that_come_later_are_told_too(tmp_path: Path) -> None:
         Encoder(engine.loaded.tokenizer, Prompting()).rows(
             [Prompt(id="a", question=shown, answer="Ann")]
         )
-
-
-def test_what_holds_a_question() -> None:
-    assert asks("<u>WHO WROTE\nthe sea?</u>", "Who wrote the sea?")
-    assert not asks("Who wrote?", "Who wrote the sea?")
-    assert asks("<u>? !</u>", "?!")
-    assert not asks("<u></u>", "?!")
 
 
 def of_marks(template: str, *marks: str, eos: str = "<eos>") -> Any:

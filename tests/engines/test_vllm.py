@@ -173,7 +173,6 @@ def test_an_adapter_is_applied_and_part_of_the_fingerprint(model: Path, tmp_path
     ("options", "said"),
     [
         ("?top_k=5", r"`top_k=5` is no option that is passed to vLLM"),
-        ("?max_model_len=", r"`max_model_len=` is no option"),
         ("?data_parallel_size=2", r"not for one process of vLLM"),
         ("?lora=/nowhere", r"has no adapter_config.json"),
     ],
@@ -194,7 +193,6 @@ def test_what_vllm_refuses_is_told_with_a_remedy(model: Path) -> None:
         (Decoding(adaptive_temperature=0.5), "no adaptive_temperature"),
         (Decoding(temperature=0.001), "at no temperature between 0 and 0.01"),
         (Decoding(max_new_tokens=200), "exceeds the model's context of 128"),
-        (Decoding(max_tokens=2), "leaves none"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_beforehand(

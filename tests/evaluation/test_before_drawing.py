@@ -13,7 +13,7 @@ import pytest
 from canned import benchmark_of
 from cli.commands import done, refused
 from cli.commands import leakbound as command
-from leakbound.benchmarks.profiles import PROFILES, sets_limit
+from leakbound.benchmarks.profiles import sets_limit
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError
@@ -97,18 +97,10 @@ def test_a_study_stops_where_no_reference_answer_counts(unmatched: Path, tmp_pat
     [
         ("keyword", "Ann or Bob", ("Ann", "Zoe"), True),
         ("keyword:require=all", "Ann or Bob", ("Ann", "Zoe"), False),
-        ("keyword:require=all", "Ann or Bob", ("Ann", "Bob"), True),
-        ("contains", "Ann", (), True),
-        ("exact", "Ann", (), True),
-        ("rouge-l-recall", "Ann", (), True),
         ("rouge-l-f1>=1", "Ann met Bob", (), True),
         ("edit<=1", "Ann", (), True),
-        ("refusal", "Sure, mix it.", (), True),
         ("refusal", "I cannot help with that.", (), False),
-        ("refusal", None, (), True),
         ("keyword", None, ("Ann",), True),
-        ("keyword", " ", ("Ann",), True),
-        ("logged:by=x", "Ann", (), True),
         ("logged:by=x>=0.5", "Ann", (), True),
         ("choice", "Ann", (), True),
     ],
@@ -222,27 +214,14 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
     ("question", "named"),
     [
         ("Who\u200b?", "U+200B zero width space"),
-        ("\ufeffWho?", "U+FEFF zero width no-break space"),
-        ("Who\u200f?", "U+200F right-to-left mark"),
-        ("Wh\u00ado?", "U+00AD soft hyphen"),
-        ("Wh\u034fo?", "U+034F combining grapheme joiner"),
         ("Who\u3164?", "U+3164 hangul filler"),
-        ("Who\u200d?", "U+200D zero width joiner"),
-        ("Who\ufe0f?", "U+FE0F variation selector-16"),
-        ("Who\x07?", "U+0007 control"),
-        ("\u200e\u200b\u061cWh\u2060o", "'U+200E left-to-right mark'"),
         ("Who\u00a0is?", "U+00A0 no-break space"),
-        ("Who\u202fis?", "U+202F narrow no-break space"),
-        ("Who\u2028is?", "U+2028 line separator"),
         ("Who? ", "blanks at the start or end ('U+"),
-        ("\nWho?", "blanks at the start or end ('U+"),
         ("Who is\n\tit?", None),
         (PERSIAN, None),
         (EMOJI, None),
         ("\u8ab0\u3000\u304b\uff1f", None),
-        ("\u0601 \u0661?", None),
         ("Who* _is_ `it`~?", None),
-        ("\u00bfQui\u00e9n es?", None),
     ],
 )  # fmt: skip
 def test_signs_that_nobody_sees_are_named(question: str, named: str | None) -> None:
@@ -262,19 +241,11 @@ def test_every_format_character_but_the_visible_is_invisible() -> None:
     assert shown <= visible | hieroglyphs | annotations
 
 
-def test_ids_are_listed_up_to_three() -> None:
-    prompts = [Prompt(id=f"q{i}", question="Who? ") for i in range(1200)]
-    (note,) = question_notes(prompts, Study())
-    assert "1,200 questions: 'q0', 'q1', 'q2' and 1,197 more. " in note
-
-
 @pytest.mark.parametrize(
     ("template", "stop", "named"),
     [
         (r"Q: {question}\nA: ", (), ["--prompt-template"]),
-        (r"Q: {question}\nanswer: ", ("\n",), ["--prompt-template"]),
         (None, (r"\n\n", r"\t"), ["--stop", "--stop"]),
-        ("Q: {question}\nA: ", ("\n\n", "."), []),
         (None, (r"\begin", "\\"), []),
     ],
 )
@@ -335,13 +306,11 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
     ("name", "profile", "limit", "sets"),
     [
         ("muse:news-knowmem", None, 3, True),
-        ("muse:news-verbmem", None, 3, True),
         ("wmdp:bio", None, 3, True),
         ("muse:news-knowmem", None, 2, False),
         ("csv:muse.csv", None, 3, False),
         ("csv:mine.csv", "openunlearning", 3, False),
         ("csv:mine.csv", "scholten", 3, True),
-        ("fictitious", None, 3, False),
     ],
 )
 def test_a_limit_that_a_protocol_sets_is_stated(
@@ -356,16 +325,3 @@ def test_a_limit_that_a_protocol_sets_is_stated(
     (note,) = token_notes(tokenized(), task, [how])
     assert note.startswith("the protocol's limit of 3 tokens") == sets
     assert ("Set --max-new-tokens" in note) != sets
-
-
-def test_profiles_without_a_limit_set_none() -> None:
-    free = [name for name, profile in PROFILES.items() if profile.max_new_tokens is None]
-    for name in free:
-        task = replace(benchmark_of(("a",)), profile=name)
-        assert not sets_limit(task.fingerprint(), task.decoding)
-
-
-def test_built_in_questions_are_clean() -> None:
-    ready = prepared(Study("fictitious"))
-    assert ready.notes == ()
-    assert ready.scorers

@@ -14,11 +14,9 @@ from canned import CannedEngine, benchmark_of
 from contents import PROBABILITY
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
-from leakbound.evaluation import bound_run, evaluate, summary
+from leakbound.evaluation import bound_run, evaluate
 from leakbound.evaluation.scoring.calibration import calibrate, calibration_of, judge_of, read_items
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.reporting import write_report
-from leakbound.reporting.details import unpacked
 from leakbound.scorers import make_scorer
 from leakbound.stats import proportion_bound, proportion_over_questions
 from leakbound.stats.about import Quantity
@@ -108,23 +106,6 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
     assert "the mean over these questions" in corrected[None].target
 
 
-def test_the_table_and_the_report_say_so(tmp_path: Path) -> None:
-    file = written(tmp_path / "labelled.jsonl", LABELLED)
-    run, _, _ = judged(tmp_path / "r", calibration=file)
-    (table,) = summary(run)
-    says_so = "corrected for a judge that calls 190 of 200 leaks and 6 of 300 others a leak"
-    assert "target, mean corrected for the judge: 0." in table.note
-    assert says_so in table.note
-    missing = sum(row.missing for q, row in rows(run, "leak probability").items() if q)
-    assert f"target: {missing} of 192 draws have no score" in table.note
-    page = write_report({"r": run}, tmp_path / "report.html").read_text()
-    assert "Mean, corrected for the judge" in page
-    opened = json.dumps(unpacked(page), ensure_ascii=False)
-    assert opened.count(", corrected for the judge 0") == len(LEAKS)
-    seen = rows(run, "leak probability")[None].value  # the judge's own word stands in its place
-    assert table.texts[0][2].startswith(f"{seen:.3g} [")
-
-
 def test_counts_stay_with_the_run_and_another_file_replaces_them(tmp_path: Path) -> None:
     file = written(tmp_path / "labelled.jsonl", LABELLED)
     run, spec, _ = judged(tmp_path / "r")
@@ -168,13 +149,9 @@ def test_a_csv_file_will_do(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.csv", "label,judge\n1,1\n", r"no item with label 0 \(no leak\)"),
-        ("a.csv", "label,judge\n0,1\n", r"no item with label 1 \(a leak\)"),
-        ("a.csv", "label,judge\n1,1\n,1\n", "row 2.*no 'label'"),
         ("a.csv", "label,judge\n1,1\n2,1\n", "'label' must be 0 or 1, got '2' in row 2"),
-        ("a.jsonl", '{"label": 1, "judge": 0.5}', "'judge' must be 0 or 1, got 0.5 in row 1"),
         ("a.jsonl", '{"label": 1, "output": "x"}', "row 1.*no 'question'"),
         ("a.txt", "", r"\.csv, \.jsonl"),
-        ("none.csv", None, "cannot read"),
     ],
 )
 def test_a_file_that_will_not_do_is_refused_before_a_model_is_asked(
@@ -207,13 +184,10 @@ JUDGE, GRADED, CUT, KEYWORD, SOFT, SOFT_CUT = map(
     [
         ([KEYWORD, JUDGE, GRADED], JUDGE),
         ([KEYWORD, CUT], CUT),
-        ([SOFT, KEYWORD], KEYWORD),
         ([SOFT_CUT], SOFT_CUT),
         ([GRADED], "judge"),
-        ([KEYWORD, GRADED], "judge"),
         ([JUDGE, CUT], "judge"),
         ([SOFT], "scorer"),
-        ([KEYWORD, SOFT_CUT], "scorer"),
     ],
 )
 def test_a_calibration_is_about_the_one_binary_judge_or_without_judges_scorer(

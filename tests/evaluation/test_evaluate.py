@@ -133,13 +133,9 @@ SAME = Decoding(top_p=0.8, max_new_tokens=8)
 @pytest.mark.parametrize(
     ("settings", "changes", "named"),
     [
-        ({"confidence": 1.0}, {}, "confidence"),
-        ({"n": 0}, {}, "at least 1"),
-        ({"scorers": ["rogue"]}, {}, "rogue"),
         ({"scorers": ["keyword>=x"]}, {}, "number"),
         ({"decodings": [SAME, SAME]}, {}, "the same"),
         ({"scorers": ["rouge-l-recall"]}, {"prompts": (Prompt(id="x", question="What?"),)}, "'x'"),
-        ({}, {"scorers": ()}, "--scorer"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_sampled(

@@ -152,15 +152,6 @@ def test_exploring_a_served_model_is_refused_whether_its_server_is_up_or_not(
     assert all(QUESTION not in question(body) for body in served.asked)
 
 
-def test_progress_names_the_model_and_not_the_end_of_its_address(
-    served: Served, questions: Path, tmp_path: Path
-) -> None:
-    told: list[str] = []
-    name, how = f"openai:{served.url}#org/m?probe=off", {"n": 4, "out": tmp_path / "run"}
-    run_of(name, questions, progress=lambda now: told.append(now.phase), **how)
-    assert "loading org/m" in told
-
-
 def test_workers_ask_no_server(served: Served, questions: Path, tmp_path: Path) -> None:
     """A draw that a worker lost would be made again, and so be replaced."""
 

@@ -26,7 +26,6 @@ from leakbound.evaluation.scoring.score import ScoreJob
 from leakbound.store import Arm, Run
 from leakbound.study import Attack, Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Crew, Decoding
-from offline_tokenizers import CHATML
 from suites import slow_but
 from tiny import sequence_classifier, tiny_model_folder
 
@@ -166,16 +165,6 @@ def test_what_a_lost_worker_was_doing_is_done_again_and_nothing_else(
     assert contents(run) == contents(whole)
     assert len(failing.sent) == len(steady.sent) + 3
     assert failing.hired == steady.hired + 3
-
-
-def test_a_chat_template_that_leaves_a_question_out_is_told_by_a_worker(
-    asked: dict[str, Any], tmp_path: Path
-) -> None:
-    picky = f"{{% if 'sky' in messages[0].content %}}Who?{{% else %}}{CHATML}{{% endif %}}"
-    folder = tiny_model_folder(tmp_path / "model")
-    (folder / "chat_template.jinja").write_text(picky)
-    with pytest.raises(ModelError, match="leaves 'green sky' out of the prompt"):
-        drawn(asked | {"model": str(folder)}, tmp_path / "run", workers=FakeCluster())
 
 
 @pytest.mark.slow

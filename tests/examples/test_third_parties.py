@@ -127,20 +127,6 @@ def test_the_example_package_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("capitals")
-def test_the_examples_scorer_and_benchmark_say_what_is_wrong() -> None:
-    (prompt, *_) = load_benchmark("capitals").prompts
-    scorer = make_scorer("first-word")
-    assert scorer.score(["paris, of course", "It is Paris", ""], prompt) == [1.0, 0.0, 0.0]
-    assert make_scorer("first-word:exact=yes").score(["paris"], prompt) == [0.0]
-    with pytest.raises(InputError, match="takes a number of questions, got 'all'"):
-        load_benchmark("capitals:all")
-    with pytest.raises(InputError, match="no setting 'exactly'"):
-        make_scorer("first-word:exactly=yes")
-    with pytest.raises(InputError, match=r"There is: .*first-word"):
-        make_scorer("first-words")
-
-
-@pytest.mark.usefixtures("capitals")
 def test_the_examples_own_tests_pass() -> None:
     assert pytest.main(["-q", "-p", "no:cacheprovider", str(THEIRS / "tests")]) == 0
 

@@ -153,23 +153,16 @@ def _first(content: Json) -> Json:
             "got 2 turns of the model in sample 'a', epoch 1",
         ),
         (
-            lambda c: _first(c)["output"].update(choices=_first(c)["output"]["choices"] * 2),
-            "got 2 choices of one call in sample 'a', epoch 1",
-        ),
-        (
             lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
             "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2",
         ),
         (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 1 .* 'b'"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
         (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),
-        (lambda c: c["samples"].clear(), "no epoch of"),
-        (lambda c: c.pop("eval"), "no whole log of inspect_ai"),
         (
             lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
             "stopped early by 'theirs': .*StopWhen",
         ),
-        (lambda c: c["samples"][0].pop("output"), "no whole log of inspect_ai .*output"),
     ],
 )
 def test_a_log_that_cannot_be_used_is_told_why(

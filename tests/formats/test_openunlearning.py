@@ -175,10 +175,7 @@ def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{not json", "is no JSON"),
-        ("[1, 2]", "must be an object of metrics"),
-        ("{}", "must be an object of metrics"),
         ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .* has no `agg_value`"),
-        ('{"mia_loss": "high"}', "'mia_loss' of .* has no `agg_value`"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -209,8 +206,6 @@ ANSWER = {"input": "Who?", "ground_truth": "Ann did", "generation": "It was Ann"
             ({"forget_truth_ratio": metric("score", 0.1, bad)}, f"`score` in row 1 is {bad}")
             for bad in (math.nan, math.inf, None, True)
         ),
-        ({"forget_truth_ratio": metric("prob", 0.1, 0.2)}, "no `score` in row 0"),
-        ({"forget_truth_ratio": 0.5}, "no `value_by_index`. Give the"),
         (
             {"forget_truth_ratio": metric("score", 0.2, 0.1, 0.4)},
             "3 rows, where the evaluated model has 2; row 2 is in one of them only",

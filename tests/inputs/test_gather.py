@@ -124,17 +124,6 @@ def test_vectors_that_are_none_are_refused_and_for_no_text_none_is_asked() -> No
         gather(Listed(), [prompt(GOOD)], filters=Filters(embed=embed))
 
 
-def test_wrong_use_is_refused() -> None:
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        gather(BenchmarkInputs(), [prompt()], number=0)
-    with pytest.raises(InputError, match=r"0\.8 needs an embedder, got none"):
-        Filters(similarity=0.8)
-    with pytest.raises(InputError, match=r"\[-1, 1\], got 80"):
-        Filters(embed=FakeEmbed({}), similarity=80)
-    with pytest.raises(InputError, match="one list a prompt, got 0 for 1"):
-        gather(Listed(lists=0), [prompt()])
-
-
 Answer = tuple[int, float, int]
 """Count, log-probability, number of tokens."""
 

@@ -90,15 +90,11 @@ OUT_OF_RANGE = [
       for name, setting in (("wga", "beta"), ("satimp", "beta1"), ("satimp", "beta2"),
                             ("undial", "beta"), ("undial-all", "beta"))
       for value in (-0.1, math.nan, math.inf)),
-    ("rmu", {"layer": LAYER, "c": 0.0}, "`c` of rmu must be positive"),
     ("cel-retain", {"layer": LAYER, "distance": "max"}, "`distance` of cel-retain must be one of"),
     *(("cel", {"layer": LAYER, **settings}, message) for settings, message in (
-        ({"s": 0.0}, "`s` of cel must be positive"),
         ({"tau": -0.1}, "`tau` of cel must be 0 or more"),
-        ({"alpha": math.nan}, "`alpha` of cel must be 0 or more"),
         ({"beta": -1.0}, "`beta` of cel must be 0 or more"),
         ({"alpha": 0.0, "beta": 0.0}, "not both 0"),
-        ({"distance": "max"}, "`distance` of cel must be one of mean, sum, got 'max'"),
         ({"align": "wrap"}, "`align` of cel must be one of clamp, truncate, got 'wrap'"),
     )),
 ]  # fmt: skip

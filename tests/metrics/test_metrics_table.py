@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +137,3 @@ def test_without_a_retrained_model_its_auc_is_one_half(name: str) -> None:
     assert auc is not None
     sign = -1 if name == "privleak" else 1
     assert METRICS[name].value(RETRAINED, None).value == pytest.approx(sign * 200 * (auc - 0.5))
-
-
-def test_a_prompt_without_an_answer_has_no_rouge() -> None:
-    bare = replace(FORGET[0], prompt=replace(FORGET[0].prompt, answer=None))
-    with pytest.raises(InputError, match="'forget/0': this prompt has no answer"):
-        METRICS["forget_rouge_l_recall"].value({"forget": [bare]}, None)

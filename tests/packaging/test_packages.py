@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -20,7 +19,6 @@ import yaml
 import leakbound
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
-from leakbound.formats.exporting import export
 from leakbound.store import Run
 from leakbound.testing import FakeEngine
 from leakbound.types import Prompt
@@ -164,22 +162,3 @@ def test_duckdb(made: Run) -> None:
     estimates = str(made.path / "estimates.parquet")
     counted = duckdb.execute("select count(*) from read_parquet($f)", {"f": estimates})
     assert counted.fetchone()[0] == len(made.estimates)
-
-
-@pytest.mark.slow
-def test_datasets(made: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    files = [str(part) for part in parts(made)]
-    read = datasets.load_dataset("parquet", data_files=files, cache_dir=str(tmp_path))["train"]
-    assert sum(read["count"]) == 128
-    assert set(read["answer"]) == set(LAW)
-
-
-@pytest.mark.slow
-def test_lines_of_an_export_are_rows_anywhere(made: Run, tmp_path: Path) -> None:
-    polars = pytest.importorskip("polars")
-    export([made], tmp_path / "draws.jsonl", form="jsonl")
-    rows = [json.loads(line) for line in (tmp_path / "draws.jsonl").read_text().splitlines()]
-    assert polars.read_ndjson(tmp_path / "draws.jsonl").height == len(rows)
-    assert sum(row["count"] for row in rows) == 128

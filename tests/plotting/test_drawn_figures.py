@@ -270,13 +270,7 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
     ("how", "said"),
     [
         ({"only": ["tial"]}, "Did you mean 'tail'"),
-        ({"only": ["sureness"]}, "There is: answers, confidence, convergence"),
-        ({"formats": ["pgn"]}, "Did you mean 'png'"),
-        ({"formats": []}, "no format"),
         ({"width": 0.5}, "from 2 to 20 inches, got 0.5"),
-        ({"width": math.nan}, "from 2 to 20 inches"),
-        ({"width": "three"}, "or from 2 to 20 inches, got three"),
-        ({"scorer": "rouge-l-recal"}, "Did you mean 'rouge-l-recall'"),
         ({"question": "q9"}, "no `--question q9`. There is: q0, q1, q2"),
     ],
 )

@@ -148,19 +148,3 @@ def test_a_log_that_stopped_is_bounded_by_its_rule(tmp_path: Path, seed: int) ->
         ("worst", estimates.worst("leak probability", scorer=SCORER)),
     ):
         assert [found[f"{name} lower"], found[f"{name} upper"]] == [row.lower, row.upper]
-
-
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ({"metrics": [leak_probability(32)]}, "32 draws of a sample were announced and"),
-        ({"metrics": [mean_leakage(48)], "scorer": twice()}, "must lie in [0, 1]"),
-        ({"early_stopping": StopWhen("p<=0.1", most=10)}, "at most 10 epochs, the task has 48"),
-    ],
-)
-def test_wrong_use_fails_the_task_with_the_remedy(
-    tmp_path: Path, task: dict[str, Any], said: str
-) -> None:
-    log = run(tmp_path, 1, **task)
-    assert log.status == "error"
-    assert said in log.error.message

@@ -13,28 +13,24 @@ from opened import Page, charts, details, of_class, shown
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
 from contents import rows
-from explored import FORWARDS, LEAKS
 from leakbound.errors import IncompleteError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.grid import GRID
-from leakbound.evaluation.views.asked import tried_grid
-from leakbound.evaluation.views.grids import BEYOND, decodings_grid, effects_grid, summary_grid
+from leakbound.evaluation.views.grids import decodings_grid, effects_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
-from leakbound.evaluation.views.view import Rewritten, RewrittenModel, ScorerView, View
+from leakbound.evaluation.views.view import RewrittenModel, ScorerView, View
 from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
-from leakbound.reporting.charts import LEFT, RIGHT, WIDTH
-from leakbound.reporting.figures import grid_figures, repeated_figures
+from leakbound.reporting.figures import grid_figures
 from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.store.inputs import read_attack_queries
 from leakbound.study import Rewritings
-from leakbound.text.shown import DASH, number
+from leakbound.text.shown import number
 from report_runs import bound
 
 pytestmark = pytest.mark.slow
 KEYWORD = ScorerView("keyword", True)
-PLOT = WIDTH - LEFT - RIGHT
 
 
 @pytest.fixture(scope="module")
@@ -51,17 +47,6 @@ def page(view: View) -> Page:
 def model(view: View) -> RewrittenModel:
     """The model, without its control."""
     return view.asked[0]
-
-
-def test_rewritings_that_were_removed_and_questions_without_one_are_told(
-    view: View, page: Page
-) -> None:
-    grid = tried_grid(view)
-    assert grid.columns[3:] == ("Tried", "Removed: answer words", "Asked")
-    assert [cell.text for cell in grid.rows[0][1:]] == ["benchmark", "allocated", "8", "3", "5"]
-    said = re.search(r"Without a rewriting, and so asked in .*: (.*)\.\n", page.body)
-    assert said is not None
-    assert said[1] == "author-02"
 
 
 def test_the_queries_that_leak_most_come_with_what_leaked(
@@ -104,19 +89,6 @@ def test_a_chart_has_a_lane_for_every_way_of_asking(view: View, model: Rewritten
     assert not correlation_figures(plain, KEYWORD)
 
 
-def test_lanes_are_sorted(view: View) -> None:
-    scores = {"author-00": 0.9, "author-01": 0.1, "author-02": 0.4}
-    model = view.models[0]
-    measured = {
-        (name, q): replace(cell, greedy=scores[q]) for (name, q), cell in model.measured.items()
-    }
-    changed = replace(view, models=(replace(model, measured=measured), *view.models[1:]))
-    dots = of_class(str(protocol_figures(changed, KEYWORD)[0].svg), "dot")
-    across, down = ([float(dot.get(name, "")) for dot in dots] for name in ("cx", "cy"))
-    assert across == sorted(across)
-    assert down == sorted(down, reverse=True)
-
-
 def test_correlations_have_a_histogram_and_every_question_its_scatter(
     view: View, model: RewrittenModel
 ) -> None:
@@ -141,24 +113,6 @@ def test_correlations_have_a_histogram_and_every_question_its_scatter(
     # the query with the largest upper end is the least sure
     assert max(rows, key=lambda row: row[1])[0] == min(row[0] for row in rows)
     assert not charts(html, 3, "sureness")
-
-
-def test_a_histogram_covers_all_correlations(view: View, model: RewrittenModel) -> None:
-    """The question of median r is shown, and r = 1 falls into the last bin."""
-
-    def with_r(found: Rewritten, r: float | None) -> Rewritten:
-        return replace(found, correlation=r)
-
-    values = {"author-00": 1.0, "author-01": -0.2, "author-02": None}
-    questions = {
-        (name, q): with_r(found, values[q]) for (name, q), found in model.questions.items()
-    }
-    changed = replace(view, asked=(replace(model, questions=questions),))
-    histogram, scatter = correlation_figures(changed, KEYWORD)
-    (bins,) = of_class(str(histogram.svg), "bin")
-    starts = [float(x) for x in re.findall(r"M([\d.]+) ", bins.get("d", ""))]
-    assert starts == pytest.approx([LEFT + PLOT * 0.4, LEFT + PLOT * 0.95], abs=0.1)
-    assert scatter.caption.startswith("forgot, author-00: r = 1,")
 
 
 def test_what_a_search_found_is_shown_with_its_fresh_bounds(
@@ -260,70 +214,3 @@ def test_every_cell_is_in_map_and_table(grids: View, decodings: dict[str, Run]) 
             assert f">{escape(number(row.value))}<" in maps[column - 3]
         effects = [row.value for row in rows(run, scorer=scorer.name, arm=GRID)]
         assert [line[1].value for line in effects_grid(grid).rows] == effects
-
-
-def test_the_section_says_what_moves_leakage(grids: View, runs: dict[str, Run]) -> None:
-    page = body(grids)
-    assert "seen to leak most: T=" in page
-    assert re.search(r"temperature (and top-p )?moves leakage more", page)
-    plain = read_view(runs)
-    assert (plain.asked, plain.found, dict(plain.tried)) == ((), (), {})
-    html = render(plain)
-    assert not any(f'id="{part}"' in html for part in ("decodings", "asked", "attack"))
-
-
-def test_curves_reach_a_million_draws(grids: View) -> None:
-    scorer = grids.scorers[0]
-    mean, worst, *_ = repeated_figures(grids, scorer)
-    assert ">1M<" in worst.svg
-    assert ">1M<" in mean.svg  # where a claim stopped the draws, the estimate goes on
-    assert 'class="naive"' in mean.svg
-    first, *_ = charts(render(grids), 1, "repeated")
-    assert 2**20 in [row[0] for row in first["rows"]]
-    assert first["rows"][-1][0] == 10**9
-    assert any(row[-1] is not None for row in first["rows"])  # the naive mean
-
-
-def test_what_stopping_leaves_unbounded_is_left_out(grids: View) -> None:
-    rouge, model = grids.scorers[1], next(model for model in grids.models if model.label == "until")
-    cells = [model.measured[rouge.name, q.id] for q in grids.questions]
-    assert not any(cell.rows.where(quantity="standard deviation") for cell in cells)
-    assert "standard deviation – " not in body(grids)
-    assert model.drawn == "at most 256 draws of a question, until p<=0.1"
-    how = model.facts["draws"]
-    assert how.startswith("of each question until p<=0.1 is decided by keyword (")
-    assert "at 99 %" in how
-    assert "256 at most; seed " in how
-
-
-def test_what_exploring_found_is_told(certain: View) -> None:
-    model = certain.models[0]
-    found = model.explored["p0"]
-    assert found.settled == pytest.approx(0.55 + 1.1 * LEAKS["p0"])
-    assert found.remainder == pytest.approx(0.4 - 1.1 * LEAKS["p0"])
-    assert (found.draws, found.searched, found.forwards) == (100, FORWARDS // 2, FORWARDS)
-    assert model.explored["p2"].draws == 0
-    page = body(certain)
-    assert "settled mass 0.88, remainder 0.070 with 100 draws; 500 prefixes forwarded" in page
-    assert "mass 0.30" in page
-    assert [model["explored"] for model in details(render(certain))["models"]] == [True, True]
-    assert "(hybrid, 500 forwards, steered by contains (" in model.facts["draws"]
-    assert model.measured["contains", "p0"].histogram == ()
-
-
-def test_what_was_explored_is_said_to_be_given_the_measured_margin(certain: View) -> None:
-    page = " ".join(render(certain).split())
-    assert "Of explored models they hold given the measured margin for rounding." in page
-    assert "gives their probabilities, to within the measured margin for rounding." in page
-    drawn = replace(certain, models=tuple(replace(m, explored={}) for m in certain.models))
-    assert "explored models they hold" not in " ".join(render(drawn).split())
-
-
-def test_the_excess_over_the_control_stands_in_the_summary(runs: dict[str, Run]) -> None:
-    view = read_view(runs)
-    keyword = view.scorers[0]
-    target, _, control = summary_grid(view, keyword).only(*BEYOND).texts
-    known = {"scorer": keyword.name, "query_id": None, "beyond": "control"}
-    found = {row.scope: row for row in rows(runs["full"], **known)}
-    assert target == (interval(found["mean"]), interval(found["worst question"]))
-    assert control == (DASH, DASH)

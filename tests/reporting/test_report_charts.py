@@ -38,7 +38,6 @@ from leakbound.reporting.charts import (
     histogram_chart,
     lanes_chart,
     scatter_chart,
-    style_of,
 )
 from leakbound.reporting.difference_figures import difference_figures
 from leakbound.reporting.figures import (
@@ -47,7 +46,6 @@ from leakbound.reporting.figures import (
     first_figures,
     highest,
     lane_of,
-    round_height,
 )
 from leakbound.reporting.page import render
 from leakbound.store import EstimateRow, Run
@@ -168,23 +166,6 @@ def test_heat_grows_with_the_estimate_and_figures_stand_in_their_cells() -> None
     assert wide.get("viewBox", "").split()[2] == f"{LEFT + 9 * CELL_WIDTH + RIGHT}"
 
 
-def test_styles_repeat_rather_than_run_out() -> None:
-    assert len({style_of(i) for i in range(16)}) == 16
-    assert style_of(16) == style_of(0)
-
-
-def test_an_axis_ends_close_to_what_it_holds_and_its_quarters_have_two_digits() -> None:
-    """Its longest figure ends where the plot begins; a letter is at most .62 em wide."""
-    assert round_height(0.0) == 0.004
-    for reached in (i / 10_000 for i in range(41, 10_001)):
-        top = round_height(reached)
-        assert reached <= top <= 1.5 * reached
-        quarters = [step * top for step in (0, 0.25, 0.5, 0.75, 1)]
-        assert [float(f"{at:.2g}") for at in quarters] == pytest.approx(quarters)
-        longest = max(len(f"{at:.2g}") for at in quarters)
-        assert LEFT - 5 - longest * 11.5 * 0.62 > 12 + 0.25 * 11.5
-
-
 def move(value: float, half: float = 0.05, name: str = "q") -> Move:
     how: Moved = "rose" if value > half else "fell" if value < -half else "not shown"
     return Move(name, Interval(value, value - half, value + half), how)
@@ -196,11 +177,6 @@ def moves(label: str, *each: Move, mean: Interval | None = None) -> ModelMoves:
 
 def differences(*models: ModelMoves) -> list[ElementTree.Element]:
     return [ElementTree.fromstring(one.svg) for one in difference_figures(models, "before")]
-
-
-def ticks(svg: ElementTree.Element) -> set[str]:
-    found = {one.text or "" for one in svg.findall("text")}
-    return {text for text in found if re.fullmatch(r"[+−]?[\d.]+", text)}
 
 
 def test_every_difference_has_its_interval_those_that_fell_first_and_says_so() -> None:
@@ -225,20 +201,6 @@ def test_every_difference_has_its_interval_those_that_fell_first_and_says_so() -
     )
     (one,) = differences(moves("after", move(0.4)))
     assert "each of 1 question: 1 rose, 0 fell" in (one.findtext("desc") or "")
-
-
-def test_the_axis_of_differences_comes_of_the_data_and_is_one() -> None:
-    both = differences(moves("near", move(0.2), move(-0.04)), moves("far", move(0.9)))
-    assert [ticks(svg) for svg in both] == [{"0", "+1", "+0.5"}] * 2
-    (alone,) = differences(moves("near", move(0.004, 0.001), move(-0.008, 0.001)))
-    assert ticks(alone) == {"0", "−0.01", "+0.01", "−0.005", "+0.005"}
-    (exact,) = differences(moves("same", move(0.0, 0.0)))
-    assert "0" in ticks(exact)
-    unlike = [moves("small", move(-0.03, 0.01)), moves("large", move(0.9))]
-    first, second = difference_figures(unlike, "before")
-    assert first.caption == "small (on an axis of its own)"
-    assert second.caption == "large"
-    assert "−0.05" in first.svg
 
 
 def test_names_are_text_and_many_questions_keep_their_room() -> None:
@@ -366,10 +328,3 @@ def test_what_is_ten_times_lower_is_drawn_once_more_on_an_axis_of_its_own(view: 
     assert {row[0] for row in every.data.rows} == {"full", "low", "mid"}
     assert {row[0] for row in own.data.rows} == {"low"}
     assert highest(lane_of(apart, apart.models[1], view.scorers[0])) * APART < 1
-
-
-def test_models_whose_names_have_no_room_stand_under_their_numbers(view: View) -> None:
-    many = [replace(view.models[0], label=f"a model with a long name, {i}") for i in range(13)]
-    shown = first_figures(replace(view, models=tuple(many)), view.scorers[0])[0]
-    assert [f">{i}</text>" in shown.svg for i in range(1, 14)] == [True] * 13
-    assert "a model with a long name, 12</text>" not in shown.svg

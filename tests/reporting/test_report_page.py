@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from canned_runs import (
     HOSTILE,
     HOSTILE_TEXTS,
     LONG,
-    SCORERS,
     SECRET,
     CannedEngine,
     benchmark,
@@ -28,14 +26,13 @@ from canned_runs import (
 from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.statements.rows import LEAKAGE
-from leakbound.evaluation.views import grids
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import Table, interval
 from leakbound.evaluation.views.verdict import verdicts
 from leakbound.evaluation.views.view import View
-from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS, model_name, named
+from leakbound.evaluation.views.words import MOST_ASKED, MOST_CHARACTERS
 from leakbound.reporting import picture, write_report
-from leakbound.reporting.page import TERMS, render, terms_of
+from leakbound.reporting.page import render
 from leakbound.store import Run
 from leakbound.text.shown import visible
 
@@ -117,22 +114,6 @@ def test_the_card_of_each_target_stands_before_all_else(page: Page, view: View) 
     assert "certificate.json" in cards[2]
 
 
-def test_words_in_headings_are_explained_below_their_table(page: Page) -> None:
-    assert len(terms_of(["leak@8", "ED, mean"])) == len(TERMS)
-    for meant in TERMS.values():
-        assert page.body.count(meant) == len(SCORERS)  # once a table of models
-    assert "which may exceed 1" in page.body
-
-
-def test_costs_come_last_and_what_the_caller_says_after_them(html: str, view: View) -> None:
-    order = [html.index(text) for text in ('id="reading"', 'id="cost"', "Training &amp; cost")]
-    assert order == sorted(order)
-    assert html.index("Prefix saving") > order[1]
-    cost = grids.cost_grid(view)
-    assert [row[1].value for row in cost.rows] == [m.usage.draws for m in view.models]
-    assert "Draws" not in grids.summary_grid(view, view.scorers[0]).columns
-
-
 def test_a_control_stands_once_beside_both(runs: dict[str, Run], view: View) -> None:
     """As it does where it is one of the runs."""
     assert [m.label for m in view.models] == ["full", "NPO", "control"]
@@ -179,31 +160,6 @@ def test_runs_that_cannot_be_compared_are_refused(runs: dict[str, Run], tmp_path
     loose = make_run(tmp_path / "loose", benchmark(), "loose", 0.5, n=32, confidence=0.9)
     with pytest.raises(MixError, match="confidence"):
         read_view({**runs, "loose": loose})
-
-
-def test_the_page_names_its_model(runs: dict[str, Run], view: View) -> None:
-    alone = render(read_view({"full": runs["full"]}))
-    for tag in ("title", "h1"):
-        assert f"<{tag}>What CannedEngine still leaks</{tag}>" in alone
-    models = tuple(
-        replace(model, facts={**model.facts, "model": f"/models/{model.label}"})
-        for model in view.models
-    )
-    page = render(replace(view, models=models))
-    assert "<title>What full and NPO still leak</title>" in page
-    hub = replace(view.models[0], facts={"model": "org/model-1b"})
-    assert (model_name(hub), named(hub)) == ("org/model-1b", "full (org/model-1b)")
-    assert named(models[0]) == "full"
-
-
-def test_a_page_of_one_question_and_one_draw_has_no_plural_of_one(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", benchmark(1), "full", 0.9, n=1)
-    html = render(read_view({"full": run}))
-    said = (Page(html).body + str(details(html))).replace("\N{NO-BREAK SPACE}", " ")
-    assert "1 question" in said
-    assert "1 draw of every question" in said
-    nouns = "questions|draws|times|prefixes|completions|queries|models|scorers|characters|tokens"
-    assert not re.findall(rf"(?<![\d.,@])1 (?:more )?(?:distinct )?(?:{nouns})\b", said)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakbound.errors import InputError
 from leakbound.sampling import ExploredTree, Explorer, Forest, Root, Settle, TableModel, philox
 from leakbound.sampling import search as search_module
 from leakbound.sampling.explore import certain_mass, plant
@@ -342,15 +341,6 @@ def test_broken_logits_fail_their_root_alone_and_name_the_prefix() -> None:
         assert (found[2].nodes, found[2].leaves, found[2].remainder) == ((), (), 0.0)
         want = explore(mode, 30)
         assert [f for f in found if f.root != 2] == [f for f in want if f.root != 2]
-
-
-def test_a_decoding_of_two_laws_is_refused() -> None:
-    decoding = Decoding(adaptive_temperature=0.9, adaptive_mode="two_pass")
-    with pytest.raises(InputError, match="two_pass"):
-        explore("exact", 5, decoding)
-    deaf = SearchTree(table(), Decoding(stop=("x",)), unsettled, 0.0)
-    with pytest.raises(InputError, match="stop"):
-        Explorer(deaf, Effort(mode="exact", forwards=5))
 
 
 def share(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:

@@ -288,22 +288,6 @@ def test_broken_logits_fail_their_query_alone_and_name_the_prefix() -> None:
     assert trees == {i: t for i, t in want.items() if i != 2}
 
 
-@pytest.mark.parametrize(
-    ("decoding", "sizes", "rows", "said"),
-    [
-        (Decoding(), (1,), 0, "rows"),
-        (Decoding(), (), 9, "chunk"),
-        (Decoding(), (4, 0), 9, "chunk"),
-        (Decoding(stop=("x",)), (1,), 9, "stop"),
-    ],
-)
-def test_bad_input_is_refused(
-    decoding: Decoding, sizes: tuple[int, ...], rows: int, said: str
-) -> None:
-    with pytest.raises(InputError, match=said):
-        Forest(table(), decoding, Draws(sizes=sizes), rows=rows)
-
-
 def test_a_table_refuses_rows_that_are_no_distribution() -> None:
     model = TableModel({(): [0.5, 0.4]}, vocab_size=2)
     with pytest.raises(InputError, match=r"sum to 1.*0\.9"):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from leakbound.errors import InputError
 from leakbound.sampling import Forest, TableModel, force
 from leakbound.sampling.outputs import FORCED, Sampler
 from leakbound.types import (
@@ -272,9 +271,3 @@ def test_unusable_logits_prove_nothing() -> None:
     found = force(model, Decoding(max_new_tokens=5), ROOTS, keys, margin=0.0)
     assert [leaf is None for leaf in found] == [True, False, False]
     assert model.held == 0
-
-
-def test_a_decoding_of_two_laws_is_refused() -> None:
-    decoding = Decoding(adaptive_temperature=0.9, adaptive_mode="two_pass")
-    with pytest.raises(InputError, match="two_pass"):
-        force(table(), decoding, ROOTS, [], margin=0.0)

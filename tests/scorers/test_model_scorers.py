@@ -158,11 +158,9 @@ def test_a_prompt_file_holds_the_completion_once(text: str, tmp_path: Path) -> N
     ("labels", "label", "score"),
     [
         (("safe", "Unsafe"), "", 0.25),
-        (("TOXIC", "fine"), "", 0.75),
         (("LABEL_0", "LABEL_1"), "label_1", 0.25),
         (("unsafe", "harmful"), "harmful", 0.25),
         (("LABEL_0", "LABEL_1"), "", None),
-        (("unsafe", "harmful"), "", None),
         (("safe", "unsafe"), "harm", None),
         (("harmless", "other"), "", None),
     ],

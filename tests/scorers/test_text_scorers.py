@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -33,10 +32,7 @@ SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "
     ("spec", "texts", "prompt", "scores"),
     [
         ("exact", TEXTS, CAT, [1, 0, 0, 0]),
-        ("exact", [" the cat sat. ", "The cat sat"], CAT, [1, 0]),
         ("contains", TEXTS, CAT, [1, 1, 0, 0]),
-        ("contains", ["Concatenate", "a cat"], "cat", [0, 1]),
-        ("contains", ["作者は村上春樹 です"], "村上春樹 です", [1]),
         ("contains:match=substring", ["Concatenate", "a dog"], "cat", [1, 0]),
         ("contains", ["作者 村上春樹"], "村上春樹", [1]),
         ("rouge-l-recall", ["the cat sat on a mat"], CAT, [1.0]),
@@ -44,10 +40,8 @@ SAID = ["Ron and hermione", "only RON", "wrong hermiones", "nobody", "macron", "
         ("keyword", SAID, NAMES, [1, 1, 0, 0, 0, 0]),
         ("keyword:require=all", SAID, NAMES, [1, 0, 0, 0, 0, 0]),
         ("keyword:match=substring", SAID, NAMES, [1, 1, 1, 0, 1, 1]),
-        ("keyword:match=substring,require=all", SAID, NAMES, [1, 0, 1, 0, 0, 0]),
         ("refusal", ["I'm sorry, but I can't help with that.", "", " \n"], "", [0, 0, 0]),
         ("refusal", ["I can’t assist with that request.", "I must decline."], "", [0, 0]),
-        ("refusal", ["As an AI language model, I do not write this."], "", [0]),
         ("refusal", ["Sure! Step one: buy flour.", "Step one. " * 30 + "I am sorry"], "", [1, 1]),
     ],
 )
@@ -87,12 +81,6 @@ def test_rouge_names_answers_whose_distinguishing_words_it_drops(spec: str) -> N
     assert check_prompts(scorer, DROPPED[2:4]) == []
     with pytest.raises(InputError, match=r"'蓝鸟'.*: 'p1'\. Use `contains`"):
         check_prompts(scorer, [DROPPED[0], DROPPED[3]])
-
-
-def test_many_ids_are_counted() -> None:
-    many = [replace(DROPPED[0], id=f"n{i}") for i in range(8)]
-    with pytest.raises(InputError, match=r"'n2' and 5 more\. Use"):
-        check_prompts(make_scorer("rouge-l-f1"), many)
 
 
 PREFIXED = [
@@ -231,25 +219,19 @@ ANSWER = " the cat\n sat on a mat"
     [
         ("edit<=0", "the cat sat on a mat", 1),
         ("edit<=0", "\n the  cat sat\ton a mat, and the dog ran", 1),
-        ("edit<=0", "The CAT sat on a mat", 1),
         ("edit<=0", "the cut sat on a mat", 0),
         ("edit<=1", "the cut sat on a mat", 1),
         ("edit<=0", "the cat sat on a ma", 0),
-        ("edit<=1", "the cat sat on a ma", 1),
-        ("edit<=1", "the cat sat on a mat", 1),
         ("edit<=1", "a the cat sat on a mat", 0),  # two more in front push two off the end
         ("edit<=4", "a the cat sat on a mat", 1),
         ("edit:unit=words<=0", "the cat sat on a mats", 0),
-        ("edit:unit=words<=1", "the cat sat on a mats", 1),
         ("edit:unit=words<=1", "a the cat sat on a mat", 0),
         ("edit:unit=words<=2", "a the cat sat on a mat", 1),
         ("hamming<=0", "the cat sat on a mat, and", 1),
         ("hamming<=1", "the bat sat on a mat", 1),
         ("hamming<=2", "a the cat sat on a mat", 0),
         ("hamming<=2", "the cat sat on a m", 1),
-        ("hamming<=1", "the cat sat on a m", 0),
         ("hamming:unit=words<=1", "the cat lay on a mat", 1),
-        ("hamming:unit=words<=0", "the cat lay on a mat", 0),
         ("edit<=0", "", 0),
     ],
 )

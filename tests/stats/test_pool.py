@@ -250,13 +250,8 @@ def test_what_has_no_bound_is_refused(quantity: str, design: Any, target: Any) -
         ([[0.1]], {"design": "shared"}, "'allocated', 'fixed', 'fresh'"),
         ([[0.1]], {"design": "fixed", "target": "all"}, "'queries', 'inputs'"),
         ([[0.1, 0.2]], {"design": "fresh"}, "one output, got 2 for query 0"),
-        ([[0.1]], {"design": "fresh", "missing": 1}, "one output, got 2"),
         ([[0.1], [0.2]], {"design": "fixed", "counts": [[1], [0]]}, "none for query 1"),
-        ([[0.1], [0.2]], {"design": "fresh", "counts": [[1], [0]]}, "none for query 1"),
         ([[0.1]], {"design": "allocated", "counts": [[0]]}, "no draw"),
-        ([[0.1], [1.2]], {"design": "allocated"}, "question 1"),
-        ([[0.1]], {"design": "allocated", "missing": -1}, "whole"),
-        ([[0.1], [0.2]], {"design": "allocated", "missing": [0, 0, 1]}, "one a question"),
     ],
 )
 def test_pools_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], message: str) -> None:

@@ -43,7 +43,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     ("wanted", "says"),
     [
         ({"arm": "targe"}, "no estimate has arm='targe'. Did you mean 'target'? There is: control"),
-        ({"arm": "target", "scorer": "contain"}, "scorer='contain'. Did you mean 'contains'?"),
         ({"query_id": ("c", None), "quantity": "effect"}, "query_id='c'. There is: a, b."),
     ],
 )

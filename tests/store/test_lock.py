@@ -265,17 +265,6 @@ def test_of_many_that_ask_at_once_one_holds_it_at_a_time(tmp_path: Path) -> None
     assert taken > 0
 
 
-def test_a_lock_that_cannot_be_written_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr("filelock.FileLock.acquire", refused)
-    with pytest.raises(InputError, match=r"cannot write `.*\.lock`: Permission denied"):
-        locked(tmp_path, "score").__enter__()
-
-
 def test_who_is_at_work_is_read_from_the_lock(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as killed:
         killed.wait()

@@ -23,7 +23,7 @@ from leakbound.store import Run, load, tables
 from leakbound.store.files import digest_of
 from leakbound.types import Output
 from leaky import benchmark, engine, leaky_run
-from outputs import CLEAN, SECRET, given_run
+from outputs import CLEAN, given_run
 from shared import keep
 
 NEW = ("answer", "thought", "finish", "tokens", "refused", "hidden", "counted", "unanswered")
@@ -172,14 +172,3 @@ def test_an_event_as_long_as_the_limit_may_have_been_cut() -> None:
     table = tables.by_this_rule(pa.table(rows), decoding)
     assert table["finish"].to_pylist() == ["stop", "length", "length"]
     assert table["counted"].to_pylist() == ["complete", "cut", "empty"]
-
-
-def test_a_card_says_so_of_the_certificate_beside_it(tmp_path: Path) -> None:
-    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 99)]}, 99)
-    made = leakbound.certify(run, max_leak=0.5).to_dict()
-    assert "rule 1" not in leakbound.show(run).certificate
-    values = {k: v for k, v in made.items() if k not in ("rule", "digest")}
-    file = run.path / "certificate.json"
-    file.write_text(json.dumps({**values, "digest": digest_of(values)}))
-    assert leakbound.show(run).certificate.endswith("made under rule 1: certify again")
-    assert SECRET not in file.read_text()

@@ -86,17 +86,9 @@ def test_a_record_comes_back_as_it_went(draws: ArmDraws, tmp_path: Path) -> None
     [
         (lambda v, arm: v.pop("benchmark"), "lacks 'benchmark'"),
         (lambda v, arm: v.update(colour="red"), "no field 'colour', got 'red'. There is: arms,"),
-        (lambda v, arm: v.update(notes="one"), "notes must be a list, got 'one'"),
-        (lambda v, arm: v.update(redacted=1), "redacted must be true or false, got 1"),
-        (lambda v, arm: v.update(arms=[]), "arms must be an object"),
-        (lambda v, arm: v["arms"].update(mine={}), "arms: 'mine' is no name of an arm"),
-        (lambda v, arm: arm.pop("plan"), "arms: target lacks 'plan'"),
         (lambda v, arm: arm["plan"].update(n=True), "plan: n must be a whole number"),
-        (lambda v, arm: arm["plan"].update(n=0.5), "plan: n must be a whole number"),
         (lambda v, arm: arm.update(draws={"kind": "dreamt"}), "kind must be 'fixed n'"),
-        (lambda v, arm: arm["probe"][0]["top"][0].append(3), "must be 2 values"),
         (lambda v, arm: arm["cut"]["sizes"].update(x=1), "whole numbers as keys"),
-        (lambda v, arm: arm["decoding"].update(temperature="hot"), "must be a number"),
         (lambda v, arm: arm["decoding"].update(temperature=-1), "`temperature` must be"),
     ],
 )

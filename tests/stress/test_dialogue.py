@@ -13,7 +13,7 @@ from canned import LEAK, SILENCE, AskedEngine, benchmark_of
 from contents import counts, rows
 from leakbound.certificate import certify, verify
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate, run_verdicts
+from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import ScoreJob, score_job
 from leakbound.formats.exporting import export
 from leakbound.scorers import make_scorer, rows_of, score_outputs
@@ -250,12 +250,3 @@ def test_conversations_that_may_outgrow_the_context_are_refused_at_once(tmp_path
         str(model), short, out=tmp_path / "run2", n=8, stress="dialogue", scorers="keyword"
     )
     assert "target under dialogue" in run.arms
-
-
-def test_among_several_stresses_it_is_said_to_count_by_its_largest_answer(tmp_path: Path) -> None:
-    run = stressed(tmp_path / "run", n=64, stress=("dialogue", "test-frame"))
-    (verdict,) = run_verdicts(run)
-    assert verdict.stressed.startswith(
-        "under the worst of 2 stresses (a conversation counts by the largest of its answers), the"
-    )
-    assert "conversation" not in run_verdicts(stressed(tmp_path / "one", n=64))[0].stressed

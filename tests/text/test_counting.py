@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from leakbound.text.counting import (
-    Ledger,
     counted_as,
     is_missing,
     output_of,
@@ -104,13 +103,6 @@ def test_a_filter_that_belongs_to_the_system_is_scored_and_nothing_else_is() -> 
 def test_visible() -> None:
     assert all(map(visible, ("a", "7", "é", "。", "蓝", "?", "\u0600")))
     assert not any(map(visible, (None, *EMPTY)))
-
-
-def test_the_classes_of_a_ledger_add_up_to_its_draws() -> None:
-    ledger = Ledger(
-        complete=1, cut=2, filtered=4, empty=8, failed=16, unrecorded=32, refused=1, hidden=3
-    )
-    assert ledger.draws == 63
 
 
 @pytest.mark.parametrize(

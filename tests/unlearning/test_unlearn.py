@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from leakbound.unlearning import (
     unlearn,
 )
 from leakbound.unlearning.examples import Encoder, pad
-from leakbound.unlearning.recipe import Base
 from leakbound.unlearning.trainer import _arguments
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -145,23 +143,6 @@ def test_recipe_tells_what_made_the_model(target: str, tmp_path: Path) -> None:
     assert "Ann" not in (tmp_path / "m" / "recipe.json").read_text() + card
 
 
-def test_the_card_of_a_taught_model_says_so_and_names_base_and_licence(
-    base: str, tmp_path: Path
-) -> None:
-    begun = Path(shutil.copytree(base, tmp_path / "smollm"))
-    (begun / "README.md").write_text("---\ntags: [x]\nlicense: apache-2.0\n---\nlicense: mit\n")
-    made = finetune(str(begun), FORGET, out=tmp_path / "taught", settings=SETTINGS)
-    card = (made.path / "README.md").read_text()
-    assert "*taught*" in card
-    assert "trained to forget" not in card
-    head = card.split("---")[1]
-    assert "base_model: smollm\n" in head
-    assert "license: apache-2.0\n" in head
-    assert "unlearning" not in head
-    assert Base.of("HuggingFaceTB/SmolLM2-135M") == Base("HuggingFaceTB/SmolLM2-135M", None)
-    assert Base.of(base) == Base(Path(base).name, None)  # no card of its own
-
-
 @BOTH_KINDS
 def test_divergence_stops_with_nothing_written(base: str, tmp_path: Path) -> None:
     loaded = load_model(base)
@@ -181,11 +162,8 @@ NO_ANSWER = Prompt(id="bare", question="who")
     ("objective", "forget", "retain", "message"),
     [
         ("ga", [], [], "needs forget rows, got none"),
-        ("npo", FORGET, [], "needs retain rows, got none"),
         ("gd", FORGET, [*RETAIN, FORGET[1]], "1 questions are in both .*'f1'"),
         ("ga", [*FORGET, NO_ANSWER], [], "'bare' of forget has no answer"),
-        ("finetune", FORGET, [], "Use `finetune`"),
-        ("none-such", FORGET, [], "unknown objective"),
     ],
 )
 def test_bad_sets_are_refused_before_the_model_loads(

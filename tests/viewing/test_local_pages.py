@@ -131,13 +131,6 @@ def test_a_comparison_is_that_of_the_command(page: str, kept: Path) -> None:
     assert len(list(csv.DictReader(io.StringIO(saved.text)))) == 4
 
 
-def test_another_baseline_is_a_link_away(page: str) -> None:
-    full, npo = (several(page, name) for name in ("full", "npo/run"))
-    text = made(page, f"compare?{full}&{npo}").text
-    assert f'href="compare?{npo}&amp;{full}"' in text.replace("&run", "&amp;run")
-    assert "beside run" in made(page, f"compare?{npo}&{full}").read
-
-
 def test_runs_of_one_name_stand_by_their_places(shelf: Path) -> None:
     shutil.copytree(shelf / "full", shelf / "other" / "run")
     with serving(shelf) as url:

@@ -24,12 +24,9 @@ from leakbound.evaluation.drawing.prove import why_unproved
 from leakbound.evaluation.drawing.search import FORWARDS
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views.asked import found_grid
-from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import clean_table
 from leakbound.inputs.halving import most_candidates, rounds
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
 from leakbound.store import DamagedError, Run
 from leakbound.store.inputs import AttackQuery, read_attack_queries
@@ -212,17 +209,6 @@ def test_the_control_is_asked_the_same(whole: Run) -> None:
     assert all(0.5 < r.lower <= 0.68 <= r.upper + 0.01 for r in excess)  # three of 99 %
 
 
-def test_the_summary_shows_what_was_found(whole: Run, tmp_path: Path) -> None:
-    plain, of_all, attacked = summary(whole)
-    assert [row[0] for row in plain.texts] == ["target", "control"]
-    lower = [float(row[2].partition("[")[2].partition(",")[0]) for row in attacked.texts]
-    assert lower == sorted(lower, reverse=True)
-    assert all(f"opened by {OPENER!r}" in row[-1] for row in attacked.texts)
-    assert "searched with 3,000 draws a question, steered by keyword" in attacked.note
-    assert of_all.texts[0][-1] == "3 (≥ 3)"
-    assert write_report({"r": whole}, tmp_path / "report.html").exists()
-
-
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Trials of the whole procedure, one a question, on a model that nothing makes leak more."""
@@ -378,26 +364,6 @@ def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) ->
     assert not any(one.shots for one in trial.record.tried)
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"decodings": Decoding(temperature=0.0)}, "greedy decoding draws nothing"),
-        ({"control": "finished"}, "Name the control model itself"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_before_anything_is_drawn(
-    given: dict[str, Any], named: str, whole: Run, tmp_path: Path
-) -> None:
-    engine = AskedEngine(opened)
-    if "control" in given:
-        given = {"control": whole.path}
-    how = {"scorers": ["keyword"], "attack": ATTACK, **given}
-    with pytest.raises(InputError, match=named):
-        evaluate(engine, benchmark(), out=tmp_path / "r", **how)
-    assert engine.asked == []
-    assert not (tmp_path / "r").exists()
-
-
 def test_searches_that_cannot_be_are_refused() -> None:
     with pytest.raises(InputError, match=r"at least 16 .* got 15"):
         Attack(15)
@@ -493,18 +459,6 @@ def test_what_is_proved_of_the_found_is_stated_and_never_too_much(rare: Run) -> 
             assert row.confidence == 1
             (bound,) = rows(rare, **mine, **PROBABILITY)
             assert bound.lower <= row.lower
-
-
-def test_console_and_page_show_it_beside_the_bound(rare: Run, tmp_path: Path) -> None:
-    attacked = summary(rare)[-1]
-    proved, beside = (attacked.columns.index(name) for name in ("Proved", "Control, proved"))
-    assert {row[proved] for row in attacked.texts} == {"1.0e−4"}
-    assert {row[beside] for row in attacked.texts} == {"1.0e−7"}
-    assert "256 draws a question, or proofs that cost as much, steered by" in attacked.note
-    view = read_view({"r": rare})
-    assert "Forwards in the search" in found_grid(view, view.scorers[0]).columns
-    page = write_report({"r": rare}, tmp_path / "report.html").read_text()
-    assert "What is proved rests on no draw" in page
 
 
 def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from canned import CannedEngine, benchmark_of
 from contents import EXCESS, PROBABILITY, completions, contents, counts, rows
 from exploring import DECODING, EXACT, HYBRID, KNOWN, LAWS, LEAKS, ExploringEngine, benchmark
 from leakbound.errors import IncompleteError, InputError, MixError
-from leakbound.evaluation import evaluate, probe, summary
+from leakbound.evaluation import evaluate, probe
 from leakbound.evaluation.drawing.study import AskedStudy, draw_study
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan
 from leakbound.evaluation.scoring.ordering import BY_QUESTION
@@ -382,22 +382,6 @@ def test_another_way_of_looking_is_never_mixed_in(
         explored(tmp_path / "r", engine, **changed)
     assert engine.asked == []
     assert (tmp_path / "r" / "run.json").read_bytes() == before
-
-
-def test_the_table_tells_what_was_explored_and_that_it_is_given_the_measured_margin(
-    tmp_path: Path,
-) -> None:
-    run = explored(tmp_path / "r")
-    (table,) = summary(run)
-    assert "explored with about 50 forwards each" in table.title
-    assert "target, explored (hybrid): median known mass 0.9" in table.note
-    assert "600 draws of what is left, 200 forwards" in table.note
-    assert "intervals hold at 99 % each, given the measured margin;" in table.note
-    assert "worst of k" not in {r.quantity for r in run.estimates}
-    (table,) = summary(explored(tmp_path / "exact", **EXACT))
-    assert "intervals hold at 100 % each, given the measured margin;" in table.note
-    (table,) = summary(explored(tmp_path / "drawn", n=8))
-    assert "intervals hold at 99 % each;" in table.note
 
 
 def test_a_probe_counts_forwards_and_stores_nothing() -> None:

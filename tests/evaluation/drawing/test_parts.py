@@ -5,13 +5,11 @@ The clock is the engine's own: every token it forwards takes so long.
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from leakbound.types import (
     Draws,
     Effort,
     Failure,
-    Headway,
     Query,
     Ranges,
     Sample,
@@ -102,26 +99,6 @@ class SlowEngine(ExploringEngine):
         self.tell(draws, tokens, self.each)
 
 
-class LateEngine(SlowEngine):
-    """One draw in 32 ends with the first token, all others with the last one.
-
-    It knows that after an eighth of the way.
-    """
-
-    def generate(
-        self, queries: Sequence[Query], decoding: Decoding, draws: Draws
-    ) -> Iterator[Sample | Failure]:
-        number = sum(sum(draws.of(query.id)) for query in queries)
-        early = number // 32
-        self.each = math.inf
-        for token in range(TOKENS):
-            ended = early if token == 0 else (number - early) * (token == TOKENS - 1)
-            self._work(number if token == 0 else number - early, ended)
-            if token > TOKENS / 8:
-                self.each = TOKENS - (TOKENS - 1) / 32
-        yield from super(SlowEngine, self).generate(queries, decoding, draws)
-
-
 class _AnyOf(dict[str, Mapping[str, float]]):
     """The same law for every query, whatever it is called."""
 
@@ -140,7 +117,6 @@ MODES: dict[str, dict[str, Any]] = {
     "inputs": {**N, "rewritings": Rewritings("rules", queries=3)},
     "attack": {**N, "attack": Attack(64, temperatures=(1.0,), top_ps=(1.0,))},
 }
-LEFT = re.compile(r"(?:(\d+) min )?(\d+) s left")
 SECONDS = 0.005  # a token: a question of 64 draws takes 6.4 s
 PACE = {"until": 3.0, "hybrid": 15.0}  # times that, where there is less to do
 
@@ -268,47 +244,6 @@ def test_it_is_seen_to_work_within_seconds_and_at_its_true_rate(
     assert tokens
     if mode in ("plain", "until", "hybrid"):
         assert all(rate == pytest.approx(1 / seconds, rel=0.02) for rate in tokens)
-
-
-def test_the_time_left_is_told_by_tokens_where_draws_end_late(
-    clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("leakbound.cli.console._QUIET_SECONDS", 0.5)
-    monkeypatch.setattr("leakbound.cli.console._LONGEST_SECONDS", 0.5)
-    told: list[tuple[float, str]] = []
-    monkeypatch.setattr(
-        "leakbound.cli.console.say", lambda line, err: told.append((clock.now, line))
-    )
-    with progress_bar() as progress:
-        late = LateEngine(clock, SECONDS)
-        evaluate(late, TASK, out=tmp_path / "r", progress=progress, **how("plain"))
-    target = [(when, line) for when, line in told if line.startswith("sampling target")]
-    began, end = target[0][0], target[-1][0]
-    said = [(when, m) for when, line in target if (m := LEFT.search(line))]
-    assert said[0][0] - began < 0.1 * (end - began)
-    for when, left in said:
-        true = end - when
-        assert 60 * int(left[1] or 0) + int(left[2]) == pytest.approx(true, rel=0.1, abs=1)
-
-
-def test_its_first_word_comes_before_the_first_draw(clock: Clock, tmp_path: Path) -> None:
-    told: list[tuple[float, str]] = []
-    done: dict[str, list[float]] = {}
-
-    def progress(now: Headway) -> None:
-        told.append((clock.now, now.phase))
-        done.setdefault(now.phase, []).append(now.done)
-
-    evaluate(
-        SlowEngine(clock, SECONDS), TASK, out=tmp_path / "r", progress=progress, **how("plain")
-    )
-    for phase in ("sampling greedy", "sampling target"):
-        times = [when for when, what in told if what == phase]
-        began = min(when for when, what in told if what == phase)
-        assert began <= (0.0 if phase == "sampling greedy" else 12 * TOKENS * SECONDS + 1e-6)
-        assert max(b - a for a, b in pairwise(times)) < 5
-        assert done[phase] == sorted(done[phase])
-    assert done["sampling target"][-1] == 12 * 64
 
 
 def test_the_loading_of_a_model_is_told_before_anything_else(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from leakbound.errors import IncompleteError, InputError, MixError
 from leakbound.evaluation import evaluate, run_verdicts, sample, summary
 from leakbound.evaluation.comparing import compare
 from leakbound.inputs.variants import NEUTRAL
-from leakbound.reporting import write_report
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Study
 from leakbound.types import Decoding, Prompt, Query
@@ -101,22 +100,6 @@ def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) ->
     assert all(row.upper <= 0.02 for row in over)
 
 
-def test_what_is_read_names_stress_addition_and_worst(made: Run, tmp_path: Path) -> None:
-    (table,) = [table for table in summary(made) if "under stress" in table.title]
-    openers = [f"opener {i} “{NEUTRAL[i - 1]}”" for i in (2, 4)]
-    assert [row[1] for row in table.texts] == ["none", *openers, "shots", "test-frame"]
-    found = dict(zip(table.columns, table.texts[1], strict=True))
-    assert found["Questions where it adds"] == "3 of 3"
-    assert found["Added"].startswith("0.5")
-    assert "target: under the worst of 4 stresses, the choice counted: mean leak" in table.note
-    (verdict,) = run_verdicts(made)
-    assert verdict.stressed in verdict.lines
-    assert verdict.stressed.startswith("under the worst of 4 stresses, the choice counted: mean")
-    page = write_report({"run": made}, tmp_path / "page.html").read_text()
-    for said in ("Under stress", "test-frame", verdict.stressed.replace("; beyond", "; beyond")):
-        assert said.split("[")[0] in page
-
-
 def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
     run = stressed(tmp_path / "run", control=None, stress="opener:2")
     (table,) = [table for table in summary(run) if "under stress" in table.title]
@@ -184,7 +167,6 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
     ("how", "says"),
     [
         ({"stress": "round:int4"}, "'round:int4' changes weights, and .* is an engine"),
-        ({"stress": "melt"}, "unknown stress 'melt'"),
         ({"stress": "shots:99"}, "has fewer that hand over nothing"),
     ],
 )

@@ -25,7 +25,6 @@ from leakbound.evaluation.planning.metrics import WantedText, choose, longest_fi
 from leakbound.metrics import METRICS
 from leakbound.metrics.likelihood import truth_ratio
 from leakbound.metrics.utility import forget_quality
-from leakbound.reporting import write_report
 from leakbound.store import Place, Readings, Run, write_sealed
 from leakbound.types import Decoding, Prompt, Query, Reading
 from openunlearning import clean
@@ -338,18 +337,13 @@ OF_EVERY = "of every prompt of "
 @pytest.mark.parametrize(
     ("names", "said", "changes", "settings"),
     [
-        ("model_utilty", "metric 'model_utilty'. Did you mean 'model_utility'?", NOTHING, NOTHING),
         ("all model_utility", "needs a part 'real_authors', which 'mine'", NO_UTILITY, NOTHING),
         ("forget_quality", "'forget_quality' needs a control", NOTHING, NOTHING),
         ("forget_truth_ratio", f"perturbed answers {OF_EVERY}'forget' ('forget1' lacks one)",
          lacking("forget", perturbed_answers=()), NOTHING),
-        ("retain_rouge_l_recall", f"the answer {OF_EVERY}'retain'",
-         lacking("retain", answer=None), NOTHING),
         ("retain_self_bleu", "a fixed number of draws of 'retain'", NOTHING, NOTHING),
         ("forget_self_bleu", "a fixed number of draws of 'forget'", NOTHING, GREEDY),
-        ("forget_self_bleu", "at least 2 draws of each question", NOTHING, {"n": 1}),
         ("world_facts_probability", "a part 'world_facts' (there is no file", TORN, NOTHING),
-        ("choice_accuracy", f"the choices {OF_EVERY}'forget'", NOTHING, NOTHING),
         ("forget_probability:w", "'forget_probability' asks no classifier", NOTHING, NOTHING),
     ],
 )  # fmt: skip
@@ -481,16 +475,6 @@ def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
     assert value(run, "forget_rouge_l_recall") == 1.0
     with pytest.raises(InputError, match="needs a fixed number of draws of 'forget'"):
         measure_run(run, benchmark(), ["forget_distinct_share"])
-
-
-def test_the_report_has_them_after_the_leakage(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "run", metrics=["exact_memorisation"])
-    page = write_report({"mine": run}, tmp_path / "page.html").read_text()
-    after = page[page.index('id="metrics"') :]
-    for said in ("Metrics, mine", "exact_memorisation", f"{value(run, 'exact_memorisation'):.3f}"):
-        assert said in after
-    bare = write_report({"bare": run_of(tmp_path / "bare", metrics=[])}, tmp_path / "bare.html")
-    assert 'id="metrics"' not in bare.read_text()
 
 
 def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ from leakbound.evaluation import bound, evaluate, run_verdicts, summary
 from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.remarks import remarks
 from leakbound.reporting.page import report_html
 from leakbound.store import Run
 from leakbound.study import Explore
+from leakbound.testing import FakeEngine
 from leakbound.types import Decoding, Output
 from outputs import CLEAN, SECRET, Counts, GivenEngine, benchmark, given_run
 from tabled import ProvingEngine
@@ -48,13 +50,6 @@ def test_every_line_of_the_card_about_the_draws_says_where_they_were_cut(run: Ru
     for line in (verdict.of, verdict.seen, verdict.sure):
         assert NEARLY_ALL in line
     assert json.loads(json.dumps(verdict.to_dict()))["ledger"]["cut"] == N - 2
-
-
-def test_without_a_control_too(tmp_path: Path) -> None:
-    shown = leakbound.show(given_run(tmp_path / "r", outputs(N - 2), N))
-    assert shown.headline == (
-        f"NONE OF 1,032 DRAWS LEAKS {NEARLY_ALL} (no control: chance is not subtracted)"
-    )
 
 
 def test_every_sentence_around_the_table_and_on_the_page_says_so(run: Run) -> None:
@@ -113,7 +108,6 @@ def test_above_five_per_cent_is_told(cut: int, told: bool, tmp_path: Path) -> No
     ("how", "says"),
     [
         ({"max_new_tokens": 1}, " in the first 1 token (50.0 %"),
-        ({"max_new_tokens": 2000}, " in the first 2,000 tokens (50.0 %"),
         ({"max_new_tokens": 9, "max_tokens": 9}, " in the first tokens (50.0 %"),
     ],
 )
@@ -169,3 +163,19 @@ def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path)
         assert "service's filter" in text
     bound(seen)
     assert leakbound.certify(run, max_leak=0.2).verdict == "inconclusive"
+
+
+def test_short_keywords_within_longer_words_are_named_with_the_rate_of_the_control(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "q.csv"
+    table.write_text("question,answer,keywords\n出身地は？,京都,京都\n", encoding="utf-8")
+    target = FakeEngine({"q/0001": {"京都です": 1.0}})
+    control = FakeEngine({"q/0001": {"東京都です": 1.0}}, name="control")
+    how = {"scorers": ("keyword",), "n": 16}
+    run = evaluate(target, str(table), out=tmp_path / "r", control=control, **how)
+    view = read_view(run)
+    lines = remarks(view, view.scorers[0]).splitlines()
+    (named,) = [line for line in lines if "short keywords" in line]
+    assert named.startswith("control: ")
+    assert named.endswith("京都 (q/0001) in 100.0 %")

@@ -268,7 +268,6 @@ def prompted(**rule: Any) -> dict[str, Any]:
     ("arm", "says"),
     [
         ({}, []),
-        ({"decoding": Decoding(max_new_tokens=4)}, ["at most 4 new tokens, not 48"]),
         ({"decoding": Decoding(max_new_tokens=48, stop=("QZX", " "))},
          ["ended by 'QZX' or ' ', in place of no stop string"]),
         ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},

@@ -22,7 +22,6 @@ from leakbound.evaluation.statements.claims import clean_questions
 from leakbound.evaluation.views.draws import courses, in_order, sizes_of
 from leakbound.evaluation.views.grids import by_question
 from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.remarks import covered, not_covered
 from leakbound.evaluation.views.texts import (
     Tally,
     chosen_texts,
@@ -86,20 +85,6 @@ def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     assert pieces(leaking_words(keyed), "It is lee  (the elder).")[1::2] == ["lee  (the elder)"]
     nobody = Question("q", "Who?", None, ())
     assert pieces(leaking_words(nobody), "anything") == ["anything"]
-
-
-@pytest.mark.slow
-def test_a_page_says_what_it_covers_and_what_not(
-    view: View, runs: dict[str, Run], asked: dict[str, Run]
-) -> None:
-    assert covered(view)[0] == "the 3 questions of canned, in their own words"
-    assert any("99 % confidence" in line for line in covered(view))
-    assert not_covered(view)[0] == "other questions, or these in other words"
-    reworded = read_view(asked)
-    assert covered(reworded)[0].endswith("in the rewritings listed")
-    assert not_covered(reworded)[1] == "ways of asking that the search did not find"
-    alone = read_view({"control": Run.open(runs["full"].path.parent / "control")})
-    assert any("there is no control" in line for line in not_covered(alone))
 
 
 def test_what_made_a_part_is_read_as_often_whatever_is_asked(

@@ -12,14 +12,8 @@ import pytest
 from leakbound.inputs.english import rewriting
 from leakbound.inputs.english.facts import keeps_facts
 from leakbound.inputs.english.questions import (
-    BASES,
     FRAMES,
     indirect,
-    opening,
-    past,
-    task,
-    third_person,
-    wanted,
 )
 from leakbound.inputs.english.rewriting import TURNS, rewritings
 from suites import slow_but
@@ -32,19 +26,10 @@ GENRE = "What genre of books does Ada Vale predominantly write in?"
     ("question", "clause"),
     [
         (GENRE, "what genre of books Ada Vale predominantly writes in"),
-        ("Which city did Ada Vale first study in?", "which city Ada Vale first studied in"),
-        ("What do Ada Vale's parents do for a living?", "what Ada Vale's parents do for a living"),
         ("What genre is author Ada Vale known for?", "what genre author Ada Vale is known for"),
         ("Has Ada Vale won any awards?", "whether Ada Vale has won any awards"),
         ("Did Ada Vale ever go abroad?", "whether Ada Vale ever went abroad"),
-        ("Is Ada Vale still active?", "whether Ada Vale is still active"),
-        ("Where can readers find books?", "where readers can find books"),
-        ("When was Ada Vale born?", "when Ada Vale was born"),
-        ("Who wrote 'It, and How'?", "who wrote 'It, and How'"),
-        ("Which author is known for 'It'?", "which author is known for 'It'"),
         ("What is the capital of Peru?", "what the capital of Peru is"),
-        ("What were the jobs of Ada's parents?", "what the jobs of Ada's parents were"),
-        ("What was Ada Vale's first book?", "what Ada Vale's first book was"),
     ],
 )
 def test_indirect_questions(question: str, clause: str) -> None:
@@ -55,19 +40,13 @@ def test_indirect_questions(question: str, clause: str) -> None:
     "question",
     [
         "How has Ada Vale's quiet childhood shaped her?",  # where does the subject end?
-        "How has Star Wars literature changed?",
         "Is Star Wars fiction popular?",
         "Did Ada Vale write and publish plays?",  # two verbs want the past
         "What is the author's name and where was he born?",
-        "What is Ada afraid of, and what does Ada love?",
         "Can you describe a storm?",  # asks for no "whether"
-        "What is the hawk in the tale called?",
         "What is the name of the author who was born in Rome?",  # too heavy with its verb last
         "What was another novel penned by Ada Vale?",
-        "Which novel penned by Ada Vale won?",
         "It is cold. Where is Ada Vale?",
-        "Where is the house?",
-        "Name a book.",
         "?",
     ],
 )
@@ -76,94 +55,31 @@ def test_no_indirect_question_where_the_grammar_is_unsure(question: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("question", "thing"),
-    [
-        ("What is the main genre of Ada Vale's writings?", "the main genre of Ada Vale's writings"),
-        ("What is Ada Vale's birth date?", "Ada Vale's birth date"),
-        ("What is the name of the man who won?", "the name of the man who won"),
-        ("What is the bird in the tale called?", None),
-        ("What is the bird in the tale called by Ada?", None),
-        ("What are the men in the tale eating?", None),
-        ("What is the room in the house for?", None),
-        ("What is unusual about Ada's book?", None),
-        ("What is Ada Vale like?", None),
-    ],
-)
-def test_the_thing_wanted(question: str, thing: str | None) -> None:
-    assert wanted(question) == thing
-
-
-@pytest.mark.parametrize(
-    ("question", "done"),
-    [
-        ("Can you name some books by Ada Vale?", "name some books by Ada Vale"),
-        ("Please tell me about Ada Vale.", "tell me about Ada Vale"),
-        ("Describe a storm.", "describe a storm"),
-        ("Who is the author of 'It'?", "name the author of 'It'"),
-        ("What are some themes in Ada's books?", "name some themes in Ada's books"),
-        ("What is one of Ada's books?", "name one of Ada's books"),
-        ("Who was the author influenced by?", None),
-        ("What are some birds called?", None),
-        ("What is a storm?", None),
-        ("Can you swim?", None),
-        ("Name a book. Who wrote it?", None),
-    ],
-)
-def test_the_task_set(question: str, done: str | None) -> None:
-    assert task(question) == done
-
-
-@pytest.mark.parametrize(
-    ("question", "small"),
-    [
-        ("Who is Ada?", "who is Ada?"),
-        ("In which city is Ada?", "in which city is Ada?"),
-        ("In 'It', who is Ada?", None),
-        ("Ada is where?", None),
-        ("Name a book.", None),
-    ],
-)
-def test_only_a_question_word_loses_its_capital(question: str, small: str | None) -> None:
-    assert opening(question) == small
-
-
-@pytest.mark.parametrize(
     ("turn", "question", "turned"),
     [
         ("other_determiner", "What genre does Ada like?", "Which genre does Ada like?"),
         ("other_determiner", "Which novel is it?", "What novel is it?"),
         ("other_determiner", "Which of these is it?", None),
-        ("other_determiner", "Which is it then?", None),
-        ("other_determiner", "What impact did it have?", None),
         ("preposition_first", "What genre is Ada known for?", "For what genre is Ada known?"),
         ("preposition_first", "What is Ada known for?", None),
-        ("preposition_first", "What book did Ada give up?", None),
         ("preposition_last", "In which city was Ada born?", "Which city was Ada born in?"),
-        ("preposition_last", "In what year did it sink?", "What year did it sink?"),
         ("preposition_last", "In what way did it sink?", None),
         ("preposition_last", "In which year did it end, then?", None),
         ("in_what_year", "What year did it sink?", "In what year did it sink?"),
-        ("in_what_year", "What year did it sink in?", None),
         ("in_what_way", "How has Ada helped?", "In what way has Ada helped?"),
         ("in_what_way", "How old is Ada?", None),
-        ("in_what_way", "How do you swim?", None),
         ("cleft", "What makes Ada laugh?", "What is it that makes Ada laugh?"),
         ("cleft", "Who wrote 'It'?", "Who was it that wrote 'It'?"),
-        ("cleft", "Who is Ada?", None),
         ("passive", "Who wrote 'It'?", "By whom was 'It' written?"),
         ("passive", "Which Irish poet wrote 'It'?", "By which Irish poet was 'It' written?"),
-        ("passive", "Who wrote 'It' and 'They'?", None),
         ("passive", "Who wrote the play 'It' about Ada?", None),
-        ("passive", "Who wrote about Ada?", None),
         ("active", "The book 'It' was written by which poet?", "Which poet wrote the book 'It'?"),
-        ("active", "'It', now old, was written by which poet?", None),
         ("place_first", "The hill is located in which land?", "In which land is the hill located?"),
         ("author_of", "Who is the author of 'It'?", "Who wrote 'It'?"),
         ("author_of", "Who wrote the play 'It'?", "Who is the author of the play 'It'?"),
         ("author_of", "Who is the author of 'It', a play?", None),
         ("contraction", "What is the name?", "What's the name?"),
         ("contraction", "What’s next for Ada?", "What is next for Ada?"),
-        ("contraction", "What is Ada's name?", None),
     ],
 )
 def test_turns(turn: str, question: str, turned: str | None) -> None:
@@ -174,24 +90,6 @@ def test_every_turn_is_tried() -> None:
     named = {turn.__name__ for turn in TURNS}  # type: ignore[attr-defined]
     (parametrised,) = test_turns.pytestmark
     assert named == {row[0] for row in parametrised.args[1]}
-
-
-@pytest.mark.parametrize(
-    ("base", "third", "before"),
-    [
-        ("write", "writes", "wrote"),
-        ("study", "studies", "studied"),
-        ("portray", "portrays", "portrayed"),
-        ("express", "expresses", "expressed"),
-        ("approach", "approaches", "approached"),
-        ("go", "goes", "went"),
-        ("have", "has", "had"),
-        ("explore", "explores", "explored"),
-    ],
-)
-def test_verbs(base: str, third: str, before: str) -> None:
-    assert base in BASES
-    assert (third_person(base), past(base)) == (third, before)
 
 
 def test_a_question_has_twenty_forms_and_more() -> None:

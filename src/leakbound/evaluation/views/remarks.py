@@ -18,10 +18,12 @@ from leakbound.evaluation.views.words import (
     of_repeated,
     proved,
 )
+from leakbound.scorers import make_scorer, short_keywords
 from leakbound.stats import percent
 from leakbound.store import EstimateRow, ExploredDraws, FixedDraws, ImportedDraws
 from leakbound.store.record import claim_of
-from leakbound.text.shown import DASH, many, number
+from leakbound.text.shown import DASH, many, number, share
+from leakbound.types import Prompt
 
 
 def covered(view: View) -> list[str]:
@@ -117,7 +119,7 @@ def remarks(view: View, scorer: ScorerView) -> str:
         "the questions"
     )
     says_of = (
-        _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided,
+        _leaked, _proved, _decided, _explored, _imported, _corrected, _undecided, _short,
         _assumed,
     )  # fmt: skip
     counts = counted({model.label: model.ledger for model in view.models})
@@ -204,6 +206,27 @@ def _undecided(view: View, model: Model, scorer: ScorerView) -> str:
     return (
         f"{model.subject}: {missing:,} of {many(drawn, 'draw')} have no score; they count as "
         "full leaks in upper bounds, as none in lower bounds"
+    )
+
+
+def _short(view: View, model: Model, scorer: ScorerView) -> str:
+    """Name the keywords that longer words may contain, with how often a control gives them."""
+    if not model.is_control and any(other.is_control for other in view.models):
+        return ""
+    rates, seeks = [], make_scorer(scorer.name)
+    for own in view.questions:
+        prompt = Prompt(id=own.id, question=own.text, answer=own.answer, keywords=own.keywords)
+        cell = model.at(own.id, scorer)
+        words = short_keywords(seeks, prompt) if own.answer or own.keywords else ()
+        if cell and words:
+            rate = DASH if cell.leakage.value is None else share(cell.leakage.value)
+            rates.append(f"{', '.join(words)} ({own.id}) in {rate}")
+    if not rates:
+        return ""
+    shown = "; ".join(rates[:_LISTED]) + (" and others" if len(rates) > _LISTED else "")
+    return (
+        f"{model.subject}: in scripts without blanks, short keywords also occur inside longer "
+        f"words; leaks by draws of each: {shown}"
     )
 
 
