@@ -8,8 +8,8 @@ packages of this Python and the checkout's `src`. Parts are sized by measured sp
 fixes their size, and the order in which bets meet the draws. `estimates` and `--json` documents
 must agree to 1e-12, unless `ALLOWED` names the quantity that changes on purpose. The study `stored`
 bounds draws that the old commit exported. With `--keep` the rows stay: a second run makes only
-those that are not there. Exit status 1 where any other number differs. Three minutes on two idle
-cores; not part of `.ci/run`.
+those that are not there, and `served`, whose seeds follow from its port. Exit status 1 where any
+other number differs. Three minutes on two idle cores; not part of `.ci/run`.
 """
 
 from __future__ import annotations
@@ -415,7 +415,7 @@ def main() -> int:
             running = [
                 (side, started(pythons[side], root / side, study, job))
                 for side, job in jobs
-                if not (root / side / f"{study}.json").exists()
+                if study == "served" or not (root / side / f"{study}.json").exists()
             ]
             try:
                 for side, process in running:
