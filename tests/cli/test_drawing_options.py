@@ -30,7 +30,7 @@ def stopped(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFacto
     claims = rows(Run.open(out), quantity="claim on leak probability", constant=0.6)
     drawn = sum(r.n for r in claims)
     assert drawn < 128
-    assert f"target, p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
+    assert f", p<=0.6: holds for {len(claims)}, refuted for 0, open for 0" in result.out
     assert f"{drawn} draws instead of 128" in result.out
     assert "n ≤ 64" in result.out
     return out
@@ -42,7 +42,7 @@ def explored(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFact
     out = tmp_path_factory.mktemp("explore") / "run"
     shown = done(*command(model, questions, out, *EXPLORE))
     assert "explored with about 40 forwards each" in " ".join(shown.out.split())
-    assert "target, explored (hybrid): median known mass" in shown.out
+    assert ", explored (hybrid): median known mass" in shown.out
     drawn = sum(
         r.n for r in rows(Run.open(out), quantity="leak@k", proved=False, parameter=1) if r.query_id
     )

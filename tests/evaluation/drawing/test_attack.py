@@ -294,7 +294,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
-    assert counts(run.arms["target inputs"], "text").total() == 256
+    assert counts(run.arms["target inputs"], "answer").total() == 256
     assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
         "keyword by protocol", "Scorer keyword: more than output",
         "Scorer keyword: as they were found", "keyword where it was attacked",

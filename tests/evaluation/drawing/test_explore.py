@@ -240,7 +240,7 @@ def test_a_sampled_arm_has_its_answers_too(tmp_path: Path) -> None:
     answers = {r["query_id"]: r["count"] for r in completions(run.arms["target"])
                if r["answer"] == "Ann"}  # fmt: skip
     assert answers == {"part": 0, "rest": 0}
-    assert set(counts(run.arms["greedy"], "text")) == {"No"}
+    assert set(counts(run.arms["greedy"], "answer")) == {"No"}
     assert contents(explored(tmp_path / "p", Both(), n=1, seed=2)) == contents(run)
 
 
@@ -323,7 +323,7 @@ def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
     runs = [explored(tmp_path / "r", decodings=cells), explored(tmp_path / "f")]
     arms = [runs[0].arms["target T=0.5"], runs[0].arms["target T=1"], runs[1].arms["target"]]
     arms.append(explored(tmp_path / "o", seed=1).arms["target"])
-    assert len({tuple(counts(arm, "query_id", "text").items()) for arm in arms}) == 4
+    assert len({tuple(counts(arm, "query_id", "answer").items()) for arm in arms}) == 4
 
 
 @pytest.mark.slow

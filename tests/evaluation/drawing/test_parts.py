@@ -134,7 +134,7 @@ def arms(out: Path) -> list[Arm]:
 def contents(out: Path) -> dict[tuple[str, str], Counter[Any]]:
     """What was drawn of every query by every arm, whatever part it is in."""
     return {
-        (arm.folder.parents[1].name, arm.name): counts(arm, "query_id", "chunk", "text")
+        (arm.folder.parents[1].name, arm.name): counts(arm, "query_id", "chunk", "answer")
         for arm in arms(out)
     }
 

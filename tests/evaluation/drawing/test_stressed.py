@@ -157,7 +157,7 @@ def test_a_control_that_was_put_through_the_same_is_taken_as_it_is(tmp_path: Pat
         mine, theirs = run.arms[f"control under {name}"], control.arms[f"target under {name}"]
         assert mine.spec.copied is not None
         assert mine.spec.copied.identity == theirs.identity
-        assert counts(mine, "query_id", "text") == counts(theirs, "query_id", "text")
+        assert counts(mine, "query_id", "answer") == counts(theirs, "query_id", "answer")
     assert added(run, "opener 2").lower > 0.2
     (excess,) = rows(run, arm="target under opener 2", scope="mean", beyond="control")
     assert excess.lower > 0.2

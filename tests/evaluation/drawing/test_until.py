@@ -72,7 +72,7 @@ def test_questions_stop_when_they_are_decided(finished: Run) -> None:
     assert last["p1"].n == CAP > last["p0"].n > last["p3"].n
     leak = {r.query_id: r for r in rows(finished, arm="target", **PROBABILITY)}
     assert {q: leak[q].n for q in LEAKS} == {q: seen.n for q, seen in last.items()}
-    assert counts(target, "text").total() == sum(seen.n for seen in last.values())
+    assert counts(target, "answer").total() == sum(seen.n for seen in last.values())
     for q, p in LEAKS.items():
         assert leak[q].lower <= p <= leak[q].upper
 
@@ -282,8 +282,8 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     claims = {r.query_id: r.value for r in rows(run, **CLAIMED)}
     assert claims == {"p0": 1, "p2": 0, "p3": 0}
     mended = until(tmp_path / "r")
-    assert counts(mended.arms["target"], "query_id", "text") == counts(
-        finished.arms["target"], "query_id", "text"
+    assert counts(mended.arms["target"], "query_id", "answer") == counts(
+        finished.arms["target"], "query_id", "answer"
     )
     assert mended.estimates == finished.estimates
 

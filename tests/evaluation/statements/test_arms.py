@@ -64,7 +64,7 @@ def run_of(out: Path, engine: Any = None, **how: Any) -> Run:
 
 def drawn(run: Run, arm: str = "target") -> Counter[Any]:
     """Draws by query, chunk and text."""
-    return counts(run.arms[arm], "query_id", "chunk", "text")
+    return counts(run.arms[arm], "query_id", "chunk", "answer")
 
 
 def test_arms_seeds_and_controls_share_no_draws(tmp_path: Path) -> None:

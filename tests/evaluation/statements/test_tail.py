@@ -38,7 +38,7 @@ def run(pristine: Path, tmp_path: Path) -> Run:
 
 def drawn(run: Run, text: str) -> list[int]:
     """How often each question drew this text."""
-    tally = counts(run.arms["target"], "query_id", "text")
+    tally = counts(run.arms["target"], "query_id", "answer")
     return [tally[q.id, text] for q in run.queries]
 
 
