@@ -30,7 +30,7 @@ from leakbound.store import EstimateRow, Run, leaking, tables
 from leakbound.study import Prove
 from leakbound.types import Event, Proving
 
-SAID = "proved: leak probability ≥ 0."
+SAID = "were cut there): leak probability ≥ 0."
 
 
 def command(model: Path, questions: Path, out: Path, *more: object) -> tuple[object, ...]:

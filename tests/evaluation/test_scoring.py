@@ -155,7 +155,7 @@ def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(
     (table,) = summary(run)
     assert f"{leaked} of {len(FEW)} questions leaked in 1,024 draws, 2 in the greedy" in table.note
     row = run.estimates.mean("leak@k", parameter=1024)
-    assert row.value == pytest.approx(leaked / len(FEW))
+    assert row.value is None  # k is more than a quarter of n
     truth = np.mean([1 - (1 - LEAKS[q]) ** 1024 for q in FEW])
     assert 0.1 < row.lower < truth < row.upper
 

@@ -68,7 +68,7 @@ SAID: dict[str, Any] = {
     "stress": ("round:int4", "openers"),
     "control_questions": "tofu:holdout10",
     "scorers": ("contains", "exact"),
-    "allow_unmatched": True,
+    "allow_unmatched": False,
     "check_scorers": True,
     "calibration": "/c.jsonl",
     "metrics": ("all",),
@@ -237,6 +237,7 @@ def test_a_profile_gives_the_same_run_from_python_and_from_the_shell(
     n, decoding = DRAWN[profile]
     task = load_benchmark("tofu:forget10", data=data, profile=profile)
     how: dict[str, Any] = {"n": 16, "decodings": replace(decoding, top_p=0.7)} if departing else {}
+    how["allow_unmatched"] = False  # as the command line has it
     python = sample("m", task, out=tmp_path / "python", **how)
     said = ("-n", 16, "--top-p", 0.7) if departing else ()
     named = ("--profile", profile) if profile else ()
@@ -265,7 +266,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "n": 9, "until": "p<=0.4", "explore": "exact", "budget": 7, "temperatures": (0.5, 0.7),
         "top_ps": (0.8,), "top_k": 3, "max_new_tokens": 5, "max_tokens": 40,
         "adaptive_temperature": 0.9, "adaptive_mode": "two_pass", "stop": ("x",),
-        "scorers": ("exact",),
+        "scorers": ("exact",), "filter": "part-of-system", "end_token": "<e>",
         "calibration": Path("/c"), "inputs": "rules", "queries": 3, "ids": True, "ids_draws": 9,
         "ids_criterion": "mean_logprob", "design": "fixed", "embedder": "e", "similarity": 0.7,
         "attack_budget": 64, "prove_budget": 70, "proposals": ("full",), "metrics": ("rouge",),

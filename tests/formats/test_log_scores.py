@@ -223,7 +223,7 @@ def test_scores_without_texts_are_given_by_no_other_and_join_no_texts(tmp_path: 
     scores.write_text(json.dumps({"id": "q", "scores": {"rouge-l-recall": 0.5}, "count": 4}))
     run = import_run([scores], out=tmp_path / "run")
     assert bounded(run.path, "rouge-l-recall").value == 0.5
-    with pytest.raises(InputError, match="no scores of 'refusal', and no texts to score"):
+    with pytest.raises(InputError, match="no scores of 'refusal' by rule 2, and no texts to score"):
         score_run(run, [make_scorer("refusal")])
     with pytest.raises(InputError, match="one has texts, the other scores alone"):
         import_run([texts, scores], out=tmp_path / "new")

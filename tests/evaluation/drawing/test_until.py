@@ -103,7 +103,8 @@ def test_only_bounds_that_survive_stopping_are_made(finished: Run) -> None:
         want = stats.stopped_proportion_bound(len(scores), leak.n, CAP, side="both")
         assert (leak.lower, leak.upper) == (want.lower, want.upper)
         for r in rows(finished, arm="target", quantity="leak@k", proved=False, query_id=q):
-            for end in ("value", "lower", "upper"):
+            ends = ("value", "lower", "upper") if 4 * r.parameter <= r.n else ("lower", "upper")
+            for end in ends:
                 assert getattr(r, end) == pytest.approx(1 - (1 - getattr(leak, end)) ** r.parameter)
         k = [r.parameter for r in rows(finished, quantity="leak@k", proved=False, query_id=q)]
         assert k == list(ALL_K)
@@ -131,7 +132,7 @@ def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
     assert {r.confidence for r in claims.values()} == {0.99}
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
-    assert f"of 4 questions; {n} draws instead of {4 * CAP}" in table.note.splitlines()[2]
+    assert f"of 4 questions; {n} draws instead of {4 * CAP}" in table.note
     write_report({"run": finished}, tmp_path / "report.html")
 
 

@@ -191,13 +191,13 @@ def test_a_control_drawn_beside_the_target_is_bet_against(tmp_path: Path) -> Non
     how: dict[str, Any] = {"confidence": 0.99, "side": "both", "seed": target.keys}  # type: ignore[attr-defined]
     given = mine.scores, other.scores, mine.counts, other.counts
     each, mean = excess_bound(*given, **how), excess_over_questions(*given, **how)
-    below = excess_bound(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.005})
+    below = excess_bound(*given, **how | {"side": "lower", "confidence": 1 - 0.005})
     for i, query_id in enumerate(IDS):
         row = found[query_id]
         assert (row.lower, row.upper) == (below.lower[i], each.upper[i])  # type: ignore[index]
         assert (row.quantity, row.confidence) == ("leak probability", 0.99)
         assert row.lower <= LEAKS[query_id] - BASE <= row.upper
-    least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.9 * 0.0025})
+    least = excess_over_questions(*given, **how | {"side": "lower", "confidence": 1 - 0.0025})
     assert found[None].lower == pytest.approx(least.lower, abs=1e-12)
     assert found[None].upper == mean.upper
     assert found[None].target == "the mean over these questions under this decoding, " + BEYOND

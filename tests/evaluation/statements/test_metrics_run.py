@@ -437,7 +437,7 @@ def test_what_others_keep_in_the_file_stays(tmp_path: Path) -> None:
 def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
     run = run_of(tmp_path / "r", metrics=["forget_quality"], control=control())
     stored = utility(run)
-    stored["arms"]["target"]["metrics"]["forget_quality"]["value"] = 3.90e−22
+    stored["arms"]["target"]["metrics"]["forget_quality"]["value"] = 3.9e-22
     write_sealed(run.path / "utility.json", stored)
     *_, table = summary(run)
     assert table.columns == ("metric", "target", "control")

@@ -158,4 +158,4 @@ def test_every_token_and_every_greedy_answer_is_theirs(name: str, tmp_path: Path
     greedy = Decoding(temperature=0, max_new_tokens=NEW_TOKENS)
     queries = [Query.original(prompt) for prompt in PARTS["forget"]]
     for sample in engine.generate(queries, greedy, Draws(sizes=(1,))):
-        assert sample.completions[0].text.strip() == model.answer(sample.query.text)
+        assert sample.completions[0].answer.strip() == model.answer(sample.query.text)
