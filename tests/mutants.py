@@ -68,8 +68,6 @@ GUARDED = (
     "leakbound.stats.proportion.x_clopper_pearson_lower*",
     "leakbound.stats.seeds.x_median_over_seeds*",
     "leakbound.stats.watching.x_*",
-    "leakbound.text.characters.x_*",
-    "leakbound.text.keywords.x*",
 )
 DEAD = ("killed", "timeout", "segfault", "suspicious")
 OPEN = ("not checked", "check was interrupted by user")
