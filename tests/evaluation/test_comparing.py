@@ -333,7 +333,7 @@ def test_a_graded_score_is_no_leak() -> None:
     assert said(difference(FELL, FELL), binary=False)[1].startswith("after scores LOWER than")
     assert said(difference(ROSE, ROSE), binary=False)[1].startswith("after scores HIGHER than")
     mixed = said(difference(ROSE, ROSE, FELL), binary=False)[1]
-    assert "MIXED: higher by at least 0.300" in mixed
+    assert "MIXED: higher by at least 0.30" in mixed
     assert "leak" not in mixed
 
 

@@ -205,7 +205,7 @@ def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_
 def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:
     run = made.runs[0]
     mine = {int(row["k"]): row for row in rows(drawn, "leak-at-k") if row["model"] == "npo"}
-    assert list(mine) == [1, 2, 4, 8, 16, 32, 64, 128]
+    assert list(mine) == [1, 2, 4, 8, 16, 32]  # three blocks of 128 draws say nothing
     for k in (1, 8):
         each = []
         for question in ("q0", "q1", "q2"):
@@ -214,7 +214,6 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
             each.append(float(np.diff(below) @ scores))
         assert float(mine[k]["value"]) == pytest.approx(np.mean(each))
         assert float(mine[k]["lower"]) < float(mine[k]["value"]) < float(mine[k]["upper"])
-    assert mine[128]["upper"] == ""  # three blocks of 128 draws say nothing
     single = run.estimates.mean("mean leakage", scorer=ROUGE)
     assert float(mine[1]["upper"]) > single.upper  # all k at once is more than the mean alone
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ def test_all_repeats_are_scored_and_bounded() -> None:
     assert lm_eval.value(items) == 1 / 8
     assert [lm_eval.lower(items), lm_eval.upper(items)] == [want.lower, want.upper]
     assert lm_eval.worst_lower(items) <= 1 / 4 <= lm_eval.worst_upper(items)
-    assert lm_eval.at_k(2)(items) == 1 / 4
+    assert lm_eval.at_k(1)(items) == 1 / 8
+    assert math.isnan(lm_eval.at_k(2)(items))
     assert lm_eval.at_k(2, "upper")(items) >= 1 / 4
 
 
