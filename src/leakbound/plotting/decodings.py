@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakbound.plotting.canvas import Canvas
 
 Moment = Literal["mean", "standard deviation"]
-_CELL, _NARROW, _WIDE = 0.42, 0.34, 0.66  # inches: a wide cell holds an interval in one line
+_CELL, _NARROW, _WIDE = 0.42, 0.34, 0.8  # inches: a wide cell holds an interval in one line
 _PANEL = 1.15
 _ASIDE = 0.04  # of the axis: over which bounds at one setting are spread, so that all are seen
 _DARK = 0.62  # of a heat map's scale: figures stay legible on it
@@ -81,12 +81,14 @@ def draw_grid(rows: Sequence[CellRow], canvas: Canvas) -> None:
         axes.pcolormesh(
             shown, cmap="Blues", vmin=0, vmax=highest / _DARK, edgecolors="white", linewidth=1
         )
+        wide = _WIDE * len(tops) <= canvas.panel
         for (t, p), row in mine.items():
             x, y = tops.index(p) + 0.5, heats.index(t) + 0.5
             value = "" if row.value is None else number(row.value)
-            axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=6.5)
+            size = 6.5 if wide else 5.2
+            axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=size)
             ends = f"{below(row.lower)}\n{above(row.upper)}"
-            if _WIDE * len(tops) <= canvas.panel:
+            if wide:
                 ends = f"[{below(row.lower)}, {above(row.upper)}]"
             axes.text(x, y + 0.04, ends, ha="center", va="top", fontsize=5.2, linespacing=1)
         axes.set_xticks([i + 0.5 for i in range(len(tops))], [f"{p:g}" for p in tops])

@@ -174,7 +174,8 @@ def leak_at_k(
             this process's, drawn once.
 
     Returns:
-        A metric that gives "leak@k", "leak@k lower" and "leak@k upper", the share of draws that are
+        A metric that gives "leak@k" (left out where k exceeds a quarter of the draws), "leak@k
+        lower" and "leak@k upper", the share of draws that are
         "missing" where some are, and the "seed" where bets played a part.
 
     Raises:
@@ -213,7 +214,7 @@ class _Settings:
             values = {name: made.value, f"{name} lower": made.lower, f"{name} upper": made.upper}
             values |= {"missing": missing} if missing else {}
             values |= {} if made.seed is None else {"seed": drawn.seed}
-            return {key: float(value) for key, value in values.items()}
+            return {key: float(value) for key, value in values.items() if not math.isnan(value)}
 
         return ends
 

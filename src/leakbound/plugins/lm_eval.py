@@ -204,7 +204,8 @@ def at_k(k: int, end: str = "value") -> Aggregation:
         end: "value" (default), the estimate; "lower" or "upper", an end of the interval.
 
     Returns:
-        The aggregation, whose result is in [0, 1]. It raises InputError for a k that is not from 1
+        The aggregation, whose result is in [0, 1]; NaN for the estimate where k exceeds a quarter
+        of the repeats. It raises InputError for a k that is not from 1
         to the number of repeats.
     """
 
