@@ -53,11 +53,12 @@ def test_scores_are_graded_unless_a_limit_is_given(plugged: Any) -> None:
     drawn = scores({"a": [0.2, 0.9, 0.4, 0.5]})
     assert plugged.mean_leakage(4)(drawn)["mean"] == 0.5
     assert plugged.leak_probability(4, at_least=0.5)(drawn)["leak"] == 0.5
-    at_1 = plugged.leak_at_k(1, 4, at_least=None)(drawn)["leak@1"]
-    assert at_1 == pytest.approx(0.5)
-    few = plugged.leak_at_k(2, 4, at_least=None)(drawn)
-    assert few.keys() >= {"leak@2 lower", "leak@2 upper"}
-    assert "leak@2" not in few
+    drawn = scores({"a": [0.2, 0.9, 0.4, 0.5] * 2})
+    at_2 = plugged.leak_at_k(2, 8, at_least=None)(drawn)["leak@2"]
+    assert at_2 == pytest.approx(stats.leak_at_k([0.2, 0.9, 0.4, 0.5] * 2, 2))
+    few = plugged.leak_at_k(4, 8, at_least=None)(drawn)
+    assert "leak@4 upper" in few
+    assert "leak@4" not in few
 
 
 def test_bets_meet_draws_in_an_order_whose_seed_is_told_and_repeats_it(plugged: Any) -> None:
@@ -82,9 +83,7 @@ def test_samples_that_never_came_are_missing_whole(plugged: Any) -> None:
     ("make", "said"),
     [
         (lambda p: p.leak_probability(1), "a bound needs several draws of each sample, got 1"),
-        (lambda p: p.leak_probability(2), "2 draws of a sample were announced and 4 came"),
         (lambda p: p.mean_leakage(4), "a score of logged:by=includes must lie in [0, 1], got 3"),
-        (lambda p: p.leak_at_k(5, 4), "k of 1 to 4 draws"),
         (lambda p: p.leak_probability("<StopWhen>"), "Run `leakbound import`"),
     ],
 )
@@ -186,13 +185,29 @@ def test_of_several_scorers_one_must_be_named(plugged: Any) -> None:
 
 def test_a_scorer_of_leakbound(plugged: Any) -> None:
     score = plugged.scored_by("contains")
-    state = SimpleNamespace(output=SimpleNamespace(completion="It is Paris."))
-    assert asyncio.run(score(state, SimpleNamespace(text="Paris"))).value == 1.0
+    for choices, value in ([message("It is Paris.")], 1.0), ([message("")], None), ([], None):
+        given = asyncio.run(score(state_of(choices), SimpleNamespace(text="Paris"))).value
+        assert given == value or (value is None and math.isnan(given))
+
+
+def message(content: Any, stop_reason: str = "stop", **more: Any) -> dict[str, Any]:
+    """A choice of a `ModelOutput`, as inspect_ai's model_dump gives it."""
+    return {
+        "message": {"content": content, "role": "assistant", **more},
+        "stop_reason": stop_reason,
+    }
+
+
+def state_of(choices: list[dict[str, Any]], **output: Any) -> Any:
+    """As much of a `TaskState` as a scorer looks at."""
+    dump = {"choices": choices, "usage": None, "error": None, **output}
+    return SimpleNamespace(sample_id="a", output=SimpleNamespace(model_dump=lambda: dump))
 
 
 @dataclass
 class Score:
     value: Any
+    answer: str | None = None
 
 
 @dataclass
