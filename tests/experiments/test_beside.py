@@ -127,10 +127,10 @@ def test_tables_4_and_5_are_of_the_full_size(data: Path, tmp_path: Path) -> None
     text = page.read_text("utf-8")
     assert "leave 0 undecided; not tested: 1. Seeds 0, 1." in text
     assert "--only t5-utility --size full --base models/base --data DATA" in text
-    assert "| 0 | 0.100 | CEL 0.600, GA 0.500 |" in text
+    assert re.search(r"\| 0 \| 0\.10+ \| CEL 0\.60+, GA 0\.50+ \|", text)
     assert "### Methods, forget10" in text
     (cells,) = re.findall(r"input distribution, forget10\n(?:.*\n)*?\| CEL \| 0 \|(.*)\|", text)
-    assert cells.split("|")[-4:] == [" 0.600 "] * 4
+    assert cells.split("|")[-4:] == [" 0.60 "] * 4
     assert "forget01" not in text.partition("### Methods")[2]
     assert "t5-ed" in text.partition("Not run")[2].partition("\n")[0]
 
