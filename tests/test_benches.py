@@ -425,27 +425,24 @@ def test_the_bench_of_a_gpu_runs_without_one(tmp_path: Path) -> None:
 
 def number(quantity: str, lower: float, upper: float, **more: Any) -> dict[str, Any]:
     """A row of a study, as `commits.keyed` keeps it."""
-    about = {"quantity": quantity, "scope": "query", "parameter": None, "over": None}
-    return about | {"value": 0.5, "lower": lower, "upper": upper, "n": 100, "method": "", **more}
+    about = {"scope": "query", "parameter": None, "over": None, "beyond": None, "scorer": "keyword"}
+    found = {"value": 0.5, "lower": lower, "upper": upper, "n": 100, "method": ""}
+    return {"quantity": quantity, **about, **found, **more}
 
 
 def test_numbers_at_two_commits_agree_to_1e_12_and_nan_is_null() -> None:
     from commits import compared
 
     old = {"a": number("tail", 0.1, 0.9, value=float("nan")), "b": {"value": "pass"}}
-    assert (
-        compared(old, {"a": number("tail", 0.1 + 1e-13, 0.9, value=None), "b": {"value": "pass"}})[
-            1
-        ]
-        == []
-    )
+    near = {"a": number("tail", 0.1 + 1e-13, 0.9, value=None), "b": {"value": "pass"}}
+    assert compared("fixed", old, near)[1] == []
     for new in (
         {**old, "a": number("tail", 0.1, 0.9 + 1e-9, value=None)},
         {**old, "b": {"value": "refuted"}},
         {"a": old["a"]},
         {**old, "c": number("tail", 0.1, 0.9)},
     ):
-        assert len(compared(old, new)[1]) == 1
+        assert len(compared("fixed", old, new)[1]) == 1
 
 
 def test_a_number_may_change_only_as_the_list_says() -> None:
@@ -454,17 +451,17 @@ def test_a_number_may_change_only_as_the_list_says() -> None:
     proved = {"method": "Clopper-Pearson, raised by a proof, given the measured margin"}
     old = {"a": number("leak probability", 0.2, 0.9, **proved)}
     lower, higher = (number("leak probability", x, 0.9) for x in (0.1, 0.3))
-    assert compared(old, {"a": lower})[1] == []
-    assert len(compared(old, {"a": higher})[1]) == 1
-    assert len(compared(old, {"a": lower | {"upper": 0.95}})[1]) == 1
-    assert len(compared({"a": old["a"] | {"method": ""}}, {"a": lower})[1]) == 1
-    assert len(compared(old, {})[1]) == 1
+    assert compared("fixed", old, {"a": lower})[1] == []
+    assert len(compared("fixed", old, {"a": higher})[1]) == 1
+    assert len(compared("fixed", old, {"a": lower | {"upper": 0.95}})[1]) == 1
+    assert len(compared("fixed", {"a": old["a"] | {"method": ""}}, {"a": lower})[1]) == 1
+    assert len(compared("fixed", old, {})[1]) == 1
     for k, found in ((26, 0), (25, 1)):
         at = number("leak@k", 0.1, 0.9, parameter=k)
-        assert len(compared({"a": at}, {"a": at | {"value": None}})[1]) == found
+        assert len(compared("fixed", {"a": at}, {"a": at | {"value": None}})[1]) == found
     count = number("leak probability", 1, 3, scope="count")
-    assert compared({"a": count}, {})[1] == []
-    assert len(compared({"a": count | {"parameter": 0.1}}, {})[1]) == 1
+    assert compared("fixed", {"a": count}, {})[1] == []
+    assert len(compared("fixed", {"a": count | {"parameter": 0.1}}, {})[1]) == 1
 
 
 def test_a_document_that_repeats_a_number_of_the_table_counts_as_the_table() -> None:
@@ -475,7 +472,7 @@ def test_a_document_that_repeats_a_number_of_the_table_counts_as_the_table() -> 
     new = number("mean leakage", 0.1, 0.9)
     bare = [{name: row[name] for name in ("value", "lower", "upper", "n")} for row in (old, new)]
     repeated = {"--json of show": bare[0]}, {"--json of show": bare[1]}
-    assert len(compared(*repeated)[1]) == 1
-    assert compared({"a": old, **repeated[0]}, {"a": new, **repeated[1]})[1] == []
+    assert len(compared("fixed", *repeated)[1]) == 1
+    assert compared("fixed", {"a": old, **repeated[0]}, {"a": new, **repeated[1]})[1] == []
     wrong = old | {"method": ""}
-    assert len(compared({"a": wrong, **repeated[0]}, {"a": new, **repeated[1]})[1]) == 1
+    assert len(compared("fixed", {"a": wrong, **repeated[0]}, {"a": new, **repeated[1]})[1]) == 1
