@@ -53,6 +53,8 @@ ALLOWED = {
     ("plugins", "evaluation"),
     ("plugins", "formats"),
     ("certificate", "evaluation"),
+    ("certificate", "formats"),
+    ("certificate", "stress"),
     ("evaluation", "stress"),
     ("stress", "unlearning"),
     ("formats", "evaluation"),

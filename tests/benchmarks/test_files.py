@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakbound.benchmarks import Benchmark, load_benchmark
-from leakbound.benchmarks.benchmark import PUBLISHED, as_published, digest_of_rows
+from leakbound.benchmarks.benchmark import as_published, published, row_digests
 from leakbound.errors import InputError
 from leakbound.evaluation.verbs import default_scorers
 from leakbound.evaluation.views.specification import departures, specification
@@ -272,7 +272,7 @@ def told(benchmark: Benchmark) -> tuple[str, tuple[str, ...]]:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", published())
 def test_the_published_rows_are_known_whole_and_in_part(name: str) -> None:
     kind = name.partition(":")[0]
     spec = name.removesuffix("-knowmem")
@@ -307,8 +307,8 @@ def test_the_digest_is_of_words_in_their_order() -> None:
         Prompt(id="b", question="Why?"),
     ]
     same = [Prompt(id="x", question="Who wrote?", answer=" Ann"), Prompt(id="y", question="Why?")]
-    assert digest_of_rows(rows) == digest_of_rows(same)
-    assert digest_of_rows(rows) != digest_of_rows(rows[::-1])
-    assert digest_of_rows(rows) != digest_of_rows([replace(rows[0], keywords=("Ann",)), rows[1]])
+    assert row_digests(rows) == row_digests(same)
+    assert row_digests(rows) != row_digests(rows[::-1])
+    assert row_digests(rows) != row_digests([replace(rows[0], keywords=("Ann",)), rows[1]])
     assert as_published("jbb", rows) is False
     assert as_published("mine", rows) is None

@@ -30,7 +30,13 @@ from leakbound.types import Completion, Decoding, Draws, Query, Redrawn, silent
 from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite
 
 Values = dict[str, Any]
-EVERY = {"digest", "run", "files", "scores", "estimates", "verdict", "sentence", "code"}
+EVERY = {
+    **dict.fromkeys(("digest", "run", "files", "scores", "estimates", "verdict", "sentence"), "ok"),
+    **dict.fromkeys(("questions", "queries", "plan", "outputs", "events", "code"), "ok"),
+    "model": "open",
+    "draws": "open",
+    "assumed": "assumed",
+}
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def edit(file: Path, change: Callable[[Values], Any], *, fits: bool = False) -> 
 def test_nothing_differs_where_nothing_was_changed(path: Path) -> None:
     found = checked(path)
     assert found.verified
-    assert {check.name: check.status for check in found.checks} == dict.fromkeys(EVERY, "ok")
+    assert {check.name: check.status for check in found.checks} == EVERY
     assert found.sha256 == evidence_of.sha256(path / CERTIFICATE)
 
 
@@ -137,7 +143,8 @@ def handed(to: str) -> Callable[[list[Values]], None]:
 def test_an_edited_table(path: Path, file: Callable[[Path], Path], change: Any, says: str) -> None:
     rewrite(file(path), change)
     found = failed(checked(path))
-    assert found.keys() == {"files", "scores", "estimates"}
+    assert found.keys() - {"outputs"} == {"files", "scores", "estimates"}
+    assert ("outputs" in found) == (file is completions and change is not count)
     assert file(path).name in found["files"]
     assert says in found["scores"]
 
@@ -337,7 +344,10 @@ def known(query_id: str, text: str) -> Completion:
     leak = LEAKS[query_id]
     chance = {f"{SECRET} wrote it": leak, "no idea": 0.9 - leak}.get(text, 0.1)
     ids = tuple(range(len(text)))
-    return Completion(answer=text, token_ids=ids, count=0, logprob=math.log(chance))
+    return Completion(
+        answer=text, token_ids=ids, tokens=len(ids), finish="stop", count=0,
+        logprob=math.log(chance),
+    )  # fmt: skip
 
 
 @pytest.fixture

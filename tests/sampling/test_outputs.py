@@ -154,6 +154,18 @@ def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
     assert one.logprob == pytest.approx(math.log(law[likeliest]), abs=1e-9)
 
 
+def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
+    law = enumerate_law(DECODING, NUMBER["q2"])
+    begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
+    made = sampler()
+    assert made.force([(QUERIES[2], begun)], DECODING) == [None]
+    (one,) = made.force([(QUERIES[2], begun)], DECODING, beginnings=True)
+    assert one is not None
+    assert (one.finish, one.token_ids) == ("unknown", begun)
+    together = sum(mass for ids, mass in law.items() if ids[:1] == begun)
+    assert one.logprob == pytest.approx(math.log(together), abs=1e-9)
+
+
 @pytest.mark.parametrize("explored", [True, False])
 def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
     def breaks(prefix: Ids) -> Sequence[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,24 @@ def test_linear_layers_change_and_nothing_else(tmp_path: Path, embeddings: None)
     assert changed == {
         name for name in before.model.state_dict() if "proj" in name and name.endswith("weight")
     }
+
+
+def test_a_folder_that_holds_another_model_is_made_anew(tmp_path: Path) -> None:
+    model, other = (tiny_model_folder(tmp_path / name, seed=seed) for name, seed in _TWO)
+    (stress,) = stresses_of(["prune:0.5"])
+    out = tmp_path / "out"
+    stress.model(BENCH, str(model), out)
+    weights, when = (out / "model.safetensors").read_bytes(), (out / "config.json").stat()
+    stress.model(BENCH, str(model), out)
+    assert (out / "config.json").stat() == when, "what was made is not made again"
+    shutil.copy(other / "model.safetensors", out)
+    stress.model(BENCH, str(model), out)
+    assert (out / "model.safetensors").read_bytes() == weights
+    stress.model(BENCH, str(other), out)
+    assert (out / "model.safetensors").read_bytes() != weights
+
+
+_TWO = (("model", 0), ("other", 1))
 
 
 def test_a_convolution_of_gpt2_is_rounded_along_its_inputs() -> None:

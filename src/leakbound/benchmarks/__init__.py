@@ -7,8 +7,13 @@ group `leakbound.benchmarks`.
 
 from __future__ import annotations
 
-from leakbound.benchmarks.benchmark import Benchmark, Loaded
-from leakbound.benchmarks.catalogue import BENCHMARKS, load_benchmark, with_rewritings
+from leakbound.benchmarks.benchmark import Benchmark, Loaded, published, row_digests
+from leakbound.benchmarks.catalogue import (
+    BENCHMARKS,
+    load_benchmark,
+    made_again,
+    with_rewritings,
+)
 from leakbound.benchmarks.coin import Coin
 from leakbound.benchmarks.corpora import load_corpus
 from leakbound.benchmarks.profiles import PROFILES, Profile
@@ -22,5 +27,8 @@ __all__ = [
     "Profile",
     "load_benchmark",
     "load_corpus",
+    "made_again",
+    "published",
+    "row_digests",
     "with_rewritings",
 ]

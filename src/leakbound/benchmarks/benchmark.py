@@ -7,40 +7,56 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
 from leakbound.errors import InputError
 from leakbound.types import BenchmarkRecord, Compat, Decoding, Half, Prompt, Role, Usual
 
-PUBLISHED: Mapping[str, str] = {
-    "tofu:forget01": "675735e0b2609ad1f7f400e9e55aa0120dec947259f9326c0f3cfbb7f97d3f03",
-    "tofu:forget05": "e1ac56904b886503e202e8d8cbe140b0f9480a45713e335dcfe9c3dfb5e0bc5f",
-    "tofu:forget10": "8333edf4ab5421ad9337e5e839c019c72cb0fe05e6195f3438d1c034b50db3df",
-    "tofu:real_authors": "eba106755f0799f159cceb2c3adecc448f17dee2354443b73ffb9db96bf91988",
-    "tofu:world_facts": "dafff54f589d1fe2ac62436211bb04ec12592185b53ae7f9db5f70c329450862",
-    "harry-potter": "29301d1d7b8bba747a90ff1e596d0bcae93da6f66a4be0e65cdf94ed1d4ee023",
-    "jbb": "bb6d1729fd402741bd0c855591b4ca691a9967260312612c3e6c0e46b838d5a4",
-    "muse:news-knowmem": "30c95139be4d74e88b79e137d01517c1a86c4fc7231db10e54ded2b974fbed42",
-    "muse:books-knowmem": "b364768e3ba1466c516b843c91be310c54dce466f495b9936fbefc6bdd5dc12f",
-}
-"""By name: `digest_of_rows` of all that is evaluated, of TOFU (github.com/strzar/purge 24d1a3f, the
-files of locuslab/TOFU), Harry Potter Q&A (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of
-JailbreakBench (artifacts 909e68c) and MUSE's knowmem (jaechan-repo/muse_bench 54719c5)."""
+_DIGITS = 16  # of a row's digest
+
+
+@cache
+def published() -> Mapping[str, tuple[str, ...]]:
+    """`row_digests` of all that is evaluated, by the name of a benchmark that was published.
+
+    Of TOFU (github.com/strzar/purge 24d1a3f, the files of locuslab/TOFU), Harry Potter Q&A
+    (SchwinnL/LLM_Embedding_Attack 7ebabc4), the goals of JailbreakBench (artifacts 909e68c) and
+    MUSE's knowmem (jaechan-repo/muse_bench 54719c5).
+    """
+    text = Path(__file__).with_name("published.json").read_text(encoding="utf-8")
+    return {name: tuple(rows) for name, rows in json.loads(text).items()}
 
 
 def as_published(name: str, prompts: Sequence[Prompt]) -> bool | None:
-    """Whether these are the rows that were published under this name; None where none are known."""
-    digest = PUBLISHED.get(name)
-    return None if digest is None else digest_of_rows(prompts) == digest
+    """Whether these are the rows that were published under this name, in whatever order.
+
+    None where none are known.
+    """
+    rows = published().get(name)
+    return None if rows is None else sorted(row_digests(prompts)) == sorted(rows)
 
 
-def digest_of_rows(prompts: Sequence[Prompt]) -> str:
-    """SHA-256 over questions, answers and keywords in their order; blanks count as one each."""
-    rows = [
-        [" ".join(text.split()) for text in (p.question, p.answer or "", *p.keywords)]
-        for p in prompts
-    ]
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+def row_digests(prompts: Sequence[Prompt]) -> tuple[str, ...]:
+    """The beginning of SHA-256 over all of each that is asked or matched; blanks count as one."""
+    return tuple(_sha256(_row(prompt), separators=(",", ":"))[:_DIGITS] for prompt in prompts)
+
+
+def _row(p: Prompt) -> list[list[str]]:
+    shown = (p.prefix, *chain.from_iterable(p.examples))
+    fields = ((p.question, p.answer or ""), p.keywords, p.choices, shown)
+    return [[" ".join(text.split()) for text in texts] for texts in fields]
+
+
+def digest_of(prompts: Sequence[Prompt]) -> str:
+    """SHA-256 over the prompts' canonical JSON, with sorted keys."""
+    return _sha256([asdict(p) for p in prompts], sort_keys=True)
+
+
+def _sha256(value: object, **style: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, **style)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -179,15 +195,13 @@ class Benchmark:
         """The record of what is asked, for a run.
 
         It has the name, the number and digest of the evaluated prompts, the origin, the profile
-        where there is one, and how the benchmark asks by itself. The digest is SHA-256 over the
-        prompts' canonical JSON (sorted keys, UTF-8); it alone decides whether two runs asked the
-        same.
+        where there is one, and how the benchmark asks by itself. `digest_of` them alone decides
+        whether two runs asked the same.
         """
-        text = json.dumps([asdict(p) for p in self.prompts], sort_keys=True, ensure_ascii=False)
         return BenchmarkRecord(
             name=self.name,
             prompts=len(self.prompts),
-            sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            sha256=digest_of(self.prompts),
             origin=self.origin,
             profile=self.profile or None,
             usual=Usual(

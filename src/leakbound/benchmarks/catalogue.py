@@ -24,7 +24,7 @@ from leakbound.errors import InputError
 from leakbound.inputs.sources import read_rewritings
 from leakbound.registry import find, near, opening, plug_ins, require_parts
 from leakbound.text.rows import FORMS
-from leakbound.types import Prompt
+from leakbound.types import BenchmarkRecord, Prompt
 
 BENCHMARKS: dict[str, Callable[[str, Path | None], Benchmark]] = {
     "continuation": continuation.load,
@@ -95,6 +95,26 @@ def load_benchmark(
         return benchmark
     prompts = benchmark.prompts
     return replace(benchmark, prompts=prompts[:limit], left_out=prompts[limit:])
+
+
+def made_again(record: BenchmarkRecord) -> Benchmark | None:
+    """The whole benchmark that a record names, where leakbound makes its rows; else None.
+
+    Args:
+        record: that of a run; nothing of it but name and profile is relied on.
+
+    Returns:
+        The benchmark without a limit; None where its rows are read from files.
+
+    Raises:
+        InputError: for a name that no benchmark has.
+    """
+    whole = record.name
+    while whole.partition(":")[0] in ("taught", "untaught"):
+        whole = whole.partition(",")[2]
+    if whole.partition(":")[0] != "fictitious":
+        return None
+    return load_benchmark(record.name, profile=record.profile)
 
 
 def _from_anywhere(name: str, spec: str, argument: str, data: Path | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from leakbound.benchmarks.benchmark import DRAWS, PUBLISHED, Benchmark, Prompts
+from leakbound.benchmarks.benchmark import DRAWS, Benchmark, Prompts, published
 from leakbound.errors import InputError
 from leakbound.types import BenchmarkRecord, Compat, Decoding, Prompt, Role
 
@@ -144,9 +144,9 @@ def sets_limit(benchmark: BenchmarkRecord, decoding: Decoding) -> bool:
     usual, profile = benchmark.usual, PROFILES.get(benchmark.profile or "")
     if usual is None or usual.decoding.max_new_tokens != decoding.max_new_tokens:
         return False
-    published = {"wmdp", *(name.partition(":")[0] for name in PUBLISHED)}
+    families = {"wmdp", *(name.partition(":")[0] for name in published())}
     by_profile = profile is not None and profile.max_new_tokens is not None
-    return by_profile or benchmark.name.partition(":")[0] in published
+    return by_profile or benchmark.name.partition(":")[0] in families
 
 
 def with_profile(benchmark: Benchmark, profile: Profile) -> Benchmark:

@@ -73,6 +73,7 @@ class Certificate:
         proved: what is known without chance; None where nothing is.
         reasons: why no bound lets the claim pass, or refutes it; empty: there is no reason.
         ledger: the number of draws in each class, by name.
+        assumes: what is taken for granted, as `verify` cannot make it again, each to follow "that".
         questions: the record of each question.
         made_from: fingerprints of the questions, model, draws and scorer.
         files: the SHA-256 of each file the numbers rest on, by its path within the run.
@@ -91,6 +92,7 @@ class Certificate:
     proved: Proved | None
     reasons: tuple[str, ...]
     ledger: Mapping[str, int]
+    assumes: tuple[str, ...]
     questions: tuple[QuestionRecord, ...]
     made_from: JsonObject
     files: Mapping[str, str]
@@ -163,7 +165,7 @@ def read_values(file: Path) -> dict[str, Json]:
 SLACK = 1e-12  # of recomputed numbers: the last digit may differ between machines
 ABSENT = "nothing"
 
-Status = Literal["ok", "differs", "note", "unchecked"]
+Status = Literal["ok", "differs", "note", "unchecked", "assumed", "open"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +189,9 @@ class Check:
 
     Attributes:
         name: of the thing.
-        status: "ok", "differs", "note" (worth knowing, refutes nothing) or "unchecked" (asked for,
-            but nothing of it could be compared, which verifies nothing).
+        status: "ok", "differs", "note" (worth knowing, refutes nothing), "unchecked" (asked for,
+            but nothing of it could be compared, which verifies nothing), "assumed" (nothing could
+            tell, and the certificate says so) or "open" (not asked for: it needs the model).
         says: a sentence for people.
         differences: that were seen.
     """

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 import leakbound
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
+from leakbound.certificate.assumptions import assumed, said_aloud
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
     ClaimFields,
@@ -125,7 +126,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     proofs = proofs_of(run, arm, claim)
     proved, about = proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
-    by_bounds = verdict(estimate, claim, lower)
+    by_bounds, granted = verdict(estimate, claim, lower), said_aloud(run, arm)
     reasons = _reasons(run, arm, claim, by_bounds)
     decision: Verdict = "inconclusive" if reasons else by_bounds
     seen = tail.each(confidence=claim.confidence, side="both")
@@ -141,6 +142,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             questions=tail.questions,
             proved=lower,
             reasons=reasons,
+            granted=granted,
         ),
         specification=about,
         forecast=forecast(seen, claim) if by_bounds == "inconclusive" else None,
@@ -149,6 +151,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
         proved=proved,
         reasons=reasons,
         ledger=arm.ledger.to_dict(),
+        assumes=assumed(run, arm),
         questions=_questions(run, tail, claim, seen, proofs),
         made_from=made_from(run, arm, scorer),
         files=file_digests(run, arm, scorer),

@@ -11,21 +11,40 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random, SystemRandom
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from leakbound.certificate.certificate import Check, Difference, Status, differences, mark
+from leakbound.benchmarks import Benchmark
+from leakbound.certificate.certificate import (
+    Check,
+    Difference,
+    Status,
+    compared,
+    differences,
+    mark,
+)
 from leakbound.engines import Prompting, open_engine
+from leakbound.engines.addresses import short_name
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.parts import machine
 from leakbound.evaluation.drawing.sample import draws_of
-from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part
+from leakbound.evaluation.drawing.stressed import FOLDER
+from leakbound.evaluation.planning.before_drawing import longest_answer
+from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run
 from leakbound.store.files import as_read
 from leakbound.store.identity import probes_differ
 from leakbound.store.tables import completions_of
+from leakbound.store.trained import coin_of, has_recipe
+from leakbound.stress import Bench, stresses_of
+from leakbound.stress.bench import Subject
+from leakbound.stress.relearned import Relearn
 from leakbound.text.shown import below
 from leakbound.types import (
+    RULE,
     Completion,
     Fingerprint,
     Generate,
@@ -35,6 +54,8 @@ from leakbound.types import (
     Redraws,
     Retraces,
     counted,
+    during,
+    object_of,
     to_json,
 )
 
@@ -45,11 +66,102 @@ LOG_PROBABILITIES = "log-probabilities"
 _BOTH = "an engine that records both of every output"
 
 
-def open_for(arm: Arm, model: str, loading: Mapping[str, Any]) -> Generate:
-    """The engine of a model, prompting and computing as the arm's model did."""
-    fingerprint = Fingerprint.of(arm.spec.fingerprint)
-    prompting = Prompting.described(fingerprint.prompting)
-    return open_engine(model, prompting, dtype=fingerprint.dtype or "float32", **loading)
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """An arm of a run beside the model that is said to have drawn it.
+
+    `model` is the model before any stress, `loading` how to open one that is only named.
+    """
+
+    run: Run
+    arm: Arm
+    model: str | Generate
+    loading: Mapping[str, Any]
+    progress: Progress
+
+    def checks(self, slug: str, redraw: float | None) -> Iterator[Check]:
+        """Compare the model, the texts that were asked, and draws. `slug`: as in `check_model`."""
+        yield from self._coin()
+        with TemporaryDirectory() as folder:
+            try:
+                base, engine = yield from self._engines(Path(folder))
+            except InputError as error:
+                says = f"the model was not put through {self.arm.key.stress!r} again: {error}"
+                yield Check("stress", "unchecked", says)
+                return
+            yield from check_model(self.arm, slug, engine, self.progress)
+            if self.run.record.rule == RULE:  # which earlier runs do not record
+                says = "the longest reference answer has as many tokens as was recorded"
+                longest = longest_answer(base, self.run.prompts)
+                yield compared("limit", says, self.arm.spec.longest_answer, longest)
+            if redraw is not None:
+                yield check_draws(self.arm, engine, redraw, self.progress)
+
+    def _coin(self) -> Iterator[Check]:
+        """Whether the coin that the run names chose whom the model was taught, by its recipe."""
+        half = self.run.record.benchmark.half
+        if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
+            return
+        coin, (taught, untaught) = coin_of(self.model), half.numbers
+        told = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
+        says = "the model's recipe tells of the coin that the run names"
+        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], told)
+
+    def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
+        """The model as the arm asked it, without and with the way of asking that a stress is.
+
+        InputError where it cannot be put through the stress again.
+        """
+        arm, key, study = self.arm, self.arm.key, self.run.study
+        if not key.stress:
+            base = self._opened(arm, self.model)
+            return base, base
+        named = (s for s in stresses_of(study.stress) if replace(key).stressed(s.spec) == key)
+        if (stress := next(named, None)) is None:
+            raise InputError(f"the last command of `{self.run.path}` names no such stress")
+        bench = Bench(
+            task=self._task(),
+            settings=replace(study.settings, **self.loading),
+            seed=arm.spec.seed or 0,
+            progress=self.progress,
+        )
+        stress.require(bench, self.model)
+        subject = stress.model(bench, self.model, folder / "stressed")
+        before = self.run.arm(key.unstressed)
+        if subject is not self.model and before is not None:
+            says = "the model before the stress is the one that was sampled as it is"
+            yield _same_model("before", before, self._opened(before, self.model), says)
+        base = self._opened(arm, subject)
+        made, kept = stress.engine(bench, base), self.run.path / FOLDER / key.stress / key.model
+        if isinstance(stress, Relearn) and arm.spec.machine != machine(made) and kept.is_dir():
+            yield Check("stress", "assumed", "training on another machine gives other weights")
+            base = self._opened(arm, kept)
+            made = stress.engine(bench, base)
+        says = "what is asked is what the stress asks"
+        asked = as_read(object_of(stress.queries(bench)))
+        yield compared("asked", says, as_read(object_of(arm.spec.attack_queries)), asked)
+        return base, made
+
+    def _task(self) -> Benchmark:
+        """The benchmark that was asked: its prompts alone, where nothing can load the others."""
+        prompts, record = self.run.prompts, self.run.record.benchmark
+        try:
+            return replace(self.run.study.load(), prompts=prompts)
+        except InputError:
+            name, origin = record.name, record.origin
+            return Benchmark(
+                name=name, prompts=prompts, scorers=(), max_new_tokens=1, origin=origin
+            )
+
+    def _opened(self, arm: Arm, model: Subject) -> Generate:
+        """The engine of a model, prompting and computing as the arm's model did."""
+        if not isinstance(model, str | Path):
+            return model
+        fingerprint = Fingerprint.of(arm.spec.fingerprint)
+        prompting = Prompting.described(fingerprint.prompting)
+        dtype = fingerprint.dtype or "float32"
+        with during(self.progress, f"loading {short_name(str(model))}"):
+            return open_engine(str(model), prompting, dtype=dtype, **self.loading)
 
 
 def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> Iterator[Check]:
@@ -57,10 +169,7 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
 
     `slug`: of the scorer whose proofs are among them.
     """
-    differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
-    near = all(d.where in _SURROUNDINGS for d in differing)
-    status = "note" if differing and near else mark(differing)
-    yield Check("model", status, "the model is the one that was sampled", differing)
+    yield _same_model("model", arm, engine, "the model is the one that was sampled")
     if isinstance(engine, Probes) and arm.spec.probe is not None:
         yield _probe(arm, engine)
     if not isinstance(engine, Retraces):
@@ -71,6 +180,13 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
         yield _log_probabilities(arm, slug, engine, progress)
     except InputError as error:
         yield Check(LOG_PROBABILITIES, "unchecked", f"nothing was compared: {error}")
+
+
+def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
+    """Compare a model's fingerprint with that of an arm."""
+    differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
+    near = all(d.where in _SURROUNDINGS for d in differing)
+    return Check(name, "note" if differing and near else mark(differing), says, differing)
 
 
 def _probe(arm: Arm, engine: Probes) -> Check:
@@ -135,6 +251,9 @@ def _difference(
     texts = [f"{output.thought!r} {output.answer!r}" for output in (then, now)]
     if texts[0] != texts[1]:
         return Difference(f"{where}, its text", *map(_sha256, texts))
+    ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
+    if ends[0] != ends[1] or then.tokens not in (None, now.tokens):
+        return Difference(f"{where}, how it ended", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 
 
@@ -170,7 +289,7 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
         yield from completions_of(arm.completions(part))
     proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for query_id, event in (*arm.masses.events(), *proved):
-        if event.ended and event.mass > 0:
+        if event.mass > 0:
             floor, ids = math.log(event.mass), event.token_ids
             yield query_id, Completion.of(event, count=0, token_ids=ids, logprob_floor=floor)
 

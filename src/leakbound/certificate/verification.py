@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import (
     ABSENT,
     Check,
@@ -19,21 +20,32 @@ from leakbound.certificate.certificate import (
 )
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
-from leakbound.certificate.model import check_draws, check_model, open_for, require_share
-from leakbound.engines.addresses import UnnamedServerError, servers_of, short_name
+from leakbound.certificate.model import Verifier, require_share
+from leakbound.certificate.record import check_log, check_record
+from leakbound.engines.addresses import UnnamedServerError, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.evaluation.drawing.sample import require_same_looks
 from leakbound.evaluation.scoring.score import range_part, require_same_model, score_part, slug
 from leakbound.scorers import connect, make_scorer
-from leakbound.store import Arm, DamagedError, Run, load, sha256
+from leakbound.store import (
+    Arm,
+    DamagedError,
+    ImportedDraws,
+    Run,
+    ScorerRecord,
+    StoppedDraws,
+    load,
+    sha256,
+)
 from leakbound.store.files import as_read, digest_of
-from leakbound.types import RULE, Generate, JsonObject, Progress, Scorer, counted, during, silent
+from leakbound.types import RULE, Generate, JsonObject, Progress, Scorer, counted, silent
 
 # What files and records that were tampered with may lead to.
 _UNUSABLE = (LeakboundError, AttributeError, LookupError, TypeError, ValueError)
 _NUMBERS = ("estimate", "questions", "allocation", "proved", "ledger")
 _VERDICT = ("rule", "format", "claim", "verdict", "forecast", "reasons")
-_WORDS = ("sentence", "specification")
+_WORDS = ("sentence", "specification", "assumes")
 _DERIVED = {
     ("estimates", "every number follows from the run"): _NUMBERS,
     ("verdict", "the verdict follows from the numbers"): _VERDICT,
@@ -60,7 +72,7 @@ class Verification:
     @property
     def verified(self) -> bool:
         """True unless some check found a difference, or nothing to compare."""
-        return all(check.status in ("ok", "note") for check in self.checks)
+        return not any(check.status in ("differs", "unchecked") for check in self.checks)
 
     def to_dict(self) -> dict[str, object]:
         """As JSON holds it."""
@@ -74,6 +86,7 @@ def verify(
     model: str | Generate | None = None,
     redraw: float | None = None,
     scorer: str | None = None,
+    log: Sequence[str | Path] | None = None,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Verification:
@@ -81,20 +94,24 @@ def verify(
 
     Everything is computed anew from the completions: scores, estimates, verdict and sentence; and
     the SHA-256 of every file is compared. So whatever was changed after the certificate was
-    written is found. Who changes the run *and* writes a new certificate is not: against that,
-    publish the certificate's SHA-256 elsewhere when it is made.
+    written is found. Who changes the run *and* writes a new certificate is found by the model:
+    questions, queries, plan, looks and draws are made again from one another. What cannot be made
+    again is a check of status "assumed", and stands in the certificate as `assumes`.
 
     Args:
         certificate: the file.
         run: the folder of the run that it is about.
         model: the model that drew, to compare its fingerprint too and compute the
-            log-probabilities of the completions anew; None: neither.
+            log-probabilities of the completions anew; None: neither. For an arm under stress it is
+            the model before the stress, which is put through it again.
         redraw: the share of the arm's parts to draw again with `model`, in (0, 1], at least one of
             them (None: none). Which they are is decided now. It finds outputs that were made up
             or left out, and no seed that was chosen among many.
         scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
             only where it is named here, as a certificate is somebody else's word (None: its
             scores stay unchecked).
+        log: the files of another tool that the run was imported from, to import them again (None:
+            they are not compared).
         loading: how to open a model that is only named (`device`, ...): `model`, and the one that
             a scorer asks.
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -122,23 +139,32 @@ def verify(
     subject = _subject(stated, Path(run))
     if isinstance(subject, Check):
         return Verification((*checks, subject), sha256(file))
-    models = OpenModels(servers=_named(subject[0].scorer, scorer), **(loading or {}))
-    anew = _anew(subject[1], subject[0])
+    claim, opened, arm = subject
+    models = OpenModels(servers=_named(claim.scorer, scorer), **(loading or {}))
+    anew = _anew(opened, claim)
     checks += _against_run(stated, anew, *subject, models, progress)
+    if log is not None:
+        checks.append(check_log(opened, arm, log))
     if model is not None:
-        arm = subject[2]
-        name = slug(make_scorer(subject[0].scorer))
-        engine = _opened(arm, model, loading or {}, progress) if isinstance(model, str) else model
-        checks += check_model(arm, name, engine, progress)
-        if redraw is not None:
-            checks.append(check_draws(arm, engine, redraw, progress))
+        under = Verifier(opened, arm, model, loading or {}, progress)
+        checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
+    checks += _not_checked(arm, model, redraw, log)
+    checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
 
-def _opened(arm: Arm, model: str, loading: Mapping[str, Any], progress: Progress) -> Generate:
-    with during(progress, f"loading {short_name(model)}"):
-        return open_for(arm, model, loading)
+def _not_checked(arm: Arm, model: object, redraw: object, log: object) -> Iterator[Check]:
+    """What nobody asked for."""
+    if isinstance(arm.spec.draws, ImportedDraws):
+        if log is None:
+            yield Check("log", "open", "the draws are those of the tool's file: add --with-log")
+        return
+    if model is None:
+        says = "the model, and the probability of each output: add --with-model"
+        yield Check("model", "open", says)
+    if redraw is None and not arm.explored:
+        yield Check("draws", "open", "the outputs are the draws of their keys: add --redraw")
 
 
 def _named(of_claim: str, scorer: str | None) -> frozenset[str]:
@@ -183,11 +209,35 @@ def _against_run(
     says = "questions, model, draws and scorer are those of the certificate"
     origin = as_read(made_from(run, arm, scorer))
     yield compared("run", says, stated.get("made_from", ABSENT), origin)
+    yield from check_record(run, arm, slug(scorer))
     says = "no file was changed, added or taken away"
     yield compared("files", says, stated.get("files", ABSENT), file_digests(run, arm, scorer))
     yield _scores(run, arm, scorer, models, progress)
+    yield from _looks(run, arm, scorer, models, progress)
     yield from [anew] if isinstance(anew, Check) else _derived(stated, anew)
     yield _code(stated)
+
+
+def _looks(
+    run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress
+) -> Iterator[Check]:
+    """Make the looks of an arm that stopped early again, from the scores that stopped it."""
+    rule = arm.spec.draws
+    if not isinstance(rule, StoppedDraws):
+        return
+    try:
+        steering = make_scorer(rule.scorer.name)
+        if steering.name != scorer.name:
+            yield _scores(run, arm, steering, models, progress)
+        require_same_looks(arm, steering)
+        same = rule.scorer == ScorerRecord.of(steering)
+        why = "" if same else f"this version's {steering.name} is another"
+    except IncompleteError:
+        raise  # see `_scores`
+    except _UNUSABLE as error:
+        why = str(error)
+    says = "each question was drawn until the scores decided its claim"
+    yield Check("looks", "differs" if why else "ok", why or says)
 
 
 def _scores(run: Run, arm: Arm, scorer: Scorer, models: OpenModels, progress: Progress) -> Check:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,17 @@ from leakbound.cli.saying import VERIFICATION_FAILED, bold, say, write
 from leakbound.text.shown import visible
 
 if TYPE_CHECKING:
-    from leakbound.certificate import Certificate, Check, Verification
+    from leakbound.certificate import Certificate, Check, Difference, Verification
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
+_STATUS = {
+    "ok": "checked",
+    "note": "checked",
+    "differs": "differs",
+    "assumed": "assumed",
+    "open": "not checked",
+    "unchecked": "not checkable",
+}
 _SHOWN = 5  # questions, and differences of a check, on the terminal
 _LONGEST = 200  # characters of a value that differs
 
@@ -82,6 +91,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     metavar="SHARE",
     help="Draw this share of the parts again with MODEL, chosen now by chance.",
 )
+@click.option("--with-log", type=opt.FILE, multiple=True, help="Import this FILE again, compare.")
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
 @opt.remote_code
@@ -91,11 +101,16 @@ def verify(
     run: Path,
     with_model: str | None,
     redraw: float | None,
+    with_log: tuple[Path, ...],
     scorer: str | None,
     as_json: bool,
     **loading: Any,
 ) -> int:
     """Compute what CERTIFICATE says of RUN anew, and name whatever differs.
+
+    The table says what was checked, what was assumed (the certificate says so too), and what was
+    not checked here. Of a model under stress name the one before the stress: it is put through it
+    again.
 
     A judge behind a server is asked again only where --scorer names it: a certificate may be
     anybody's, and completions are sent to no server on its word.
@@ -111,6 +126,7 @@ def verify(
             run,
             model=with_model,
             redraw=redraw,
+            log=with_log or None,
             loading=loading,
             progress=progress,
             scorer=scorer,
@@ -180,7 +196,7 @@ def _print_what_to_hand_on(file: Path, run: Path) -> None:
 def _print_verification(verification: Verification) -> None:
     from leakbound.evaluation import Table
 
-    rows = [(check.name, check.status, check.says) for check in verification.checks]
+    rows = [(check.name, _STATUS[check.status], check.says) for check in verification.checks]
     print_table(Table.plain("verification", ("check", "result", "what"), rows, prose=True))
     for check in verification.checks:
         _print_differences(check)
@@ -195,16 +211,25 @@ def _outcome(verification: Verification) -> str:
     if verification.verified:
         return "verified: nothing differs."
     open_ = [check.name for check in verification.checks if check.status == "unchecked"]
-    if any(check.status == "differs" for check in verification.checks):
-        return "verification failed."
+    for check in verification.checks:
+        if check.status == "differs":
+            return f"verification failed: {_first_difference(check)}."
     return f"not verified: nothing could be compared of {', '.join(open_)}."
+
+
+def _first_difference(check: Check) -> str:
+    return next(map(partial(_difference, check), check.differences), check.says).rstrip(".")
+
+
+def _difference(check: Check, difference: Difference) -> str:
+    where = f"{check.name}: {difference.where}" if difference.where else check.name
+    stated, seen = map(_shown, (difference.certificate, difference.found))
+    return f"{where}: the certificate says {stated}, found {seen}"
 
 
 def _print_differences(check: Check) -> None:
     for difference in check.differences[:_SHOWN]:
-        where = f"{check.name}: {difference.where}" if difference.where else check.name
-        stated, seen = map(_shown, (difference.certificate, difference.found))
-        say(f"{where}: the certificate says {stated}, found {seen}")
+        say(_difference(check, difference))
     if len(check.differences) > _SHOWN:
         say(f"{check.name}: {len(check.differences) - _SHOWN:,} more differences")
 

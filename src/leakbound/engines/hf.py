@@ -303,7 +303,7 @@ class TransformersEngine:
         """Teacher-force generated token ids; see `Retraces.force_ids`.
 
         Args:
-            outputs: each query with token ids, with the end token, or to the length limit.
+            outputs: each query with the token ids of an output, or of the beginning of some.
             decoding: the distribution to force through.
 
         Returns:
@@ -312,7 +312,9 @@ class TransformersEngine:
         Raises:
             InputError: a decoding or weights without an exact mode, as of `explore`.
         """
-        return self._exact(decoding, [query for query, _ in outputs]).force(outputs, decoding)
+        return self._exact(decoding, [query for query, _ in outputs]).force(
+            outputs, decoding, beginnings=True
+        )
 
     def redraw(
         self,

@@ -26,8 +26,9 @@ def force(
     margin: float,
     rows: int = 64,
     ended: Ended | None = None,
+    beginnings: bool = False,
 ) -> list[Leaf | None]:
-    """How likely each of some sequences is as an output.
+    """How likely each of some sequences is as an output, or as the beginning of one.
 
     Each distinct prefix is forwarded once.
 
@@ -40,18 +41,20 @@ def force(
             (see `law`).
         rows: the most prefixes forwarded together.
         ended: whether generated ids contain a stop string; needed where the decoding has some.
+        beginnings: whether ids that stop short of their end are the beginning of outputs, with the
+            probability of all of these and the finish "unknown".
 
     Returns:
         A leaf of count 0 for each, in order; None where the decoding cannot give this output: a
-        truncated token, ids that go on past their end or stop short of it, or logits that are
-        unusable on the way.
+        truncated token, ids that go on past their end or, unless `beginnings`, stop short of it, or
+        logits that are unusable on the way.
 
     Raises:
         InputError: adaptive temperature in mode "two_pass", or stop strings without `ended`.
     """
     require_one_law(decoding)
     ending = Ending.of(model, decoding, ended)
-    reasons = {key: _reason(key[1], ending) for key in sequences}
+    reasons = {key: _reason(key[1], ending, beginnings) for key in sequences}
     wanted = {key: reason for key, reason in reasons.items() if reason is not None}
     trie = _Trie(wanted, decoding, margin)
     held, level = list[int](), trie.roots
@@ -122,10 +125,12 @@ class _Trie:
         return None if stem is None or reason is None else stem.leaf((0,), reason)
 
 
-def _reason(ids: Ids, ending: Ending) -> Finish | None:
+def _reason(ids: Ids, ending: Ending, beginnings: bool) -> Finish | None:
     """Why ids are complete; None where they are not, or were before their last token."""
     before = [ending.reason(ids[:depth]) for depth in range(1, len(ids))]
-    return None if any(before) or not ids else ending.reason(ids)
+    if any(before) or not ids:
+        return None
+    return ending.reason(ids) or ("unknown" if beginnings else None)
 
 
 def _forward(

@@ -229,9 +229,15 @@ class Sampler:
         )
 
     def force(
-        self, outputs: Sequence[tuple[Query, Ids | None]], decoding: Decoding
+        self,
+        outputs: Sequence[tuple[Query, Ids | None]],
+        decoding: Decoding,
+        beginnings: bool = False,
     ) -> list[Completion | None]:
-        """The completion that each query's ids are; None where they are none or cannot be."""
+        """The completion that each query's ids are; None where they are none or cannot be.
+
+        `beginnings`: as for `force`; their text is what every output has that begins so.
+        """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
         leaves = force(
@@ -242,16 +248,19 @@ class Sampler:
             margin=self.margin,
             rows=self.rows,
             ended=self.spells.stopped(decoding.stop),
+            beginnings=beginnings,
         )
         prompts = (roots[numbers[query]].token_ids for query, _ in outputs)
         return [
             None
             if leaf is None
-            else _completion(
-                leaf, self.spells.parts(leaf.token_ids, decoding.stop, prompt), 0, FORCED
-            )
+            else _completion(leaf, self._read(leaf, decoding.stop, prompt), 0, FORCED)
             for leaf, prompt in zip(leaves, prompts, strict=True)
         ]
+
+    def _read(self, leaf: Leaf, stop: Sequence[str], prompt: Ids) -> Parts:
+        read = self.spells.settled if leaf.finish == "unknown" else self.spells.parts
+        return read(leaf.token_ids, stop, prompt)
 
     def _roots(self, queries: Sequence[Query]) -> list[Root]:
         return [Root(query.id, tuple(self.prompt(query))) for query in queries]

@@ -90,6 +90,11 @@ def read_trained(path: Path) -> TrainedFolder:
     return TrainedFolder(path, trained_terms, tuple(_steps(path / LOG)))
 
 
+def has_recipe(model: Path) -> bool:
+    """True for a folder that says how its model was trained."""
+    return (model / RECIPE).is_file()
+
+
 def coin_of(model: object) -> Coin | None:
     """The coin by which the model in a folder was taught; None where no recipe tells of one."""
     file = Path(model) / RECIPE if isinstance(model, str | Path) else None

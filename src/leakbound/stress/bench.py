@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -11,10 +12,13 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import engine_of, location_of
 from leakbound.engines.addresses import server_of
-from leakbound.errors import InputError
+from leakbound.errors import InputError, LeakboundError
+from leakbound.store.files import read_json, write_json
 from leakbound.study import ModelSettings
-from leakbound.types import Generate, Progress, Query, silent
+from leakbound.types import Generate, JsonObject, Progress, Query, silent
 
+MADE = "stress.json"
+"""The record, in a stressed model's folder, of what it was made of."""
 Subject = str | Path | Generate
 """What is put under stress: a model's folder or hub name, or an engine."""
 
@@ -135,9 +139,27 @@ class OfWeights(WrittenStress):
     def model(self, bench: Bench, model: Subject, out: Path) -> Subject:
         """The changed model, drawn by the engine that draws the other."""
         engine, where = engine_of(str(model))
+        if out.exists() and not self._made(where, out):
+            shutil.rmtree(out)  # cut short, of another model, or exchanged
         if not out.exists():
             self.make(bench, where, out)
+            write_json(out / MADE, self._record(where, out))
         return location_of(engine, str(out))
+
+    def _made(self, model: str, out: Path) -> bool:
+        """Whether what lies in the folder is what was made there of this model."""
+        try:
+            return read_json(out / MADE, "") == self._record(model, out)
+        except LeakboundError:
+            return False
+
+    def _record(self, model: str, out: Path) -> JsonObject:
+        from leakbound.engines.files import ModelFiles
+        from leakbound.engines.fingerprint import files_digest
+
+        folders = {"of": model, "weights": str(out)}
+        digests = {name: files_digest(ModelFiles.find(at).weights) for name, at in folders.items()}
+        return {"stress": self.spec, **digests}
 
     @abstractmethod
     def make(self, bench: Bench, model: str, out: Path) -> None:

@@ -82,6 +82,12 @@ class Half:
     subjects: Mapping[str, str]
     others: int
 
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """How many subjects were taught, and how many were not."""
+        here = len({*self.subjects.values()})
+        return (here, self.others) if self.side == "taught" else (self.others, here)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:

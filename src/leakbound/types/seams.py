@@ -514,7 +514,9 @@ class Retraces(Probabilistic, Protocol):
         """The probability of generated token ids, teacher-forced through the decoding.
 
         Args:
-            outputs: (query, ids) pairs; ids with the end token, or to the length limit.
+            outputs: (query, ids) pairs; ids with the end token, or to the length limit. Ids that
+                stop before are the beginning of outputs: their probability is that of all of them,
+                their finish "unknown", their text what all of them have.
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:

@@ -35,7 +35,16 @@ from leakbound.store import (
 )
 from leakbound.store.tables import completions_of
 from leakbound.study import Rewritings
-from leakbound.types import Completion, Decoding, Headway, JsonObject, Progress, Query, Sample
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Headway,
+    JsonObject,
+    Progress,
+    Prompt,
+    Query,
+    Sample,
+)
 
 
 def share(queries: Sequence[Query], design: Design, n: int, seed: int) -> QueryShares:
@@ -121,7 +130,8 @@ class QueryPlan:
         if accepted is None:
             accepted = self._gathered(benchmark)
             write_accepted(out, record, accepted)
-        queries = _queries(benchmark, accepted, self.rewritings.kind)
+        texts = [rewritings.queries for rewritings in accepted]
+        queries = named(benchmark.prompts, texts, self.rewritings.kind)
         return self._selected(out, benchmark, record, queries) if self.rewritings.ids else queries
 
     def shares(self, queries: Sequence[Query]) -> QueryShares:
@@ -175,14 +185,16 @@ def selecting(job: ModelArm) -> ModelArm:
     return replace(job, key=SELECTING, decoding=plain)
 
 
-def _queries(benchmark: Benchmark, accepted: Sequence[Accepted], source: str) -> list[Query]:
+def named(
+    prompts: Sequence[Prompt], rewritings: Sequence[Sequence[str]], source: str
+) -> list[Query]:
     """Every question, and after it its rewritings, which open the answer as it does."""
     queries: dict[str, Query] = {}
-    for prompt, rewritings in zip(benchmark.prompts, accepted, strict=True):
+    for prompt, texts in zip(prompts, rewritings, strict=True):
         question = Query.original(prompt)
         rewritten = (
             replace(question, id=f"{prompt.id}~{number:02d}", text=text, source=source)
-            for number, text in enumerate(rewritings.queries)
+            for number, text in enumerate(texts)
         )
         for query in (question, *rewritten):
             if query.id in queries:

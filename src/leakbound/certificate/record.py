@@ -1,0 +1,253 @@
+"""What the record of a run says of its questions and draws, made again from what lies there.
+
+A forger can renew every digest of a run. What he cannot is to keep statements in agreement that
+follow from one another: each of them is made again here from the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from leakbound import stats
+from leakbound.benchmarks import Benchmark, made_again, published, row_digests
+from leakbound.benchmarks.benchmark import digest_of
+from leakbound.certificate.certificate import Check, Difference, differences, mark
+from leakbound.errors import LeakboundError
+from leakbound.evaluation.drawing.queries import named, share
+from leakbound.formats.importing import import_run
+from leakbound.inputs import gather
+from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run, StoppedDraws
+from leakbound.store.files import as_read
+from leakbound.store.plan import Plan
+from leakbound.store.tables import completions_of
+from leakbound.study import Rewritings
+from leakbound.text.counting import counted_as, is_missing
+from leakbound.types import BenchmarkRecord, Prompt, Query, object_of
+
+_SHOWN = 3  # faults of a check
+
+
+def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
+    """Make again what was recorded of the questions, the queries, the plan and the draws.
+
+    Args:
+        run: the run.
+        arm: the arm that a certificate is about.
+        slug: of the scorer whose proofs are looked at.
+
+    Returns:
+        A check of each.
+    """
+    yield _check("questions", "the questions are those that are named", _questions(run))
+    yield _check("queries", "what was asked follows from the questions", _queries(run))
+    yield _check("plan", "how much was drawn was planned before it was drawn", _plan(run, arm))
+    yield _check("outputs", "every output is there once, and counted by the rule", _outputs(arm))
+    yield _check("events", "no two events of a question share an output", _events(arm, slug))
+
+
+def _check(name: str, says: str, faults: Iterator[str]) -> Check:
+    """The check that looks for these faults."""
+    try:
+        found = [*islice(faults, _SHOWN)]
+    except LeakboundError as error:
+        found = [f"the {name} cannot be made again: {error}"]
+    return Check(name, "differs" if found else "ok", "; ".join(found) or says)
+
+
+def _questions(run: Run) -> Iterator[str]:
+    """Where the run's benchmark is not what its record says."""
+    record, prompts = run.record.benchmark, run.prompts
+    if record.prompts != len(prompts):
+        yield f"the run has {len(prompts):,} questions, its record says {record.prompts:,}"
+    if record.sha256 != digest_of(prompts):
+        yield "the questions have another digest than the record says"
+    if (whole := made_again(record)) is not None:
+        yield from _unlike(record, prompts, whole)
+    elif (rows := published().get(record.name)) is not None:
+        yield from _unpublished(record, prompts, rows)
+    elif record.usual is not None and record.usual.published is not None:
+        yield f"{record.name} is no benchmark whose published rows are known"
+
+
+def _unlike(record: BenchmarkRecord, prompts: Sequence[Prompt], whole: Benchmark) -> Iterator[str]:
+    """Where a benchmark that leakbound makes is another than the record says."""
+    rows = {prompt.id: prompt for prompt in (*whole.prompts, *whole.left_out)}
+    for number, prompt in enumerate(prompts, 1):
+        if rows.get(prompt.id) != prompt:
+            yield f"question {number} of the run is not question {number} of {record.name}"
+    own, theirs = object_of(record), object_of(whole.fingerprint())
+    for name in own.keys() - {"prompts", "sha256"}:
+        if own[name] != theirs[name]:
+            yield f"the record's `{name}` is not that of {record.name}"
+
+
+def _unpublished(
+    record: BenchmarkRecord, prompts: Sequence[Prompt], rows: Sequence[str]
+) -> Iterator[str]:
+    """Where rows are said to be published, and are not."""
+    usual, places = record.usual, {row: number for number, row in enumerate(rows)}
+    if usual is None or not usual.published:
+        return
+    if usual.prompts != len(rows):
+        yield f"{record.name} has {len(rows):,} questions, the record says {usual.prompts:,}"
+    last = -1
+    for number, row in enumerate(row_digests(prompts), 1):
+        if places.get(row, -1) <= last:
+            yield f"question {number} of the run is not question {number} of {record.name}"
+        last = max(last, places.get(row, -1))
+
+
+def _queries(run: Run) -> Iterator[str]:
+    """Where the queries of the run are not those of its questions."""
+    questions = [Query.original(prompt) for prompt in run.prompts]
+    for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
+        if query != question:
+            yield f"question {number} was asked in other words than the run shows"
+    if len(run.questions) != len(questions):
+        yield f"{len(run.questions):,} questions were asked, the run shows {len(questions):,}"
+    texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
+    sources = {query.source for query in run.queries} - {"original"}
+    for query in run.queries:
+        if query.source != "original":
+            texts.setdefault(query.prompt_id, []).append(query.text)
+    inputs = run.record.inputs
+    if inputs is None:
+        if sources:
+            yield "rewritings were asked, of which the record says nothing"
+        return
+    if sources - {inputs.source.partition(":")[0]}:
+        yield f"rewritings are from {', '.join(sorted(sources))}, not from {inputs.source}"
+    if not inputs.ids:
+        numbered = named(run.prompts, [*texts.values()], inputs.source.partition(":")[0])
+        if numbered != [*run.queries]:
+            yield "the rewritings are not in the order of their questions, under their names"
+    if may_gather(run):
+        source = Rewritings(inputs.source).open()
+        for prompt, accepted in zip(
+            run.prompts,
+            gather(source, run.prompts, number=inputs.queries, seed=inputs.seed),
+            strict=True,
+        ):
+            if [*accepted.queries] != texts[prompt.id]:
+                yield f"the rewritings of {prompt.id!r} are not those of {inputs.source}"
+
+
+def may_gather(run: Run) -> bool:
+    """Whether its rewritings follow from its questions alone, with no model and no file."""
+    inputs = run.record.inputs
+    return (
+        inputs is not None
+        and inputs.source in ("rules", "benchmark")
+        and not inputs.ids
+        and inputs.embedder is None
+    )
+
+
+def _plan(run: Run, arm: Arm) -> Iterator[str]:
+    """Where the numbers of draws do not follow from n, the seed and the design."""
+    spec, draws = arm.spec, arm.spec.draws
+    exploring = isinstance(draws, ExploredDraws)
+    if spec.plan != (Plan.exploring() if exploring else Plan.of(max(spec.plan.n, 1))):
+        yield "its draws are under other keys than leakbound draws under"
+    if isinstance(draws, StoppedDraws):
+        looks = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
+        if draws.first != looks.first:
+            yield f"its first look was after {draws.first:,} draws, planned are {looks.first:,}"
+        if arm.unlooked():
+            yield "questions were drawn on after their last look"
+    inputs = run.record.inputs
+    shared = inputs is not None and arm.key.asks == "rewritings"
+    if not shared and spec.shares is not None:
+        yield "draws are shared among queries in an arm that asks each question in its own words"
+    if shared and inputs is not None:
+        seed = inputs.seed if spec.seed is None else spec.seed
+        if spec.shares != share(run.queries, inputs.design, spec.plan.n, seed):
+            yield f"draws are shared otherwise than by {inputs.design!r} with seed {seed}"
+    if spec.attack_queries and arm.key.own_words:
+        yield "other texts were asked in an arm that asks each question in its own words"
+    if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
+        yield "the draws are imported, or the model is known: not both"
+
+
+def _outputs(arm: Arm) -> Iterator[str]:
+    """Where there are other outputs than were planned, or they are counted by another rule."""
+    draws, stop = arm.spec.draws, arm.decoding.stop
+    for part, meta in zip(arm.parts, arm.meta(), strict=False):
+        drawn = Counter[str](meta.missing)
+        chunks = range(part.first_chunk, part.first_chunk + len(part.sizes))
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("counted", "unanswered"))
+        for (query_id, output), *stored in zip(completions_of(table), *columns, strict=True):
+            drawn[query_id] += output.count
+            if output.count < 0 or (output.chunk not in chunks and part.sizes):
+                yield f"part {part.number} has an output of {query_id!r} that no plan asks for"
+            counted = counted_as(output, stop)
+            if stored != [counted, is_missing(output, counted)]:
+                yield f"an output of {query_id!r} in part {part.number} is counted otherwise"
+        if table.num_rows != meta.rows:
+            yield f"part {part.number} has {table.num_rows:,} rows, recorded are {meta.rows:,}"
+        if arm.explored or (isinstance(draws, ImportedDraws) and draws.claim):
+            continue  # the number of draws was found out, and is what there is
+        planned = Counter(_planned(part))
+        for query_id in planned | drawn:
+            if drawn[query_id] != planned[query_id]:
+                yield (
+                    f"question {query_id!r} has {drawn[query_id]:,} draws in part {part.number}, "
+                    f"planned are {planned[query_id]:,}"
+                )
+
+
+def _events(arm: Arm, slug: str) -> Iterator[str]:
+    """Where two events of known probability share outputs, which would count twice."""
+    proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
+    for events in (arm.masses.events(), proved):
+        ids = sorted((query_id, event.token_ids) for query_id, event in events)
+        for (query_id, first), (other_id, second) in pairwise(ids):
+            if query_id == other_id and second[: len(first)] == first:
+                yield f"two events of {query_id!r} share outputs, which count twice"
+
+
+def _planned(part: Part) -> dict[str, int]:
+    draws = part.draws_per_query or (sum(part.sizes),) * len(part.query_ids)
+    return dict(zip(part.query_ids, draws, strict=True))
+
+
+def check_log(run: Run, arm: Arm, files: Sequence[str | Path]) -> Check:
+    """Import the files again and compare questions, settings and draws with those of the run.
+
+    Args:
+        run: the imported run.
+        arm: the arm that a certificate is about.
+        files: the logs of the other tool, in the order in which they were imported.
+
+    Returns:
+        The check; "unchecked" where the files cannot be imported.
+    """
+    says = "importing the files again gives the same questions and draws"
+    study = run.study
+    with TemporaryDirectory() as folder:
+        try:
+            again = import_run(
+                files, out=Path(folder) / "run", benchmark=study.benchmark, data=study.data
+            )
+            theirs = again.arms.get(arm.name)
+        except LeakboundError as error:
+            return Check("log", "unchecked", f"the files cannot be imported again: {error}")
+        if theirs is None:
+            return Check("log", "differs", f"the files have no draws for arm {arm.name!r}")
+        differing = tuple(_differences(run, arm, again, theirs))
+    return Check("log", mark(differing), says, differing)
+
+
+def _differences(run: Run, arm: Arm, again: Run, theirs: Arm) -> Iterator[Difference]:
+    mine, other = (as_read(object_of(a.spec)) for a in (arm, theirs))
+    yield from differences(mine, other, "arm")
+    ours, read = (as_read(object_of(r.record.benchmark)) for r in (run, again))
+    yield from differences(ours, read, "benchmark")
+    for part, same in zip(arm.parts, theirs.parts, strict=False):
+        if arm.completions(part) != theirs.completions(same):
+            yield Difference(f"part {part.number}", "its draws", "other draws in the files")
