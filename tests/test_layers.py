@@ -53,7 +53,6 @@ ALLOWED = {
     ("plugins", "evaluation"),
     ("plugins", "formats"),
     ("certificate", "evaluation"),
-    ("certificate", "formats"),
     ("certificate", "stress"),
     ("evaluation", "stress"),
     ("stress", "unlearning"),

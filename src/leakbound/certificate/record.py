@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again, published, row_digests
@@ -18,7 +16,6 @@ from leakbound.benchmarks.benchmark import digest_of
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.drawing.queries import named, share
-from leakbound.formats.importing import import_run
 from leakbound.inputs import gather
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Part, Run, StoppedDraws
 from leakbound.store.files import as_read
@@ -216,30 +213,22 @@ def _planned(part: Part) -> dict[str, int]:
     return dict(zip(part.query_ids, draws, strict=True))
 
 
-def check_log(run: Run, arm: Arm, files: Sequence[str | Path]) -> Check:
-    """Import the files again and compare questions, settings and draws with those of the run.
+def check_imported(run: Run, arm: Arm, again: Run) -> Check:
+    """Compare questions, settings and draws of an imported run with those of its files.
 
     Args:
-        run: the imported run.
+        run: the run.
         arm: the arm that a certificate is about.
-        files: the logs of the other tool, in the order in which they were imported.
+        again: the same files, imported again.
 
     Returns:
-        The check; "unchecked" where the files cannot be imported.
+        The check.
     """
+    theirs = again.arms.get(arm.name)
+    if theirs is None:
+        return Check("log", "differs", f"the files have no draws for arm {arm.name!r}")
+    differing = tuple(_differences(run, arm, again, theirs))
     says = "importing the files again gives the same questions and draws"
-    study = run.study
-    with TemporaryDirectory() as folder:
-        try:
-            again = import_run(
-                files, out=Path(folder) / "run", benchmark=study.benchmark, data=study.data
-            )
-            theirs = again.arms.get(arm.name)
-        except LeakboundError as error:
-            return Check("log", "unchecked", f"the files cannot be imported again: {error}")
-        if theirs is None:
-            return Check("log", "differs", f"the files have no draws for arm {arm.name!r}")
-        differing = tuple(_differences(run, arm, again, theirs))
     return Check("log", mark(differing), says, differing)
 
 

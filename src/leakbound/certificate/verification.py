@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -21,7 +21,7 @@ from leakbound.certificate.certificate import (
 from leakbound.certificate.claim import LeakClaim
 from leakbound.certificate.derivation import code, derive, file_digests, made_from
 from leakbound.certificate.model import Verifier, require_share
-from leakbound.certificate.record import check_log, check_record
+from leakbound.certificate.record import check_imported, check_record
 from leakbound.engines.addresses import UnnamedServerError, servers_of
 from leakbound.engines.models import OpenModels
 from leakbound.errors import IncompleteError, InputError, LeakboundError
@@ -86,7 +86,7 @@ def verify(
     model: str | Generate | None = None,
     redraw: float | None = None,
     scorer: str | None = None,
-    log: Sequence[str | Path] | None = None,
+    imported: Run | None = None,
     loading: Mapping[str, Any] | None = None,
     progress: Progress = silent,
 ) -> Verification:
@@ -110,8 +110,7 @@ def verify(
         scorer: the certificate's scorer, where it is a judge behind a server: it is asked again
             only where it is named here, as a certificate is somebody else's word (None: its
             scores stay unchecked).
-        log: the files of another tool that the run was imported from, to import them again (None:
-            they are not compared).
+        imported: the files of the tool that drew, imported again (None: they are not compared).
         loading: how to open a model that is only named (`device`, ...): `model`, and the one that
             a scorer asks.
         progress: called with how far each step is, a `leakbound.types.Headway`.
@@ -143,21 +142,21 @@ def verify(
     models = OpenModels(servers=_named(claim.scorer, scorer), **(loading or {}))
     anew = _anew(opened, claim)
     checks += _against_run(stated, anew, *subject, models, progress)
-    if log is not None:
-        checks.append(check_log(opened, arm, log))
+    if imported is not None:
+        checks.append(check_imported(opened, arm, imported))
     if model is not None:
         under = Verifier(opened, arm, model, loading or {}, progress)
         checks += under.checks(slug(make_scorer(claim.scorer)), redraw)
-    checks += _not_checked(arm, model, redraw, log)
+    checks += _not_checked(arm, model, redraw, imported)
     checks += [Check("assumed", "assumed", text) for text in assumed(opened, arm)]
     sentence = None if isinstance(anew, Check) else str(anew["sentence"])
     return Verification(tuple(checks), sha256(file), sentence)
 
 
-def _not_checked(arm: Arm, model: object, redraw: object, log: object) -> Iterator[Check]:
+def _not_checked(arm: Arm, model: object, redraw: object, imported: object) -> Iterator[Check]:
     """What nobody asked for."""
     if isinstance(arm.spec.draws, ImportedDraws):
-        if log is None:
+        if imported is None:
             yield Check("log", "open", "the draws are those of the tool's file: add --with-log")
         return
     if model is None:

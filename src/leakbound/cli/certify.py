@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,7 @@ from leakbound.text.shown import visible
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Difference, Verification
+    from leakbound.store import Run
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
 _STATUS = {
@@ -120,13 +122,13 @@ def verify(
     """
     from leakbound import certificate as verbs
 
-    with progress_bar(not as_json) as progress:
+    with progress_bar(not as_json) as progress, TemporaryDirectory() as folder:
         verification = verbs.verify(
             certificate,
             run,
             model=with_model,
             redraw=redraw,
-            log=with_log or None,
+            imported=_imported_again(run, with_log, Path(folder)) if with_log else None,
             loading=loading,
             progress=progress,
             scorer=scorer,
@@ -136,6 +138,14 @@ def verify(
     else:
         _print_verification(verification)
     return 0 if verification.verified else VERIFICATION_FAILED
+
+
+def _imported_again(run: Path, files: tuple[Path, ...], folder: Path) -> Run:
+    from leakbound.formats.importing import import_run
+    from leakbound.store import load
+
+    study = load(run).study
+    return import_run(files, out=folder / "run", benchmark=study.benchmark, data=study.data)
 
 
 def _print_claim(certificate: Certificate) -> None:
