@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +19,6 @@ from leakbound.text.shown import visible
 
 if TYPE_CHECKING:
     from leakbound.certificate import Certificate, Check, Difference, Verification
-    from leakbound.store import Run
 
 EXIT_STATUS = {"pass": 0, "refuted": 4, "inconclusive": 5}
 _STATUS = {
@@ -93,7 +91,7 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     metavar="SHARE",
     help="Draw this share of the parts again with MODEL, chosen now by chance.",
 )
-@click.option("--with-log", type=opt.FILE, multiple=True, help="Import this FILE again, compare.")
+@click.option("--imported", type=opt.RUN, help="The files that RUN is of, imported again.")
 @click.option("--scorer", metavar="NAME", help="The certificate's judge: its server may be asked.")
 @click.option("--device", type=click.Choice(["cpu", "cuda", "auto"]), default="auto")
 @opt.remote_code
@@ -103,7 +101,7 @@ def verify(
     run: Path,
     with_model: str | None,
     redraw: float | None,
-    with_log: tuple[Path, ...],
+    imported: Path | None,
     scorer: str | None,
     as_json: bool,
     **loading: Any,
@@ -121,14 +119,15 @@ def verify(
     compared.
     """
     from leakbound import certificate as verbs
+    from leakbound.store import load
 
-    with progress_bar(not as_json) as progress, TemporaryDirectory() as folder:
+    with progress_bar(not as_json) as progress:
         verification = verbs.verify(
             certificate,
             run,
             model=with_model,
             redraw=redraw,
-            imported=_imported_again(run, with_log, Path(folder)) if with_log else None,
+            imported=imported and load(imported),
             loading=loading,
             progress=progress,
             scorer=scorer,
@@ -138,14 +137,6 @@ def verify(
     else:
         _print_verification(verification)
     return 0 if verification.verified else VERIFICATION_FAILED
-
-
-def _imported_again(run: Path, files: tuple[Path, ...], folder: Path) -> Run:
-    from leakbound.formats.importing import import_run
-    from leakbound.store import load
-
-    study = load(run).study
-    return import_run(files, out=folder / "run", benchmark=study.benchmark, data=study.data)
 
 
 def _print_claim(certificate: Certificate) -> None:
