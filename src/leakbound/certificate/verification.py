@@ -157,11 +157,8 @@ def _not_checked(arm: Arm, model: object, redraw: object, imported: object) -> I
     """What nobody asked for."""
     if isinstance(arm.spec.draws, ImportedDraws):
         if imported is None:
-            yield Check(
-                "log",
-                "open",
-                "the draws are those of the tool's file: import them again, add --imported",
-            )
+            says = "the draws are those of the tool's files: import them again, and add --imported"
+            yield Check("log", "open", says)
         return
     if model is None:
         says = "the model, and the probability of each output: add --with-model"

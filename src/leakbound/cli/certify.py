@@ -127,7 +127,7 @@ def verify(
             run,
             model=with_model,
             redraw=redraw,
-            imported=imported and load(imported),
+            imported=None if imported is None else load(imported),
             loading=loading,
             progress=progress,
             scorer=scorer,
