@@ -180,7 +180,8 @@ def _outputs(arm: Arm) -> Iterator[str]:
         columns = (table[name].to_pylist() for name in ("counted", "unanswered"))
         for (query_id, output), *stored in zip(completions_of(table), *columns, strict=True):
             drawn[query_id] += output.count
-            if output.count < 0 or (output.chunk not in chunks and part.sizes):
+            unplanned = output.count > 0 and part.sizes and output.chunk not in chunks
+            if unplanned or output.count < 0:  # none are of a reference answer
                 yield f"part {part.number} has an output of {query_id!r} that no plan asks for"
             counted = counted_as(output, stop)
             if stored != [counted, is_missing(output, counted)]:
