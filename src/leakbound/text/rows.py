@@ -1,5 +1,7 @@
 """Rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON that a chat model replied.
 
+`csv_of` writes every CSV file of this package.
+
 What is wrong is said with file and row.
 """
 
@@ -252,6 +254,28 @@ def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
     except csv.Error as error:
         raise InputError(f"row {len(rows) + 1} of {str(path)!r} is no CSV: {error}.") from error
     return rows
+
+
+_FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+@\-\uff0b\uff0d\uff1d\uff20])")
+_TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
+
+
+def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
+    """Flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty cell.
+
+    A text that a spreadsheet would compute gets an apostrophe (OWASP, "CSV injection"), also if it
+    begins with apostrophes before that. Removing the first apostrophe restores the text.
+    """
+    names = list(rows[0]) if rows else []
+    lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    if isinstance(value, str) and _FORMULA.match(text):
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text
 
 
 def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
