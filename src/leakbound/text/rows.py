@@ -23,6 +23,7 @@ from typing import Any, Literal
 from leakbound.errors import InputError, require_no_fault
 from leakbound.registry import near
 from leakbound.text.counting import split_thought
+from leakbound.text.shown import kind_of
 from leakbound.types import Json
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
@@ -57,7 +58,9 @@ class Row:
             return None
         text = _decimals(value)
         if not isinstance(text, str):
-            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.{_fix(value)}")
+            raise InputError(
+                f"{key!r} must be text, got {kind_of(value)} in {self.place}.{_fix(value)}"
+            )
         return text if text.strip() else None
 
     def whole(self, key: str) -> int:
@@ -293,7 +296,7 @@ def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
             value = {bare: value}
         if not isinstance(value, dict):
             raise InputError(
-                f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."
+                f"row {number} of {str(path)!r} must be a JSON object, got {kind_of(value)}."
             )
         yield value
 

@@ -31,6 +31,15 @@ def some(values: Sequence[object]) -> str:
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
+def kind_of(value: object) -> str:
+    """A value for a message that must quote no text: a number as it is, else its JSON type."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    names = {"str": "text", "dict": "JSON object"}
+    name = type(value).__name__
+    return f"a {names.get(name, name)}"
+
+
 def visible(text: str) -> str:
     """The text with each character that steers, an escape sequence's first say, as `\\u001b`.
 
