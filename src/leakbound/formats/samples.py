@@ -169,8 +169,8 @@ def _scores(row: Row) -> Scores:
     scores = row.values.get("scores")
     if scores is None:
         return ()
-    each = scores.values() if isinstance(scores, dict) else [scores]
-    odd = [s for s in each if not (s is None or (is_number(s) and abs(s) <= _MOST))]
+    values = scores.values() if isinstance(scores, dict) else [scores]
+    odd = [s for s in values if not (s is None or (is_number(s) and abs(s) <= _MOST))]
     if odd or not isinstance(scores, dict):
         raise InputError(
             f"'scores' must be an object of numbers by name, null where one could not be decided, "
