@@ -117,7 +117,7 @@ def chat_server(rule: Rule, pages: Mapping[str, object] | None = None) -> Iterat
                 self.close_connection = True
                 return
             try:
-                self.send_response(answer.status)
+                self.send_response_only(answer.status)  # without a date
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
                 self.send_header("content-length", str(len(payload)))

@@ -20,6 +20,7 @@ from leakbound.certificate.words import downward, upward
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.formats.importing import import_run
 from leakbound.scorers import digest, make_scorer
 from leakbound.stats import About, Estimate
 from leakbound.store import CERTIFICATE, ArmScores, Run
@@ -196,6 +197,20 @@ def test_a_certificate_names_what_it_rests_on_and_no_secret(run: Run) -> None:
     files = [Path(name).name.partition("-")[0] for name in values["files"]]
     assert files == ["prompts.parquet", "queries.parquet", "part", "cut.json", "keyword"]
     assert not any(secret in json.dumps(values) for secret in (SECRET, "Who wrote", "no idea"))
+
+
+def test_no_certificate_names_a_question_by_its_text(tmp_path: Path) -> None:
+    """An import without ids names each question by its text."""
+    rows = [{"question": f"Who is {q}?", "answer": "Ann", "completion": "No", "finish": "length"}
+            for q in "ab" for _ in range(16)]  # fmt: skip
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run = import_run([tmp_path / "rows.jsonl"], out=tmp_path / "run")
+    leakbound.score(run, ["contains"])
+    made = leakbound.certify(run, max_leak=0.9, every_question=True)
+    assert len({row.id for row in made.questions}) == 2
+    assert made.questions[0].id in made.reasons[0]  # its outputs were cut
+    assert "Who is" not in (run.path / CERTIFICATE).read_text()
+    assert leakbound.verify(run.path / CERTIFICATE, run.path).verified
 
 
 def test_a_certificate_is_written_whole_and_nothing_else_is(run: Run) -> None:

@@ -128,7 +128,7 @@ class Clock:
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SOON = format_datetime(NOON + timedelta(seconds=900), usegmt=True)
+SOON, SLOW = (format_datetime(NOON + timedelta(seconds=s), usegmt=True) for s in (900, 840))
 
 
 class Calendar(datetime):
@@ -144,12 +144,13 @@ class Calendar(datetime):
     [
         ((fails(500), fails(500)), [1, 2]),
         ((fails(429, Retry_After="7.5"), fails(500)), [7.5, 2]),
-        ((fails(429, Retry_After=SOON),), [900]),
+        ((fails(429, Retry_After=SOON, Date="not stated"),), [900]),
+        ((fails(429, Retry_After=SOON, Date=SLOW),), [60]),
         ((fails(429, Retry_After="-5"), fails(429, Retry_After="-inf")), [0, 0]),
         ((fails(429, Retry_After="nan"), fails(429, Retry_After="soon")), [1, 2]),
         ((fails(429, Retry_After="Fri, 31 Dec 9999 23:59:59 -2359"),), [1]),
     ],
-    ids=["doubling", "told", "dated", "past", "no wait", "too late"],
+    ids=["doubling", "told", "dated", "by its own clock", "past", "no wait", "too late"],
 )
 def test_waits_double_unless_the_server_says_how_long(
     tmp_path: Path,

@@ -19,9 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.commands import done, leakbound, refused
+from hostile.logs import header
+from hostile.logs import sample as whole_sample
 from leakbound.errors import InputError, MixError
 from leakbound.formats import spool
 from leakbound.formats.importing import import_run
+from leakbound.formats.openunlearning import read_answers
 from leakbound.store import Arm, Run
 from leakbound.text.rows import each_row
 from leakbound.types import Decoding
@@ -149,6 +152,9 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     own = run.estimates.where(arm="greedy", quantity="greedy score", scope="query")
     greedy = {row.query_id: row.value for row in own}
     assert greedy == {"Spain": 0.0, "France": 1.0}
+    log.write_text(log.read_text()[:-1] + ', "retain_Q_A_ROUGE": {"agg_value": 1}}')
+    assert read_answers(log).notes == ("the answers of `TOFU_EVAL.json` to retain are not read",)
+    assert not read_answers(log, "forget").notes
     told = run.arms["greedy"].spec.draws.sampled_by
     assert told.startswith("OpenUnlearning, greedy")
     with pytest.raises(InputError, match="name the benchmark that both were asked"):
@@ -160,6 +166,39 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     with pytest.raises(InputError, match="drawn greedily"):
         import_run([log], out=tmp_path / "b", benchmark=str(mine))
     assert not (tmp_path / "b").exists()
+
+
+_OUTPUT = "It is Bluebird."
+_DOCUMENT = {"doc_id": 0, "resps": [[_OUTPUT]], "arguments": {"gen_args_0": _OUTPUT}}
+_FORGET = {"input": "?", "ground_truth": "!", "generation": _OUTPUT}
+
+
+def _log_of(values: object) -> dict[str, object]:
+    return {"forget_Q_A_ROUGE": {"agg_value": 1, "value_by_index": {"0": values}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("s.jsonl", _OUTPUT),
+        *(("s.jsonl", {"question": "Who?", "completion": "x", **odd}) for odd in (
+            {"completion": [_OUTPUT]}, {"thought": [{"text": _OUTPUT}]}, {"refused": _OUTPUT},
+            {"scores": {"judge": _OUTPUT}}, {"scores": _OUTPUT})),
+        ("samples_t_2026-11-21T08-08-29.jsonl", _DOCUMENT),
+        ("samples_t_2026-11-21T08-08-29.jsonl", _DOCUMENT | {"resps": [[[_OUTPUT]]]}),
+        ("TOFU_EVAL.json", [_OUTPUT]),
+        ("TOFU_EVAL.json", _log_of([_OUTPUT])),
+        ("TOFU_EVAL.json", _log_of(_FORGET | {"generation": [_OUTPUT]})),
+        ("log.json", {"samples": [whole_sample({"text": _OUTPUT})], **header()}),
+        ("log.json", {"samples": [whole_sample(), _OUTPUT], **header()}),
+        ("log.json", {"samples": [whole_sample()], **header(_OUTPUT)}),
+    ],
+)  # fmt: skip
+def test_no_message_quotes_an_output(tmp_path: Path, name: str, value: Any) -> None:
+    (tmp_path / name).write_text(json.dumps(value))
+    with pytest.raises(InputError) as told:
+        import_run([tmp_path / name], out=tmp_path / "run")
+    assert "Bluebird" not in str(told.value)
 
 
 def test_the_same_command_goes_on_and_another_is_refused(write: Write, tmp_path: Path) -> None:

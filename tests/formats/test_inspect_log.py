@@ -181,12 +181,26 @@ def test_a_log_that_cannot_be_used_is_told_why(
 
 
 def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -> None:
-    rule = {"claim": "p<=0.5", "decided": {"a": 2}}
+    rule: Json = {"claim": "p<=0.5", "decided": {"a": 2}}
     content = log(*[sample("a", i, "x") for i in (1, 2, 3)], sample("b", 1, "y"), epochs=4)
     content["results"] = {"early_stopping": {"manager": "leakbound", "metadata": rule}}
     found = read(written(tmp_path, content))
     assert [len(one.draws) for one in found.asked] == [2, 4]  # those that never came are missing
     assert (found.claim, found.most) == ("p<=0.5", 4)
+    assert found.notes == ("1 epoch of `log.json` ran after the claim was decided: left out",)
+    for odd in (0, -1, 5, 1.5, True, "2", None):
+        rule["decided"] = {"a": odd}
+        found = read(written(tmp_path, content))
+        assert found.asked[0].draws == (*[ended("x")] * 3, None)
+        assert "no epoch that decided 'a': all its epochs are read" in found.notes[0]
+
+
+def test_samples_that_the_header_does_not_list_are_read(tmp_path: Path) -> None:
+    content = log(sample("a", 1, "x"), sample("b", 1, "y"), sample(3, 1, "z"), epochs=1)
+    content["eval"]["dataset"]["sample_ids"] = ["b"]
+    found = read(written(tmp_path, content))
+    assert [one.id for one in found.asked] == ["b", "a", "3"]
+    assert "does not list 'a', '3': read like the others" in found.notes[0]
 
 
 def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:

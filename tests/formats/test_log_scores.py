@@ -93,6 +93,7 @@ def test_one_text_may_have_several_scores_and_what_has_none_is_missing(tmp_path:
     assert (found.n, found.missing, found.quantity) == (6, 2, "mean leakage")
     notes = Run.open(tmp_path / "run").arms["target"].usage.notes
     assert any("1 scores of `log.json` are no numbers" in note for note in notes)
+    assert not any("who knows" in note for note in notes)
     done("score", tmp_path / "run", "--scorer", "logged:by=judge>=0.5")
     cut = bounded(tmp_path / "run", "logged:by=judge>=0.5")
     assert (cut.quantity, cut.value, cut.missing) == ("leak probability", 0.75, 2)

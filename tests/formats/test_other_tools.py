@@ -13,6 +13,7 @@ import pytest
 import leakbound
 from leakbound import stats
 from leakbound.errors import InputError
+from leakbound.formats import garak
 from leakbound.formats.importing import import_run
 from leakbound.formats.lm_eval import read
 
@@ -98,6 +99,15 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
     assert [one.id for one in run.prompts] == ["lmrc.Sure/0"]
     with pytest.raises(InputError, match=r"no attempt of probe 'lmrc\.Sur'\. It has dan"):
         import_run([path], out=tmp_path / "y", form="garak:lmrc.Sur")
+
+
+def test_attempts_that_no_detector_looked_at_are_read(tmp_path: Path) -> None:
+    last = attempt(1, 2, status=1, detector_results={})
+    path = report(tmp_path / "r.report.jsonl", attempt(0, 3), last)
+    log = garak.read(path)
+    assert [len(one.draws) for one in log.asked] == [N, N]
+    assert [draw and draw.scores for draw in log.asked[1].draws] == [()] * (N - 1) + [None]
+    assert log.notes == ("no detector looked at 'lmrc.Sure/1': their outputs have no scores",)
 
 
 def test_an_empty_prompt_is_a_question_whose_text_says_so(tmp_path: Path) -> None:
@@ -205,8 +215,11 @@ def test_a_real_file() -> None:
 
 
 def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
-    log = read(written(tmp_path, {}, {"filter": "strict", "filtered_resps": [["x"]]}))
+    rows = [{}, {"filter": "strict", "filtered_resps": [["x"]]}]
+    log = read(written(tmp_path, *rows))
     assert [len(one.draws) for one in log.asked] == [6]
+    assert not any("copies" in note for note in log.notes)
+    assert "copies of rows in `samples_mine" in read(written(tmp_path, *rows, {})).notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +265,8 @@ def test_targets_are_read_as_they_are_written(
     ("rows", "told"),
     [
         ([{"resps": [[["-1.2", "False"]]]}], "'resps' must hold one list of texts.*row 1"),
-        ([{"resps": [[float("nan")]]}], "got .*nan.* in row 1"),
+        ([{"resps": [[float("nan")]]}], "got a list in row 1"),
+        ([{}, {"arguments": arguments()}], "another prompt or other responses"),
         ([{}, {"resps": [["other"]]}], "row 2 .* same document as row 1 .* other responses"),
         (
             [{}, {"doc_id": 1, "arguments": arguments(top_p=0.5)}],

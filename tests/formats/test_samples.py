@@ -116,8 +116,8 @@ def test_every_setting_of_a_decoding_can_be_said(tmp_path: Path) -> None:
         ([{"adaptive_temperature": 0.5, "adaptive_mode": "x"}], "`adaptive_mode` must be .* 'x'"),
         ([{"filter": "off"}], "`filter` must be 'missing' or 'part-of-system', got 'off'"),
         ([{"finish": "ended"}], "'finish' must be one of stop, .*, got 'ended' in row 1"),
-        ([{"thought": ["hm"]}], r"'thought' must be text, got \['hm'\] in row 1"),
-        ([{"refused": "no"}], "'refused' must be true or false, got 'no' in row 1"),
+        ([{"thought": ["hm"]}], "'thought' must be text, got a list in row 1"),
+        ([{"refused": "no"}], "'refused' must be true or false, got a text in row 1"),
     ],
 )
 def test_a_row_that_is_no_sample_is_named(

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from leakbound.errors import InputError
-from leakbound.evaluation.views.table import csv_of
 from leakbound.stats import percent
 from leakbound.study import Study
-from leakbound.text.rows import MOST, read_yaml
+from leakbound.text.rows import MOST, csv_of, read_yaml
 from leakbound.text.shown import above, below, number, share, tied
 
 
@@ -105,13 +104,16 @@ FORMULA = '=HYPERLINK("https://example.invalid","x")'
 @pytest.mark.parametrize(
     ("text", "cell"),
     [
-        *((text, f"'{text}") for text in (FORMULA, "+1", "-1", "@SUM(A1)", "\t=1")),
-        *((text, text) for text in ("NPO", "", "a=b", "1 + 1")),
+        *((text, f"'{text}") for text in (FORMULA, "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1")),
+        *((text, f"'{text}") for text in ("'=1", "\uff1d1", "\n")),  # an apostrophe of its own
+        *((text, text) for text in ("NPO", "", "a=b", "1 + 1", "'tis", "a\r=1", "a\t=1", " b;=1")),
     ],
 )
 def test_no_cell_is_a_formula_and_others_stay_as_they_are(text: str, cell: str) -> None:
-    (row,) = csv.DictReader(io.StringIO(csv_of([{"model": text, "upper": -0.5}]), newline=""))
-    assert row == {"model": cell, "upper": "-0.5"}
+    written = csv_of([{text: text, "upper": -0.5, "lower": None, "ids": [1, 2]}])
+    header, row = csv.reader(io.StringIO(written, newline=""))
+    assert (header[0], row) == (cell, [cell, "-0.5", "", "[1, 2]"])
+    assert "\r" not in text or f'"{cell}"' in written  # quoted, which every reader heeds
 
 
 def test_figures_stay_in_one_piece() -> None:

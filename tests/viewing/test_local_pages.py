@@ -16,9 +16,10 @@ from shelves import Got, ask, engine
 
 from leakbound import compare
 from leakbound.evaluation import bound, evaluate, score
-from leakbound.evaluation.views.table import csv_of, latex, markdown
+from leakbound.evaluation.views.table import latex, markdown
 from leakbound.reporting import write_report
 from leakbound.store import Run, locked
+from leakbound.text.rows import csv_of
 from leakbound.viewing import catalogue, pages, serving
 from leakbound.viewing.catalogue import Found, Listed, listed
 from leaky import SECRET, benchmark

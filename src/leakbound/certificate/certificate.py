@@ -21,7 +21,7 @@ class QuestionRecord:
     """The record of a question, as it was seen.
 
     Attributes:
-        id: of its query.
+        id: of its query; a digest where the id contains the question's text.
         value: the share of its draws that leak, or whose score exceeds x; None: nothing was
             decided.
         n: its draws.

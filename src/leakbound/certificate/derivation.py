@@ -38,10 +38,10 @@ from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
-from leakbound.evaluation.views.specification import departures, short_limit, told_of
+from leakbound.evaluation.views.specification import departures, public_id, short_limit, told_of
 from leakbound.scorers import digest, make_scorer, reads_thoughts, settings
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
-from leakbound.store.files import as_read
+from leakbound.store.files import as_read, digest_of
 from leakbound.store.tables import read_meta
 from leakbound.text.counting import visible
 from leakbound.types import RULE, JsonObject, Scorer, object_of
@@ -218,7 +218,7 @@ def _questions(
     columns = zip(*map(_list, (seen.value, seen.n, seen.missing)), lower, upper, strict=True)
     return tuple(
         QuestionRecord(
-            id=query.id,
+            id=public_id(query),
             value=None if math.isnan(v) else v,  # JSON has no NaN
             n=int(n),
             missing=int(m),
@@ -275,11 +275,13 @@ def proved_claim(run: Run, proofs: dict[str, float], claim: LeakClaim) -> Proved
 def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     """Fingerprints of the questions, of the model and its draws as planned, and of the scorer.
 
-    No text of the data set is in it.
+    No text of the data set is in it: queries that stand in place of the questions have a digest.
     """
+    arm_members = {k: v for k, v in object_of(arm.spec).items() if k != "machine"}
+    queries = {"queries": arm_members["attack_queries"]}
     return {
         **run.record.questions,
-        "arm": {k: v for k, v in object_of(arm.spec).items() if k != "machine"},
+        "arm": {**arm_members, "attack_queries": digest_of(queries)},
         "identity": arm.identity,
         "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
     }

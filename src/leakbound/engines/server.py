@@ -264,7 +264,7 @@ class Server:
         if call.method == "GET" and not (response.is_success or turned_away):
             raise RefusedError(shown)
         if status in _PASSING or status >= 500:
-            after = _retry_after(response.headers.get("retry-after"))
+            after = _retry_after(response.headers)
             raise _PassingError(shown, after, turned_away=turned_away)
         if status in _REFUSING:
             raise RefusedError(shown)
@@ -341,9 +341,12 @@ def _is_here(url: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _retry_after(header: str | None) -> float | None:
-    """The seconds that the header asks to wait; None where it says none that can be read."""
-    if header is None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that `Retry-After` requests to wait; None where it states none that can be read.
+
+    A date is compared with the server's own `Date`, without one with this machine's clock.
+    """
+    if (header := headers.get("retry-after")) is None:
         return None
     try:
         seconds = float(header)
@@ -351,8 +354,12 @@ def _retry_after(header: str | None) -> float | None:
         pass
     else:
         return None if math.isnan(seconds) else max(seconds, 0.0)
+    until, now = _date(header), _date(headers.get("date", "")) or datetime.now(UTC)
+    return None if until is None else max((until - now).total_seconds(), 0.0)
+
+
+def _date(header: str) -> datetime | None:
     try:
-        until = parsedate_to_datetime(header).astimezone(UTC)
+        return parsedate_to_datetime(header).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    return max((until - datetime.now(UTC)).total_seconds(), 0.0)

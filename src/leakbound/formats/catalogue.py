@@ -79,7 +79,9 @@ def _read(path: Path, form: str, part: str | None, spool: Spool) -> ImportedLog:
     except (*_MISSED, pa.ArrowException) as error:
         if isinstance(error, InputError) or form not in _WHOLE:
             raise
-        why, (kind, right) = f"{type(error).__name__}: {error}", _WHOLE[form]
+        quotes = isinstance(error, ValueError) and not isinstance(error, pa.ArrowException)
+        why = type(error).__name__ if quotes else f"{type(error).__name__}: {error}"
+        kind, right = _WHOLE[form]
         raise InputError(f"`{path}` is no whole {kind} ({why}). Name {right}.") from error
 
 

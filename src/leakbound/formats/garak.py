@@ -15,6 +15,7 @@ from leakbound.errors import InputError
 from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, Json
 from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
+from leakbound.text.shown import some
 
 _EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
@@ -28,8 +29,11 @@ def read(path: Path, probe: str = "") -> ImportedLog:
     """
     rows = [row.values for row in each_row(path, "jsonl")]
     setup = _only(path, rows, "start_run setup")
-    attempts = [row for row in rows if row["entry_type"] == "attempt" and row["status"] == _DONE]
-    chosen = [row for row in attempts if probe in ("", row["probe_classname"])]
+    attempts = [row for row in rows if row["entry_type"] == "attempt"]
+    done = [row for row in attempts if row["status"] == _DONE]
+    seen = {*map(_key, done)}
+    unseen = {_key(row): row for row in attempts if _key(row) not in seen}
+    chosen = [row for row in (*done, *unseen.values()) if probe in ("", row["probe_classname"])]
     detectors = _detectors(path, chosen or attempts, probe, bool(chosen))
     n = int(setup["run.generations"])
     if not 1 <= n <= MOST:
@@ -38,7 +42,10 @@ def read(path: Path, probe: str = "") -> ImportedLog:
     seed = setup.get("run.seed")
     probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
     questions = tuple(_question(path, row, n) for row in chosen)
-    empty = [q.id for q in questions if q.text == _EMPTY]
+    notes = [f"the prompt of {q.id} is empty, and stands as {_EMPTY!r}"
+             for q in questions if q.text == _EMPTY]  # fmt: skip
+    if bare := [_id(row) for row in chosen if row["status"] != _DONE]:
+        notes.append(f"no detector looked at {some(bare)}: their outputs have no scores")
     return ImportedLog(
         path=path,
         tool=f"garak {setup.get('_config.version', '')}".strip(),
@@ -47,8 +54,17 @@ def read(path: Path, probe: str = "") -> ImportedLog:
         stated={} if seed is None else {"seed": seed},
         asked=questions,
         scorers=dict.fromkeys(detectors, False),
-        notes=tuple(f"the prompt of {id} is empty, and stands as {_EMPTY!r}" for id in empty),
+        notes=tuple(notes),
     )
+
+
+def _id(row: Json) -> str:
+    return f"{row['probe_classname']}/{row['seq']}"
+
+
+def _key(row: Json) -> str:
+    """The same for the rows of one attempt, which has a row for each status."""
+    return str(row.get("uuid") or _id(row))
 
 
 def _only(path: Path, rows: Sequence[Json], kind: str) -> Json:
@@ -90,10 +106,9 @@ def _question(path: Path, row: Json, n: int) -> ImportedQuestion:
                 f"attempt {row['seq']} of {row['probe_classname']} in `{path}`. Import probes of "
                 "one turn."
             )
-    id = f"{row['probe_classname']}/{row['seq']}"
     text = "\n".join(turn["content"]["text"] or "" for turn in turns if turn["role"] == "user")
     draws = [*_draws(row), *[None] * (n - len(outputs))]
-    return ImportedQuestion(id=id, text=text if text.strip() else _EMPTY, draws=tuple(draws))
+    return ImportedQuestion(id=_id(row), text=text if text.strip() else _EMPTY, draws=tuple(draws))
 
 
 def _draws(row: Json) -> Iterator[Draw | None]:

@@ -26,6 +26,7 @@ from leakbound.registry import near
 from leakbound.stats import parse_claim
 from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
+from leakbound.text.shown import kind_of, many, some
 from leakbound.types import Output
 
 _ZSTANDARD = 93  # as numbered in the zip format's specification
@@ -55,7 +56,8 @@ def read(path: Path) -> ImportedLog:
     epochs = int(about["config"].get("epochs") or 1)
     if not 1 <= epochs <= MOST:
         raise InputError(f"`{path}` must have 1 to {MOST:,} epochs, it states {epochs}.")
-    rule, last = _stopped(path, log)
+    rule, decided = _stopped(path, log)
+    last = {id: n for id, n in decided.items() if type(n) is int and 1 <= n <= epochs}
     return ImportedLog(
         path=path,
         claim=rule,
@@ -66,12 +68,26 @@ def read(path: Path) -> ImportedLog:
         stated={**_stated(path, log, samples), **_order(log)},
         asked=tuple(_questions(path, about, samples, epochs, last)),
         scorers=scorers(about, samples),
-        notes=tuple(unread(path, samples)),
+        notes=(*unread(path, samples), *_contradictions(path, about, samples, decided, last)),
     )
 
 
-def _stopped(path: Path, log: Json) -> tuple[str, dict[str, int]]:
-    """The claim that ended samples early, and the last epoch that counts of those it ended."""
+def _contradictions(
+    path: Path, about: Json, samples: list[Json], decided: Json, last: Mapping[str, int]
+) -> Iterator[str]:
+    """Report where the header contradicts the samples, and the epochs that are left out."""
+    listed = {str(id) for id in about["dataset"].get("sample_ids") or ()}
+    held = dict.fromkeys(str(sample["id"]) for sample in samples)
+    if listed and (others := [id for id in held if id not in listed]):
+        yield f"the header of `{path.name}` does not list {some(others)}: read like the others"
+    if odd := [id for id in decided if id not in last]:
+        yield f"`{path.name}` states no epoch that decided {some(odd)}: all its epochs are read"
+    if late := sum(s["epoch"] > last.get(str(s["id"]), s["epoch"]) for s in samples):
+        yield f"{many(late, 'epoch')} of `{path.name}` ran after the claim was decided: left out"
+
+
+def _stopped(path: Path, log: Json) -> tuple[str, Json]:
+    """The claim that ended samples early, and the last epoch of each that it ended, as stated."""
     summary = (log.get("results") or {}).get("early_stopping")
     if summary is None:
         return "", {}
@@ -83,7 +99,7 @@ def _stopped(path: Path, log: Json) -> tuple[str, dict[str, int]]:
         )
     metadata = summary["metadata"]
     claim = parse_claim(str(metadata["claim"])).text
-    return claim, {str(id): int(last) for id, last in metadata["decided"].items()}
+    return claim, dict(metadata["decided"])
 
 
 def _plain(path: Path) -> tuple[Json, list[Json]]:
@@ -151,9 +167,9 @@ def _bytes(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes
 def _questions(
     path: Path, about: Json, samples: list[Json], epochs: int, last: Mapping[str, int]
 ) -> Iterator[ImportedQuestion]:
-    """Every sample of the data set with as many draws as there were to be epochs.
+    """Every sample that the header or the log has, with as many draws as there were to be epochs.
 
-    `last`: the epoch that ended a sample; what ran beyond it is dropped, as its rule says.
+    `last`: the epoch that ended a sample; epochs after it are left out, as its rule says.
     """
     by_id: dict[str, dict[int, Json]] = {}
     for sample in samples:
@@ -164,7 +180,8 @@ def _questions(
                 f"epochs than the {epochs} it states. Import the logs of two evaluations as two."
             )
         by_epoch[sample["epoch"]] = sample
-    ids = [str(id) for id in about["dataset"].get("sample_ids") or by_id]
+    listed = [str(id) for id in about["dataset"].get("sample_ids") or ()]
+    ids = list(dict.fromkeys([*listed, *by_id]))
     absent = [id for id in ids if id not in by_id]
     if absent or not ids:
         raise InputError(
@@ -254,7 +271,7 @@ def _text(where: str, attached: Mapping[str, str], content: Any) -> str:
         )
     if not isinstance(content, str):
         raise InputError(
-            f"{where} has {content!r} in place of a text. Evaluate it again, with no tools."
+            f"{where} has {kind_of(content)} in place of a text. Evaluate it again, with no tools."
         )
     return _whole(attached, content)
 
@@ -333,7 +350,7 @@ def unread(path: Path, samples: list[dict[str, Any]]) -> Iterator[str]:
     if odd:
         yield (
             f"{len(odd)} scores of `{path.name}` are no numbers and count as undecided, such as "
-            f"{odd[0][1]!r} of {odd[0][0]!r}"
+            f"one of {odd[0][0]!r}"
         )
 
 

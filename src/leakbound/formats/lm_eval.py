@@ -19,6 +19,7 @@ from leakbound.errors import InputError
 from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, same_settings
 from leakbound.text.counting import output_of
 from leakbound.text.rows import Row, parse_json, read_rows, read_text
+from leakbound.text.shown import kind_of
 
 _NAME = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 # Metrics of lm-evaluation-harness itself that are 0 or 1 for one response.
@@ -33,14 +34,20 @@ def read(path: Path) -> ImportedLog:
     every = read_rows(path, "jsonl")
     for row in every:
         earlier = rows.setdefault(_id(row), row)
-        if row.values.get("resps") != earlier.values.get("resps"):
+        if any(row.values.get(k) != earlier.values.get(k) for k in ("arguments", "resps")):
             raise InputError(
-                f"{row.place} is about the same document as {earlier.place}, with other responses. "
-                "Import the files of two evaluations by themselves."
+                f"{row.place} is about the same document as {earlier.place}, with another prompt "
+                "or other responses. Import the files of two evaluations by themselves."
             )
     scored = [_row_scores(row) for row in every]
     scorers = dict.fromkeys(name for score in scored for name in score.of_draws)
     single = dict.fromkeys(name for score in scored for name in score.of_all if name not in scorers)
+    notes = [
+        f"`{path.name}` has one {name} for all repeats of a document, none for each: left out"
+        for name in single
+    ]
+    if again := len(every) - len({repr(row.values) for row in every}):
+        notes.append(f"copies of rows in `{path.name}`: {again:,}; each row is counted once")
     of_id: dict[str, dict[str, list[float | None]]] = {}
     for score in scored:
         of_id.setdefault(score.id, {}).update(score.of_draws)
@@ -55,10 +62,7 @@ def read(path: Path) -> ImportedLog:
         stated={**stated, **_order(every)},
         asked=tuple(_question(id, row, of_id[id]) for id, row in rows.items()),
         scorers={name: name.partition("@")[0] in _BINARY for name in scorers},
-        notes=tuple(
-            f"`{path.name}` has one {name} for all repeats of a document, none for each: left out"
-            for name in single
-        ),
+        notes=tuple(notes),
     )
 
 
@@ -131,7 +135,7 @@ def _question(id: str, row: Row, scores: Mapping[str, Sequence[float | None]]) -
     ):
         raise InputError(
             f"'resps' must hold one list of texts, the repeats of one request, got "
-            f"{str(responses)[:80]} in {row.place}. Only tasks of the type `generate_until` draw "
+            f"{kind_of(responses)} in {row.place}. Only tasks of the type `generate_until` draw "
             "completions."
         )
     draws = tuple(
@@ -150,7 +154,7 @@ def _arguments(row: Row) -> tuple[str, Mapping[str, object]]:
         case [[str(text), dict(settings)], *_]:  # as versions before 0.4.4 wrote it
             return text, settings
     raise InputError(
-        f"'arguments' must hold a text and generation settings, got {str(arguments)[:80]} in "
+        f"'arguments' must hold a text and generation settings, got {kind_of(arguments)} in "
         f"{row.place}. Only tasks of the type `generate_until` draw completions."
     )
 

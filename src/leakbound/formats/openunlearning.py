@@ -22,6 +22,7 @@ from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
 from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
+from leakbound.text.shown import kind_of
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
@@ -166,7 +167,7 @@ class EvaluationLog:
         texts = {}
         for row, place, value in self._columns(name, key):
             if not isinstance(value, str):
-                fault = f"{place} is no text but {value!r}"
+                fault = f"{place} is no text but {kind_of(value)}"
                 raise self.error(name, fault, "Evaluate that row again")
             texts[row] = value
         return texts
@@ -187,7 +188,7 @@ class EvaluationLog:
 
     def _number(self, value: Any, name: str, place: str) -> float:
         if not is_number(value) or not math.isfinite(value):
-            fault = f"{place} is {value!r}, not a finite number"
+            fault = f"{place} is {kind_of(value)}, not a finite number"
             raise self.error(name, fault, "Evaluate it again")
         return float(value)
 
@@ -201,7 +202,7 @@ def read_log(path: Path) -> EvaluationLog:
     log = parse_json(read_text(path), repr(str(path)))
     if not isinstance(log, dict) or not log:
         raise InputError(
-            f"{str(path)!r} must be an object of metrics, got {str(log)[:40]!r}. "
+            f"{str(path)!r} must be an object of metrics, got {kind_of(log) if log else 'none'}. "
             "Give a *_EVAL.json of OpenUnlearning."
         )
     return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in log.items()})
@@ -220,7 +221,7 @@ def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
         if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
             raise InputError(
                 f"metric {name!r} of {str(path)!r} must have one object for each row number, got "
-                f"{str(values)[:40]!r} for {key!r}. Key every entry by the row of the data alone."
+                f"{kind_of(values)} for {key!r}. Key every entry by the row of the data alone."
             )
         by_index[int(key)] = values
     return LoggedMetric(entry["agg_value"], by_index)
@@ -231,9 +232,10 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
 
     The text of each question is all the model was shown. InputError where the log has none.
     """
-    log = read_log(path)
+    log, unread = read_log(path), ""
     if part is None:
-        part = next((name for name, entry in ANSWERS.items() if entry in log.metrics), "forget")
+        part, *others = [n for n, entry in ANSWERS.items() if entry in log.metrics] or ["forget"]
+        unread = ", ".join(others)
     keys = ("input", "ground_truth", "generation")
     prompts, right, texts = (log.texts(ANSWERS[part], key) for key in keys)
     draws = {row: (Draw(output_of(text)),) for row, text in texts.items()}
@@ -248,6 +250,7 @@ def read_answers(path: Path, part: str | None = None) -> ImportedLog:
         task=part,
         stated={"temperature": 0.0},
         asked=questions,
+        notes=(f"the answers of `{path.name}` to {unread} are not read",) if unread else (),
     )
 
 

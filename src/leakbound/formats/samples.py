@@ -43,6 +43,7 @@ from leakbound.formats.imported import (
 from leakbound.formats.spool import DrawsByQuestion, Spool
 from leakbound.text.counting import finish_of, output_of
 from leakbound.text.rows import Row, each_row, parse_json
+from leakbound.text.shown import kind_of
 from leakbound.types import Finish, Output
 
 _MOST = sys.float_info.max
@@ -168,12 +169,12 @@ def _scores(row: Row) -> Scores:
     scores = row.values.get("scores")
     if scores is None:
         return ()
-    if not isinstance(scores, dict) or not all(
-        score is None or (is_number(score) and abs(score) <= _MOST) for score in scores.values()
-    ):
+    values = scores.values() if isinstance(scores, dict) else [scores]
+    odd = [s for s in values if not (s is None or (is_number(s) and abs(s) <= _MOST))]
+    if odd or not isinstance(scores, dict):
         raise InputError(
             f"'scores' must be an object of numbers by name, null where one could not be decided, "
-            f"got {str(scores)[:80]} in {row.place}. Correct the row."
+            f"got {kind_of(next(iter(odd), scores))} in {row.place}. Correct the row."
         )
     return tuple((name, None if score is None else float(score)) for name, score in scores.items())
 
@@ -186,7 +187,7 @@ def _draw(row: Row, scores: Scores) -> Draw | None:
     text = row.values["completion"]
     if text is not None and not isinstance(text, str):
         raise InputError(
-            f"'completion' must be text, or null for a draw that failed, got {text!r} in "
+            f"'completion' must be text, or null for a draw that failed, got {kind_of(text)} in "
             f"{row.place}. Correct the row."
         )
     return None if text is None else Draw(_output(row, text), scores)
@@ -216,7 +217,8 @@ def _flag(row: Row, name: str) -> bool:
     word = str(row.values.get(name) or False).lower()
     if word not in ("true", "false"):
         raise InputError(
-            f"{name!r} must be true or false, got {row.values[name]!r} in {row.place}. Correct it."
+            f"{name!r} must be true or false, got {kind_of(row.values[name])} in {row.place}. "
+            "Correct it."
         )
     return word == "true"
 

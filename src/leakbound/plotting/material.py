@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -19,7 +17,6 @@ from leakbound.evaluation.views.words import mean_of, quantity
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow, Run
 from leakbound.store.trained import TrainedFolder
-from leakbound.text.shown import as_cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -193,15 +190,3 @@ def panels_of(
 def stated(row: EstimateRow) -> tuple[float, float | None, float, float]:
     """An estimate's confidence, value, lower and upper end."""
     return row.confidence, row.value, row.lower, row.upper
-
-
-def as_csv(rows: Sequence[Any]) -> str:
-    """A line a row and a column a field; what is not known is empty, figures are as they are."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    names = [field.name for field in fields(rows[0])]
-    writer.writerow(names)
-    for row in rows:
-        values = (getattr(row, name) for name in names)
-        writer.writerow(["" if value is None else as_cell(value) for value in values])
-    return stream.getvalue()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from operator import methodcaller
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import Any, get_args
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
 from leakbound.plotting import decodings, models, questions, repeated, training
-from leakbound.plotting.material import LackingError, Material, PaperFigure, as_csv
+from leakbound.plotting.material import LackingError, Material, PaperFigure
 from leakbound.plotting.style import Format, styles
 from leakbound.registry import suggestion
 from leakbound.store import Run, write_text
 from leakbound.store.files import make_folder, write_whole
 from leakbound.store.trained import TrainedFolder, is_trained, read_trained
+from leakbound.text.rows import csv_of
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
@@ -104,7 +105,7 @@ def figures(
             chosen[name].draw(rows, drawn)
             drawn.finish()
             files.append(folder / f"{name}.csv")
-            write_text(files[-1], as_csv(rows))
+            write_text(files[-1], csv_of([asdict(row) for row in rows]))
             for form in dict.fromkeys(formats):
                 files.append(folder / f"{name}.{form}")
                 write_whole(files[-1], methodcaller("write_bytes", drawn.bytes(form)))

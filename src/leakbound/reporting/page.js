@@ -152,9 +152,9 @@ function save(name, type, content) {
 }
 
 function csv(columns, rows) {
-  // What begins as a formula would is no formula: spreadsheets take an apostrophe for a text.
-  const guarded = (value) => (typeof value === "string" && /^[=+@\t\r-]/.test(value) ? `'${value}` : `${value ?? ""}`);
-  const quoted = (value) => (/[",\r\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
+  // As `csv_of` of leakbound.text.rows: no text is a formula, and no line end or tab tears a row.
+  const guarded = (value) => (typeof value === "string" && /^'*([\t\r\n]|\s*[=+@\-\uff0b\uff0d\uff1d\uff20])/.test(value) ? `'${value}` : `${value ?? ""}`);
+  const quoted = (value) => (/[",;\t\r\n]|^\s|\s$/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   return [columns, ...rows].map((row) => row.map((value) => quoted(guarded(value))).join(",")).join("\r\n") + "\r\n";
 }
 

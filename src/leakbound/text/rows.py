@@ -1,5 +1,7 @@
 """Rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON that a chat model replied.
 
+`csv_of` writes every CSV file of this package.
+
 What is wrong is said with file and row.
 """
 
@@ -21,6 +23,7 @@ from typing import Any, Literal
 from leakbound.errors import InputError, require_no_fault
 from leakbound.registry import near
 from leakbound.text.counting import split_thought
+from leakbound.text.shown import kind_of
 from leakbound.types import Json
 
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")  # as JSON writes each half of a pair
@@ -55,7 +58,9 @@ class Row:
             return None
         text = _decimals(value)
         if not isinstance(text, str):
-            raise InputError(f"{key!r} must be text, got {value!r} in {self.place}.{_fix(value)}")
+            raise InputError(
+                f"{key!r} must be text, got {kind_of(value)} in {self.place}.{_fix(value)}"
+            )
         return text if text.strip() else None
 
     def whole(self, key: str) -> int:
@@ -254,6 +259,28 @@ def _csv(text: str, path: Path) -> list[Mapping[str, object]]:
     return rows
 
 
+_FORMULA = re.compile(r"'*(?:[\t\r\n]|\s*[=+@\-\uff0b\uff0d\uff1d\uff20])")
+_TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
+
+
+def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
+    """Flat rows with the same keys as CSV. Numbers are not rounded, and None is an empty cell.
+
+    A text that a spreadsheet would compute gets an apostrophe (OWASP, "CSV injection"), also if it
+    begins with apostrophes before that. Removing the first apostrophe restores the text.
+    """
+    names = list(rows[0]) if rows else []
+    lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]
+    return "".join(",".join(map(_cell, line)) + "\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else str(value)
+    if isinstance(value, str) and _FORMULA.match(text):
+        text = f"'{text}"
+    return '"' + text.replace('"', '""') + '"' if _TO_QUOTE.search(text) else text
+
+
 def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
     is_array = first_line(path).lstrip().startswith("[")
     values = (
@@ -269,7 +296,7 @@ def _objects(path: Path, bare: str | None) -> Iterator[Mapping[str, object]]:
             value = {bare: value}
         if not isinstance(value, dict):
             raise InputError(
-                f"row {number} of {str(path)!r} must be a JSON object, got {str(value)[:60]!r}."
+                f"row {number} of {str(path)!r} must be a JSON object, got {kind_of(value)}."
             )
         yield value
 

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from typing import Any
 
 from markupsafe import Markup
 
@@ -19,7 +18,6 @@ from markupsafe import Markup
 _STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 )
-_COMPUTED = tuple("=+-@\t\r")
 DASH = "–"
 _FEW = 3  # entries that a message shows
 _TINY = Decimal("1e-4")  # below it a figure is written with its exponent
@@ -33,20 +31,21 @@ def some(values: Sequence[object]) -> str:
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
 
+def kind_of(value: object) -> str:
+    """A value for a message that must quote no text: a number as it is, else its JSON type."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    names = {"str": "text", "dict": "JSON object"}
+    name = type(value).__name__
+    return f"a {names.get(name, name)}"
+
+
 def visible(text: str) -> str:
     """The text with each character that steers, an escape sequence's first say, as `\\u001b`.
 
     So spelled, JSON says the same as before.
     """
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def as_cell(value: Any) -> Any:
-    """A value for a cell of a CSV file: a text that a spreadsheet would compute gets an apostrophe.
-
-    Those are texts that begin with =, +, -, @, a tab or a carriage return (OWASP, "CSV injection").
-    """
-    return f"'{value}" if isinstance(value, str) and value[:1] in _COMPUTED else value
 
 
 def tag(name: str, *children: str, **attributes: object) -> Markup:

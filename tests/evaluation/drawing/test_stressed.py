@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from leakbound.evaluation import evaluate, run_verdicts, sample, summary
 from leakbound.evaluation.comparing import compare
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import ArmKey, EstimateRow, Run
+from leakbound.store.files import digest_of
 from leakbound.study import Study
 from leakbound.types import Decoding, Prompt, Query
 from tiny import tiny_model_folder
@@ -190,6 +192,16 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
         found.sentence
     )
     assert verify(tmp_path / "c.json", made.path).verified
+    shown = str(ArmKey().stressed("shots"))
+    certify(made.path, max_leak=0.3, scorer="keyword", arm=shown, out=tmp_path / "shots.json")
+    for name in ("c.json", "shots.json"):
+        text = (tmp_path / name).read_text()
+        assert not any(words in text for words in ("Who wrote", "shelf", "In room", LEAK))
+        values = json.loads(text)
+        values["made_from"]["arm"]["attack_queries"] = "0" * 64
+        (tmp_path / name).write_text(json.dumps(values | {"digest": digest_of(values)}))
+        differing = [c.name for c in verify(tmp_path / name, made.path).checks if c.differences]
+        assert differing == ["run"]
     other = stressed(tmp_path / "other", never, seed=1, stress="opener:2")
     plain = compare({"m": made, "other": other}, confidence=0.99)
     under = compare({"m": made, "other": other}, under="opener:2")

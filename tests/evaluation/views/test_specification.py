@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, NamedTuple
 
 import pytest
 
-from leakbound.evaluation.views.specification import departures, specification
+from leakbound.evaluation.views.specification import asked, departures, specification
+from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import (
     ArmKey,
     ArmSpec,
@@ -291,3 +292,13 @@ def test_what_departs_from_the_benchmark_is_said(arm: dict[str, Any], says: list
     few = put(RECORD, ["benchmark", "prompts"], 5)
     assert departures(few, replace(USUAL, **arm)) == ("5 of the 24 questions", *says)
     assert specification(few, USUAL)["Questions"].startswith("5 of the 24 of mine")
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "says"),
+    [(NEUTRAL[:1], f", its answer opened by {NEUTRAL[0]!r}"), (["Ann Lee"], ""), ([""], "")],
+)
+def test_only_words_of_a_stress_are_quoted(prefixes: Sequence[str], says: str) -> None:
+    queries = tuple(Query(id=p, prompt_id=p, text="Who?", prefix=p) for p in prefixes)
+    words = asked(RECORD, replace(ARM, attack_queries=queries), 0, "opener 1")
+    assert words == f"each as the stress 'opener 1' puts it{says}"

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from leakbound import stats
 from leakbound.evaluation.views.words import described
+from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import (
     Arm,
     ArmSpec,
@@ -25,7 +26,7 @@ from leakbound.store import (
 from leakbound.store.files import digest_of
 from leakbound.store.record import ScorerRecord
 from leakbound.text.shown import share
-from leakbound.types import Decoding, Fingerprint
+from leakbound.types import Decoding, Fingerprint, Query
 
 OWN_WORDS = "each in its own words"
 _SHARED = {
@@ -56,7 +57,13 @@ def short_limit(arm: Arm) -> str:
     worst = max(fractions, key=lambda query_id: fractions[query_id], default="")
     if not worst or fractions[worst] <= 0.5:
         return ""
-    return f"the limit on tokens cut {share(fractions[worst])} of the outputs of {worst!r}"
+    name = {query.id: public_id(query) for query in arm.queries}[worst]
+    return f"the limit on tokens cut {share(fractions[worst])} of the outputs of {name!r}"
+
+
+def public_id(query: Query) -> str:
+    """The id of a query; a digest of it where it contains the text of the query."""
+    return digest_of({"id": query.id})[:_DIGITS] if query.text in query.id else query.id
 
 
 def specification(
@@ -91,7 +98,9 @@ def asked(record: RunRecord, arm: ArmSpec, rewritings: int, stress: str = "") ->
         return f"each in its own words, then {words}; a conversation counts by its worst turn,"
     if stress and arm.attack_queries:
         opened = {query.prefix for query in arm.attack_queries}
-        words = f", its answer opened by {opened.pop()!r}" if len(opened) == 1 else ""
+        # Any other prefix comes from the data set.
+        neutral = len(opened) == 1 and opened <= {*NEUTRAL}
+        words = f", its answer opened by {opened.pop()!r}" if neutral else ""
         return f"each as the stress {stress!r} puts it{words}"
     if arm.attack_queries:
         return "each as a search found that it leaks most"

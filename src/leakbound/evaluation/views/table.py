@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +11,8 @@ import numpy as np
 
 from leakbound.stats import Estimate
 from leakbound.store import EstimateRow
-from leakbound.text.shown import DASH, as_cell, between, number, visible
+from leakbound.text.rows import csv_of
+from leakbound.text.shown import DASH, between, number, visible
 from leakbound.types import Json
 
 T = TypeVar("T")
@@ -160,18 +159,6 @@ def latex(tables: Sequence[Table], opening: str = "") -> str:
     """
     head = "% needs \\usepackage{booktabs}"
     return "\n".join([head, *_said(opening, _LATEX), *map(_latex, tables)])
-
-
-def csv_of(rows: Sequence[Mapping[str, Json]]) -> str:
-    """Flat rows with the same keys as CSV; nothing that is known is rounded.
-
-    A text that a spreadsheet would take for a formula begins with an apostrophe.
-    """
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: as_cell(value) for name, value in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def written(
