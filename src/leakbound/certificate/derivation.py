@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -278,9 +278,12 @@ def made_from(run: Run, arm: Arm, scorer: Scorer) -> JsonObject:
     No text of the data set is in it: queries that stand in place of the questions have a digest.
     """
     arm_members = {k: v for k, v in object_of(arm.spec).items() if k != "machine"}
-    queries = {"queries": arm_members["attack_queries"]}
+    queries: JsonObject = {"queries": arm_members["attack_queries"]}
+    questions: dict[str, Any] = {**run.record.questions}
+    if half := questions["benchmark"]["half"]:  # its subjects may be people
+        questions["benchmark"]["half"] = half | {"subjects": digest_of(half["subjects"])}
     return {
-        **run.record.questions,
+        **questions,
         "arm": {**arm_members, "attack_queries": digest_of(queries)},
         "identity": arm.identity,
         "scorer": object_of({**settings(scorer), "digest": digest(scorer)}),
