@@ -29,8 +29,10 @@ from leakbound.certificate.assumptions import ASSUMPTIONS, UNSTATED
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.drawing.sample import sample_arm
-from leakbound.store import load, read_sealed, sha256, tables, write_sealed
+from leakbound.store import load, read_sealed, sha256, tables, write_json, write_sealed
 from leakbound.store.files import digest_of
+from leakbound.stress.bench import MADE
+from leakbound.stress.weights import Round
 from leakbound.study import Explore, ModelSettings, Prove, Rewritings, Until
 from leakbound.types import Decoding, Prompt
 from leakbound.unlearning import TrainingSettings
@@ -263,6 +265,7 @@ def by_hand(how: str, run: Path) -> Path | None:
             for folder in (run / "arms" / KINDS["rounded"][0], run / ROUNDED):
                 shutil.rmtree(folder)
             tiny_model(run / ROUNDED, 1)
+            write_json(run / ROUNDED / MADE, Round("int4")._record(str(model), run / ROUNDED))
             made("rounded", model, run)
     if how in ("other answers", "harmless questions"):
         written(Path("prompts.parquet"), tables.table_of(Prompt, shown), {"rows": 3}, run)

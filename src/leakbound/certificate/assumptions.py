@@ -114,7 +114,14 @@ ASSUMPTIONS = (
     Assumption(_rewritings, ("run.json: inputs*", "queries.parquet: *")),
     Assumption(_relearned),
     Assumption(_imported, ("run.json: arms.*.draws*", "run.json: arms.*.fingerprint*")),
-    Assumption(_explored, ("run.json: arms.*.draws*",)),
+    Assumption(
+        _explored,
+        (
+            "run.json: arms.*.draws*",
+            *(f"completions: {name}" for name in ("missing", "chunk", "count", "row *")),
+            *(f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
+        ),
+    ),
     Assumption(_copied, ("run.json: arms.*.copied*",)),
 )
 UNSTATED: Mapping[str, str] = {
@@ -126,6 +133,15 @@ UNSTATED: Mapping[str, str] = {
     "run.json: arms.*.machine*": "the place of the draws changes no distribution",
     "run.json: arms.*.probe*": "tells models apart that have one fingerprint",
     "run.json: arms.*.cut*": "which draws were stored together",
+    "cut.json: *": "which draws were stored together",
+    "*other arm*": "a certificate is about one arm",
+    "stress: *": "the stressed model is made again of the model before the stress",
+    "* usage*": "what the draws cost",
+    "* machine*": "the place of the draws changes no distribution",
+    "* rows": "how many rows a table has is counted",
+    "completions: *logprob*": "no number rests on the probability of a draw",
+    "completions: *confidence": "no number rests on the probability of a draw",
+    "completions: *row moved": "draws are put in an order of their own",
 }
 """By patterns of paths, why nothing that a certificate states rests on them."""
 

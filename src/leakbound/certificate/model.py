@@ -253,7 +253,7 @@ def _difference(
     if texts[0] != texts[1]:
         return Difference(f"{where}, its text", *map(_sha256, texts))
     ends = [[o.finish, len(o.token_ids or ()), o.refused, o.hidden] for o in (then, now)]
-    if ends[0] != ends[1] or then.tokens not in (None, now.tokens):
+    if ends[0] != ends[1] or (now.finish != "unknown" and then.tokens != now.tokens):
         return Difference(f"{where}, how it ended", *ends)
     return None if _agree(then, now, slack) else Difference(where, stored, now.logprob)
 

@@ -156,6 +156,8 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
             yield f"its first look was after {draws.first:,} draws, planned are {looks.first:,}"
         if arm.unlooked():
             yield "questions were drawn on after their last look"
+    if spec.seed is None and not isinstance(draws, ImportedDraws):
+        yield "its draws have no seed"
     inputs = run.record.inputs
     shared = inputs is not None and arm.key.asks == "rewritings"
     if not shared and spec.shares is not None:
@@ -203,7 +205,12 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
     """Where two events of known probability share outputs, which would count twice."""
     proved = ((proof.query_id, proof.event) for proof in arm.proofs.stored.values(slug))
     for events in (arm.masses.events(), proved):
-        ids = sorted((query_id, event.token_ids) for query_id, event in events)
+        ids = []
+        for query_id, event in events:
+            ids.append((query_id, event.token_ids))
+            if event.ended == (event.finish == "unknown"):
+                yield f"an event of {query_id!r} is complete without an end, or ends"
+        ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
             if query_id == other_id and second[: len(first)] == first:
                 yield f"two events of {query_id!r} share outputs, which count twice"

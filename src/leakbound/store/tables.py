@@ -367,6 +367,7 @@ def by_this_rule(table: pa.Table, decoding: Decoding, imported: bool = False) ->
     else:
         limited = pc.greater_equal(lengths, decoding.max_new_tokens)
         finish = pc.if_else(limited, "length", "stop" if decoding.max_tokens is None else "unknown")
+        finish = pc.if_else(table["ended"], finish, "unknown")
     ends = zip(
         table["text"].to_pylist(), finish.to_pylist(), ids.is_valid().to_pylist(), strict=True
     )
