@@ -298,6 +298,11 @@ def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:
 def _agree(then: Completion, now: Completion, slack: float) -> bool:
     """True unless one lies below what the other is at least, at any batch shape."""
     (first, first_floor), (second, second_floor) = (_known(c, slack) for c in (then, now))
+    if (
+        then.logprob is None
+        and first_floor < second_floor - slack * len(then.token_ids or ()) - _ROUNDING
+    ):
+        return False  # less than is known
     return first >= second_floor - _ROUNDING and second >= first_floor - _ROUNDING
 
 

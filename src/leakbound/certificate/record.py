@@ -163,9 +163,10 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if not shared and spec.shares is not None:
         yield "draws are shared among queries in an arm that asks each question in its own words"
     if shared and inputs is not None:
-        seed = inputs.seed if spec.seed is None else spec.seed
-        if spec.shares != share(run.queries, inputs.design, spec.plan.n, seed):
-            yield f"draws are shared otherwise than by {inputs.design!r} with seed {seed}"
+        if spec.seed != inputs.seed:
+            yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
+        if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
+            yield f"draws are shared otherwise than by {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
         yield "other texts were asked in an arm that asks each question in its own words"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
@@ -208,7 +209,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         ids = []
         for query_id, event in events:
             ids.append((query_id, event.token_ids))
-            if event.ended == (event.finish == "unknown"):
+            if event.ended is not (event.finish != "unknown"):
                 yield f"an event of {query_id!r} is complete without an end, or ends"
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):
