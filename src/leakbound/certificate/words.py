@@ -72,7 +72,8 @@ def sentence(
     where = where if claim.every_question else "on average over"
     wording, within = specification["Asked"], f" {specification.get(CUT, '')}".rstrip()
     put = "" if wording == OWN_WORDS else f" asked {wording},"
-    granted = f", taking for granted that {specification[GRANTED]}" * (GRANTED in specification)
+    assumes = specification.get(GRANTED)
+    granted = f", taking for granted that {assumes}" if assumes else ""
     first = (
         f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} {event}{within}, "
         f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
