@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again, published, row_digests
@@ -151,11 +151,16 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if spec.plan != (Plan.exploring() if exploring else Plan.of(max(spec.plan.n, 1))):
         yield "its draws are under other keys than leakbound draws under"
     if isinstance(draws, StoppedDraws):
-        looks = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
-        if draws.first != looks.first:
-            yield f"its first look was after {draws.first:,} draws, planned are {looks.first:,}"
+        rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
+        if draws.first != rule.first:
+            yield f"its first look was after {draws.first:,} draws, planned are {rule.first:,}"
         if arm.unlooked():
             yield "questions were drawn on after their last look"
+        seen: dict[str, int] = {}
+        for query_id, look in chain.from_iterable(looks.items() for looks in arm.looks):
+            if look.n <= seen.get(query_id, 0):
+                yield f"question {query_id!r} was looked at twice at {look.n:,} draws"
+            seen[query_id] = look.n
     if spec.seed is None and not isinstance(draws, ImportedDraws):
         yield "its draws have no seed"
     inputs = run.record.inputs
