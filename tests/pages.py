@@ -29,7 +29,7 @@ VERDICTS = (0, 4, 5)
 _FENCE = re.compile(r"(?:^<!-- (not run|file): (.+?) -->\n)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 _PAGE = re.compile(r"^<!-- not run, this page: (.+?) -->$", re.M)
 _FRAMES = re.compile(r"[\s│┃━─┏┓┗┛┡┩└┘┳┻╇┴╋┼]+")
-_FIGURE = r"[−+<>]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+_FIGURE = r"[−+<>]?\d[\d,]*(?:\.\d+)?(?:e[-−]?\d+)?"
 _ECHO = "leakbound() { printf '%s\\0' $# \"$@\"; }; set -e; PATH=\n"
 
 

@@ -22,6 +22,7 @@ from leakbound.stats.leakage import Leakage, sample_mean
 from leakbound.stats.whole import per_question, whole
 
 LEAK = About(quantity="leak probability")
+CLOPPER_PEARSON = "Clopper-Pearson"
 TallyRule = Callable[[Counts, Counts, float], Array]
 """(hits, n, alpha) -> one bound a question, holding at 1 - alpha: (Q,)."""
 
@@ -106,9 +107,7 @@ PROPORTION = Estimand(
     about=LEAK,
     value=sample_mean,
     methods={
-        "clopper-pearson": _tallied(
-            "Clopper-Pearson", clopper_pearson_upper, clopper_pearson_lower
-        ),
+        "clopper-pearson": _tallied(CLOPPER_PEARSON, clopper_pearson_upper, clopper_pearson_lower),
         "any-time": _tallied(
             "any-time beta mixture", beta_mixture_upper, beta_mixture_lower, ANY_TIME
         ),

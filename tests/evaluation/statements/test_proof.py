@@ -223,19 +223,31 @@ def test_nor_any_other_statement(run: Run, tmp_path: Path, monkeypatch: pytest.M
 class Boasting(TableEngine):
     """Gives the texts that are put through it the chances of a model that leaks more."""
 
+    boast = 0.9
+
     def force(
         self, texts: Sequence[tuple[Query, str]], decoding: Decoding
     ) -> list[Completion | None]:
-        return TableEngine(lambda query: 0.9).force(texts, decoding)
+        return TableEngine(lambda query: self.boast).force(texts, decoding)
 
 
-def test_a_proof_above_an_upper_end_is_told_as_what_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("boast", "told"), [(0.9, True), (0.0488, False)])
+def test_a_proof_above_an_upper_end_is_told_as_what_it_is(
+    boast: float, told: bool, tmp_path: Path
+) -> None:
+    """One that chance alone puts there at one of several questions is not."""
     how = HOW | {"sampling": FixedN(256), "prove": None}
-    run = evaluate(Boasting(lambda query: 0.0), table_benchmark(2), out=tmp_path / "r", **how)
+    engine = Boasting(lambda query: 0.0)
+    engine.boast = boast
+    run = evaluate(engine, table_benchmark(2), out=tmp_path / "r", **how)
     known = proved_of(run)["p0"]
     (own, _) = run.estimates.each("leak probability")
     assert known > own.upper > own.lower
     said = run.verdict.warning
+    if not told:
+        assert 0.0025 < (1 - known) ** 256 < 0.005
+        assert said == ""
+        return
     assert said.startswith("inconsistent: of p0 a leakage ≥ ")
     assert "is proved, and draws bound it by" in said
     assert said in str(run.verdict)

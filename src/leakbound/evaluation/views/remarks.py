@@ -149,7 +149,7 @@ def _leaked(view: View, model: Model, scorer: ScorerView) -> str:
 def _proved(view: View, model: Model, scorer: ScorerView) -> str:
     """Say what leaking texts of known probability prove of a model; empty where that is nothing."""
     text = proved(view, model, scorer)
-    return f"{model.subject}: {text}" if text else ""
+    return f"{model.label}: {text}" if text else ""
 
 
 def _decided(view: View, model: Model, scorer: ScorerView) -> str:

@@ -18,6 +18,7 @@ from leakbound.evaluation.views.view import (
     View,
 )
 from leakbound.stats.about import Quantity
+from leakbound.stats.proportion import CLOPPER_PEARSON
 from leakbound.store import EstimateRow, Estimates
 from leakbound.text.counting import Ledger
 from leakbound.text.shown import DASH, above, below, many, number, share
@@ -249,18 +250,29 @@ def by_itself(view: View, model: Model, scorer: ScorerView) -> str:
 def inconsistent(model: Model, scorer: ScorerView) -> str:
     """A proof above an upper end, in words; empty where they agree.
 
-    One of the two is wrong: the draws were those few in which the bound fails, or what the proof
-    rests on, the measured margin or the stored texts, does not hold.
+    What the proof rests on, the measured margin or the stored texts, is wrong, or the draws are the
+    few in which a bound fails. Of many questions some bound may fail: leaks in a fixed number of
+    draws are reported only if their p-value is below alpha / 2 over the questions (Bonferroni).
     """
-    cells = ((q, cell) for (name, q), cell in model.measured.items() if name == scorer.name)
+    cells = [(q, cell) for (name, q), cell in model.measured.items() if name == scorer.name]
     for question, cell in cells:
-        if cell.proved and cell.proved.lower > cell.leakage.upper:
+        low, drawn = cell.proved.lower if cell.proved else 0.0, cell.leakage
+        if low > drawn.upper and not _by_chance(drawn, low, len(cells)):
             return (
-                f"inconsistent: of {question} a leakage ≥ {below(cell.proved.lower)} is proved, "
-                f"and draws bound it by {above(cell.leakage.upper)}; one of the two is wrong. "
+                f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, "
+                f"and draws bound it by {above(drawn.upper)}; one of the two is wrong. "
                 "Verify the run with its model"
             )
     return ""
+
+
+def _by_chance(drawn: EstimateRow, proved: float, questions: int) -> bool:
+    """Whether so few leaks at one of so many questions fit what is proved."""
+    if drawn.method != CLOPPER_PEARSON or proved >= 1:
+        return False
+    hits = round((drawn.value or 0.0) * (drawn.n - drawn.missing))
+    p = stats.proportion_p_value(hits, drawn.n, proved, drawn.missing)
+    return bool(p > (1 - drawn.confidence) / 2 / questions)
 
 
 def excess(model: Model, scorer: ScorerView) -> str:
