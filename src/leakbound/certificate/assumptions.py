@@ -1,4 +1,4 @@
-"""What a certificate states and `verify` cannot make again: taken for granted, and said so.
+"""Statements of a certificate that `verify` cannot make again: it takes them for granted.
 
 Every field of a run is made again by `verify`, or its place is on the list of those that nothing
 checks, with the reason.

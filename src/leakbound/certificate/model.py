@@ -103,9 +103,9 @@ class Verifier:
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
         coin, (taught, untaught) = coin_of(self.model), half.numbers
-        told = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
+        recipe = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
         says = "the model's recipe tells of the coin that the run names"
-        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], told)
+        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
         """The model as the arm asked it, without and with the way of asking that a stress is.
@@ -138,7 +138,7 @@ class Verifier:
             base = self._opened(arm, kept)
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
-        others = [i for i, (stated, asked) in enumerate(pairs, 1) if stated != asked]
+        others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
         says = f"question {others[0]} was asked otherwise" if others else "was asked as recorded"
         yield Check("asked", "differs" if others else "ok", f"under {stress.spec} {says}")
         return base, made

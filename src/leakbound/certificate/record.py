@@ -1,4 +1,4 @@
-"""What the record of a run says of its questions and draws, made again from what lies there.
+"""The statements of a run about its questions and draws, made again from one another.
 
 A forger can renew every digest of a run. What he cannot is to keep statements in agreement that
 follow from one another: each of them is made again here from the others.
@@ -49,10 +49,10 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
     """The check that looks for these faults."""
     try:
-        found = [*islice(faults, _SHOWN)]
+        first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
-        found = [f"the {name} cannot be made again: {error}"]
-    return Check(name, "differs" if found else "ok", "; ".join(found) or says)
+        first = [f"the {name} cannot be made again: {error}"]
+    return Check(name, "differs" if first else "ok", "; ".join(first) or says)
 
 
 def _questions(run: Run) -> Iterator[str]:
