@@ -7,7 +7,7 @@ group `leakbound.benchmarks`.
 
 from __future__ import annotations
 
-from leakbound.benchmarks.benchmark import Benchmark, Loaded, published, row_digests
+from leakbound.benchmarks.benchmark import Benchmark, Loaded
 from leakbound.benchmarks.catalogue import (
     BENCHMARKS,
     load_benchmark,
@@ -28,7 +28,5 @@ __all__ = [
     "load_benchmark",
     "load_corpus",
     "made_again",
-    "published",
-    "row_digests",
     "with_rewritings",
 ]

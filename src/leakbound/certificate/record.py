@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 
 from leakbound import stats
-from leakbound.benchmarks import Benchmark, made_again, published, row_digests
-from leakbound.benchmarks.benchmark import digest_of
+from leakbound.benchmarks import Benchmark, made_again
+from leakbound.benchmarks.benchmark import digest_of, published, row_digests
 from leakbound.certificate.certificate import Check, Difference, differences, mark
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.drawing.queries import named, share
