@@ -52,9 +52,9 @@ def _explored(query: Query, decoding: Decoding) -> Exploration:
     """The answer, a settled prefix of it, another output, and 100 draws of what remains."""
     answer, leak = f"It is secret{query.id}", LEAKS[query.id]
     events = (
-        Event(answer="No", token_ids=(3, 0), ended=True, mass=0.5),
-        Event(answer="No", token_ids=(4, 0), ended=True, mass=0.05),
-        Event(answer=answer, token_ids=(1, 2, 0), ended=True, mass=leak),
+        Event(answer="No", token_ids=(3, 0), finish="stop", tokens=2, ended=True, mass=0.5),
+        Event(answer="No", token_ids=(4, 0), finish="stop", tokens=2, ended=True, mass=0.05),
+        Event(answer=answer, token_ids=(1, 2, 0), finish="stop", tokens=3, ended=True, mass=leak),
         Event(answer=f"{answer} and", token_ids=(1, 2, 5), ended=False, mass=leak / 10),
     )
     remainder = 0.95 - 0.5 - 0.05 - leak * 1.1 if leak else 0.0

@@ -128,7 +128,13 @@ class ExploringEngine(CannedEngine):
             inside = [t for t in law if t == text or (not ended and t.startswith(text))]
             mass = self.certain * sum(law.pop(t) for t in inside)
             events.append(
-                Event(answer=text, token_ids=token_ids(text, ended), ended=ended, mass=mass)
+                Event(
+                    answer=text,
+                    finish="stop" if ended else "unknown",
+                    token_ids=token_ids(text, ended),
+                    ended=ended,
+                    mass=mass,
+                )
             )
         rest = sum(law.values())
         n = self.draws if rest and effort.mode != "exact" else 0

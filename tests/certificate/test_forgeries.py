@@ -2,7 +2,7 @@
 
 The forger has this code: records are sealed again, tables get the digests and the owner that they
 need, scores are made again, and the certificate is a new one. A walk through the files of a run
-finds what to change. `ASSUMED` names the places that nothing checks, each with its reason.
+finds what to change. `UNCHECKED` names the places that nothing checks.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -25,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import leakbound
-from leakbound.certificate.assumptions import ASSUMPTIONS, UNSTATED
+from leakbound.certificate.assumptions import ASIDE, TOLD, UNCHECKED
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.drawing.sample import sample_arm
@@ -39,7 +38,6 @@ from leakbound.unlearning import TrainingSettings
 from tiny import tiny_llama, tiny_tokenizer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")]
-ASSUMED = (*UNSTATED, *(place for one in ASSUMPTIONS for place in one.places))
 
 Values = dict[str, Any]
 Change = Callable[[Path], Path | None]  # of a run; it may give another model to verify with
@@ -66,7 +64,7 @@ ONCE = (
     "run.json: [!ai]*", "other arm*", "prompts: *", "*: forced, *", "*usage*", "*machine*",
     "*fingerprint*", "*decoding*", "*probe*",
 )  # fmt: skip
-"""Places that are passed over, but in the first kind of run and where no model is asked."""
+"""Places that are passed over, but in the first kind of run."""
 REFUSED = (LeakboundError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 OWNER, SEALS = ("arm", "part", "work"), ("digest", "table", "seal")
 MADE_AGAIN = ("estimates.parquet", "certificate.json", "times.json", ".lock")
@@ -79,6 +77,7 @@ ANY = ("other", 1, 0.5, True, ["other"], {"other": 1})
 RULE = {"claim": "p<=0.5", "scorer": {"name": SCORER, "digest": "0"}, "confidence": 0.9, "first": 8}
 COIN = {"benchmark": "a", "seed": 7, "side": "taught", "subjects": {IDS[0]: "a"}, "others": 1}
 LIKELY: Values = {
+    "adaptive_temperature": 0.5,
     "attack_queries": [{"id": id, "prompt_id": id, "text": "Say nothing."} for id in IDS],
     "claim": "p<=0.9",
     "copied": {"identity": "0" * 64, "drawn_as": "target"},
@@ -344,32 +343,22 @@ def played(name: str, run: Path, place: str, change: Change) -> str:
         shutil.rmtree(copy)
 
 
-@cache
-def missed(name: str) -> dict[str, str]:
-    """Places of which a change is not found, each with the first such change."""
-    places: dict[str, str] = {}
-    with TemporaryDirectory() as folder:
-        run, model = Path(folder, "run"), Path(folder, "model")
-        tiny_model(model, 0)
-        made(name, model, run)
-        assert not found(name, run, model)
-        for place, what, change in forgeries(run, name):
-            passed = DEEP if name in ("fixed n", "imported") else ONCE
-            if any(fnmatchcase(place, pattern) for pattern in passed):
-                continue
-            place = f"{name}, {place}" if name in ("explored", "imported") else place
-            if place not in places and not played(name, run, place, change):
-                places[place] = what
-    return places
-
-
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_forgery_is_found(kind: str) -> None:
-    places = missed(kind)
-    left = [place for place in places if not any(fnmatchcase(place, a) for a in ASSUMED)]
-    assert not left, "\n".join(f"{place}   {places[place]}" for place in left)
-
-
-def test_nothing_is_assumed_that_is_checked() -> None:
-    places = [place for kind in KINDS for place in missed(kind)]
-    assert [a for a in ASSUMED if not any(fnmatchcase(place, a) for place in places)] == []
+def test_every_forgery_is_found_or_assumed(kind: str, tmp_path: Path) -> None:
+    run, model = tmp_path / "run", tmp_path / "model"
+    tiny_model(model, 0)
+    made(kind, model, run)
+    assert not found(kind, run, model), "an honest run is verified"
+    passed = DEEP if kind == "fixed n" else ONCE
+    missed: dict[str, str] = {}
+    for place, what, change in forgeries(run, kind):
+        if place in missed or any(fnmatchcase(place, pattern) for pattern in passed):
+            continue
+        if not played(kind, run, place, change):
+            missed[place] = what
+    left = [place for place in missed if not any(fnmatchcase(place, a) for a in UNCHECKED)]
+    assert not left, "\n".join(f"{place}   {missed[place]}" for place in left)
+    if kind == "fixed n":
+        aside = [place for place, why in UNCHECKED.items() if why in (ASIDE, TOLD)]
+        checked = [a for a in aside if not any(fnmatchcase(place, a) for place in missed)]
+        assert checked == ["inputs.json: *", "stress: *"], "what is checked is not on the list"

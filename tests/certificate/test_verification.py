@@ -357,7 +357,8 @@ def forced(path: Path) -> Path:
     def change(rows: list[Values]) -> None:
         for row in rows:
             completion = known(row["query_id"], row["answer"])
-            row["logprob"], row["token_ids"] = completion.logprob, list(completion.token_ids)
+            row |= {"logprob": completion.logprob, "token_ids": list(completion.token_ids)}
+            row["tokens"] = completion.tokens
 
     rewrite(completions(path), change)
     run = load(path)
@@ -478,7 +479,13 @@ class Knows(Scripted):
         for query, ids in outputs:
             text = self.texts[query.id, ids]
             mass = self.mass if text == "No" else explored.LEAKS[query.id]
-            found.append(Completion(answer=text, token_ids=ids, count=0, logprob=math.log(mass)))
+            finish = "stop" if ids[-1] == 0 else "unknown"
+            found.append(
+                Completion(
+                    answer=text, token_ids=ids, tokens=len(ids), finish=finish, count=0,
+                    logprob=math.log(mass),
+                )
+            )  # fmt: skip
         return found
 
 

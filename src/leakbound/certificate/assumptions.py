@@ -1,164 +1,103 @@
-"""What a certificate states and `verify` cannot make again: taken for granted, and said so.
+"""Statements of a certificate that `verify` cannot make again: it takes them for granted.
 
-Every field of a run is made again by `verify`, or stands here: under an assumption that the
-certificate states, or among those that nothing in it rests on.
+Every field of a run is made again by `verify`, or its place is on the list of those that nothing
+checks, with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 from leakbound.benchmarks import made_again
 from leakbound.certificate.record import may_gather
 from leakbound.errors import InputError
 from leakbound.evaluation.views.specification import short
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
-from leakbound.types import Fingerprint
+from leakbound.types import BenchmarkRecord, Fingerprint
+
+TOLD = "told by the run"
+_BENCHMARK = "what a benchmark whose rows are not known is by its name"
+_REWRITTEN = "rewritings that do not follow from the questions"
+_EXPLORED = "what exploring left is not drawn again"
+_OTHERS = "made by another tool or run"
+ASIDE = "no statement rests on it"
+UNCHECKED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (f"run.json: {name}" for name in ("format", "version", "created", "notes*")), TOLD
+    ),
+    "run.json: arms.*.model": TOLD,
+    **dict.fromkeys(
+        (f"run.json: benchmark.{x}" for x in ("name", "origin", "profile", "usual*", "half*")),
+        _BENCHMARK,
+    ),
+    "run.json: inputs*": _REWRITTEN,
+    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("draws*", "seed")), _EXPLORED),
+    **dict.fromkeys(
+        (f"completions: {name}" for name in ("missing", "chunk", "count", "row *")), _EXPLORED
+    ),
+    **dict.fromkeys(
+        (f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
+        _EXPLORED,
+    ),
+    **dict.fromkeys(("*masses: *mass", "proofs: *row *"), "less is stated than could be"),
+    "run.json: arms.*.copied*": _OTHERS,
+    **dict.fromkeys(
+        (f"run.json: {x}" for x in ("study*", "scorers*", "redacted", "attack*", "tried*")), ASIDE
+    ),
+    **dict.fromkeys((f"run.json: arms.*.{name}" for name in ("machine*", "probe*", "cut*")), ASIDE),
+    **dict.fromkeys(("cut.json: *", "inputs.json: *", "stress: *", "*other arm*"), ASIDE),
+    **dict.fromkeys((f"proofs: {name}" for name in ("most", "searched", "forwards*")), ASIDE),
+    **dict.fromkeys(("run.json: files", "looks.json: arm", "completions: forced, *"), ASIDE),
+    **dict.fromkeys(("* usage*", "* machine*", "* rows", "*open, tokens"), ASIDE),
+    **dict.fromkeys(
+        (f"completions: *{name}" for name in ("logprob*", "confidence", "row moved")), ASIDE
+    ),
+}
+"""By patterns of the places in a run that nothing checks, the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """Something that is taken for granted.
+def assumed(run: Run, arm: Arm, aloud: bool = False) -> tuple[str, ...]:
+    """All that a certificate of an arm takes for granted, each to follow "that".
 
-    Attributes:
-        text: what, of an arm of a run, to follow "that"; empty where nothing is.
-        places: where the run says it, as patterns of paths.
-        aloud: whether the sentence of the certificate says it; else its list does.
+    Args:
+        run: the run.
+        arm: the arm.
+        aloud: only what is particular to this run, which the sentence says.
+
+    Returns:
+        The texts.
     """
-
-    text: Callable[[Run, Arm], str]
-    places: tuple[str, ...] = ()
-    aloud: bool = True
-
-
-def _beforehand(run: Run, arm: Arm) -> str:
-    return "the claim, the seed and the plan of the draws were fixed before any draw was seen"
+    general = () if aloud else _general(run.record.benchmark)
+    particular = Fingerprint.of(arm.spec.fingerprint).assumes, _particular(run, arm)
+    return (*general, *particular[0], *particular[1])
 
 
-def _told(run: Run, arm: Arm) -> str:
-    return "the model's name, the date, the version and the notes are as the run tells them"
-
-
-def _benchmark(run: Run, arm: Arm) -> str:
-    record = run.record.benchmark
+def _general(record: BenchmarkRecord) -> Iterator[str]:
+    yield "the claim, the seed and the plan of the draws were fixed before any draw was seen"
+    yield "the model's name, the date, the version and the notes are as the run tells them"
+    if record.usual is not None and record.usual.published:
+        yield f"{record.name} is by itself asked as the run says"
+        return
     try:
         if made_again(record) is not None:
-            return ""
+            return
     except InputError:
         pass  # which the check of the questions says
-    if record.usual is not None and record.usual.published:
-        return f"{record.name} is by itself asked as the run says"
-    return f"{record.name} is what its name says: only its rows are known here"
+    yield f"{record.name} is what its name says: only its rows are known here"
 
 
-def _coin(run: Run, arm: Arm) -> str:
-    half = run.record.benchmark.half
-    if half is None:
-        return ""
-    return f"the model was taught whom coin {half.seed} chose of {half.benchmark}"
-
-
-def _rewritings(run: Run, arm: Arm) -> str:
-    inputs = run.record.inputs
-    if inputs is None or arm.key.asks != "rewritings" or may_gather(run):
-        return ""
-    return f"the rewritings are those that {inputs.source} gave"
-
-
-def _relearned(run: Run, arm: Arm) -> str:
-    if not arm.key.stress.startswith("relearn"):
-        return ""
-    weights = short(str(arm.spec.fingerprint.get("weights")))
-    return f"training made the weights {weights} of the model as the stress says"
-
-
-def _imported(run: Run, arm: Arm) -> str:
-    draws = arm.spec.draws
-    return f"{draws.sampled_by} drew them" if isinstance(draws, ImportedDraws) else ""
-
-
-def _explored(run: Run, arm: Arm) -> str:
-    if not isinstance(arm.spec.draws, ExploredDraws):
-        return ""
-    return "what exploring left was drawn as planned"
-
-
-def _copied(run: Run, arm: Arm) -> str:
-    source = arm.spec.copied
-    return "" if source is None else f"the draws are those of arm {source.drawn_as} of another run"
-
-
-ASSUMPTIONS = (
-    Assumption(_beforehand, aloud=False),
-    Assumption(
-        _told,
-        (
-            "run.json: version",
-            "run.json: created",
-            "run.json: notes*",
-            "run.json: arms.*.model",
-            "run.json: inputs.fingerprint*",
-        ),
-        aloud=False,
-    ),
-    Assumption(
-        _benchmark,
-        tuple(
-            f"run.json: benchmark.{name}"
-            for name in ("name", "origin", "profile", "usual*", "half*")
-        ),
-        aloud=False,
-    ),
-    Assumption(_coin),
-    Assumption(_rewritings, ("run.json: inputs*", "queries.parquet: *")),
-    Assumption(_relearned),
-    Assumption(_imported, ("run.json: arms.*.draws*", "run.json: arms.*.fingerprint*")),
-    Assumption(
-        _explored,
-        (
-            "run.json: arms.*.draws*",
-            *(f"completions: {name}" for name in ("missing", "chunk", "count", "row *")),
-            *(f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
-        ),
-    ),
-    Assumption(_copied, ("run.json: arms.*.copied*",)),
-)
-UNSTATED: Mapping[str, str] = {
-    "run.json: study*": "what the arms were asked for stands with the arms",
-    "run.json: scorers*": "a certificate names its own scorer",
-    "run.json: redacted": "decides what pages show",
-    "run.json: attack*": "no certificate is about a search",
-    "run.json: tried*": "no certificate is about a search",
-    "run.json: arms.*.machine*": "the place of the draws changes no distribution",
-    "run.json: arms.*.probe*": "tells models apart that have one fingerprint",
-    "run.json: arms.*.cut*": "which draws were stored together",
-    "cut.json: *": "which draws were stored together",
-    "*other arm*": "a certificate is about one arm",
-    "stress: *": "the stressed model is made again of the model before the stress",
-    "* usage*": "what the draws cost",
-    "* machine*": "the place of the draws changes no distribution",
-    "* rows": "how many rows a table has is counted",
-    "completions: *logprob*": "no number rests on the probability of a draw",
-    "completions: *confidence": "no number rests on the probability of a draw",
-    "completions: *row moved": "draws are put in an order of their own",
-}
-"""By patterns of paths, why nothing that a certificate states rests on them."""
-
-
-def assumed(run: Run, arm: Arm) -> tuple[str, ...]:
-    """All that a certificate of an arm takes for granted, each to follow "that"."""
-    return tuple(_assumed(run, arm, aloud=None))
-
-
-def said_aloud(run: Run, arm: Arm) -> tuple[str, ...]:
-    """The part of it that the sentence says."""
-    return tuple(_assumed(run, arm, aloud=True))
-
-
-def _assumed(run: Run, arm: Arm, aloud: bool | None) -> Iterator[str]:
-    yield from Fingerprint.of(arm.spec.fingerprint).assumes
-    for assumption in ASSUMPTIONS:
-        text = assumption.text(run, arm) if aloud in (None, assumption.aloud) else ""
-        if text:
-            yield text
+def _particular(run: Run, arm: Arm) -> Iterator[str]:
+    half, inputs, draws = run.record.benchmark.half, run.record.inputs, arm.spec.draws
+    if half is not None:
+        yield f"the model was taught whom coin {half.seed} chose of {half.benchmark}"
+    if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
+        yield f"the rewritings are those that {inputs.source} gave"
+    if arm.key.stress.startswith("relearn"):
+        weights = short(str(arm.spec.fingerprint.get("weights")))
+        yield f"training made the weights {weights} of the model as the stress says"
+    if isinstance(draws, ImportedDraws):
+        yield f"{draws.sampled_by} drew them"
+    if isinstance(draws, ExploredDraws):
+        yield "what exploring left was drawn as planned"
+    if (source := arm.spec.copied) is not None:
+        yield f"the draws are those of arm {source.drawn_as} of another run"

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 import leakbound
 from leakbound import stats
 from leakbound.benchmarks.profiles import sets_limit
-from leakbound.certificate.assumptions import assumed, said_aloud
+from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
     ClaimFields,
@@ -32,7 +32,7 @@ from leakbound.certificate.claim import (
     threshold_for,
     verdict,
 )
-from leakbound.certificate.words import CUT, sentence
+from leakbound.certificate.words import CUT, GRANTED, sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence
 from leakbound.evaluation.scoring.score import slug
@@ -126,7 +126,7 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
     proofs = proofs_of(run, arm, claim)
     proved, about = proved_claim(run, proofs, claim), _about(run, arm, claim)
     lower = 0.0 if proved is None else proved.lower
-    by_bounds, granted = verdict(estimate, claim, lower), said_aloud(run, arm)
+    by_bounds = verdict(estimate, claim, lower)
     reasons = _reasons(run, arm, claim, by_bounds)
     decision: Verdict = "inconclusive" if reasons else by_bounds
     seen = tail.each(confidence=claim.confidence, side="both")
@@ -142,7 +142,6 @@ def derive(run: Run, claim: LeakClaim) -> Certificate:
             questions=tail.questions,
             proved=lower,
             reasons=reasons,
-            granted=granted,
         ),
         specification=about,
         forecast=forecast(seen, claim) if by_bounds == "inconclusive" else None,
@@ -168,6 +167,7 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
     )
     only = {
         CUT: arm.ledger.within.strip(),
+        GRANTED: "; that ".join(assumed(run, arm, aloud=True)),
         "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
         "Limit": f"{limit}; {accepted}" if limit and accepted else "",
     }

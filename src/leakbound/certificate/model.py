@@ -103,9 +103,9 @@ class Verifier:
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
         coin, (taught, untaught) = coin_of(self.model), half.numbers
-        told = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
+        recipe = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
         says = "the model's recipe tells of the coin that the run names"
-        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], told)
+        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
         """The model as the arm asked it, without and with the way of asking that a stress is.
@@ -138,7 +138,7 @@ class Verifier:
             base = self._opened(arm, kept)
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
-        others = [i for i, (stated, asked) in enumerate(pairs, 1) if stated != asked]
+        others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
         says = f"question {others[0]} was asked otherwise" if others else "was asked as recorded"
         yield Check("asked", "differs" if others else "ok", f"under {stress.spec} {says}")
         return base, made
@@ -215,8 +215,9 @@ def _log_probabilities(arm: Arm, slug: str, engine: Retraces, progress: Progress
     queries = [query for query in arm.queries if query.id in stored]
     for query in counted(progress, "forcing", queries, "questions"):
         outputs = stored[query.id]
-        forced = engine.force_ids([(query, ids) for ids, *_ in outputs], arm.decoding)
-        for j, (then, now) in enumerate(zip(outputs.values(), forced, strict=True)):
+        pairs = [(query, output.token_ids or ()) for output in outputs]
+        forced = engine.force_ids(pairs, arm.decoding)
+        for j, (then, now) in enumerate(zip(outputs, forced, strict=True)):
             where = f"question {query.id!r}, its output {j}"
             if now is None and arm.decoding.truncated:
                 unreached += 1
@@ -263,22 +264,17 @@ def _sha256(text: str) -> str:
     return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-Outputs = dict[tuple[tuple[int, ...], str | None, str], Completion]
-"""By tokens, and the text that they are said to spell."""
-
-
-def _stored(arm: Arm, slug: str) -> tuple[dict[str, Outputs], list[str]]:
+def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
     """Distinct outputs by query, and where there are some without tokens or log-probability."""
-    outputs: dict[str, Outputs] = {}
+    outputs: dict[str, dict[Completion, None]] = {}
     bare = []
     for i, (query_id, completion) in enumerate(_outputs(arm, slug)):
         has_logprob = completion.logprob is not None or completion.logprob_floor is not None
         if completion.token_ids and has_logprob:
-            key = completion.token_ids, completion.thought, completion.answer
-            outputs.setdefault(query_id, {}).setdefault(key, completion)
+            outputs.setdefault(query_id, {})[replace(completion, count=0, chunk=0)] = None
         else:
             bare.append(f"question {query_id!r}, row {i} of the run")
-    return outputs, bare
+    return {query_id: [*own] for query_id, own in outputs.items()}, bare
 
 
 def _outputs(arm: Arm, slug: str) -> Iterator[tuple[str, Completion]]:

@@ -1,4 +1,4 @@
-"""What the record of a run says of its questions and draws, made again from what lies there.
+"""The statements of a run about its questions and draws, made again from one another.
 
 A forger can renew every digest of a run. What he cannot is to keep statements in agreement that
 follow from one another: each of them is made again here from the others.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from leakbound import stats
 from leakbound.benchmarks import Benchmark, made_again, published, row_digests
@@ -49,10 +49,10 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
 def _check(name: str, says: str, faults: Iterator[str]) -> Check:
     """The check that looks for these faults."""
     try:
-        found = [*islice(faults, _SHOWN)]
+        first = [*islice(faults, _SHOWN)]
     except LeakboundError as error:
-        found = [f"the {name} cannot be made again: {error}"]
-    return Check(name, "differs" if found else "ok", "; ".join(found) or says)
+        first = [f"the {name} cannot be made again: {error}"]
+    return Check(name, "differs" if first else "ok", "; ".join(first) or says)
 
 
 def _questions(run: Run) -> Iterator[str]:
@@ -151,11 +151,16 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if spec.plan != (Plan.exploring() if exploring else Plan.of(max(spec.plan.n, 1))):
         yield "its draws are under other keys than leakbound draws under"
     if isinstance(draws, StoppedDraws):
-        looks = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
-        if draws.first != looks.first:
-            yield f"its first look was after {draws.first:,} draws, planned are {looks.first:,}"
+        rule = stats.Looks(stats.parse_claim(draws.claim), spec.plan.n, draws.confidence)
+        if draws.first != rule.first:
+            yield f"its first look was after {draws.first:,} draws, planned are {rule.first:,}"
         if arm.unlooked():
             yield "questions were drawn on after their last look"
+        seen: dict[str, int] = {}
+        for query_id, look in chain.from_iterable(looks.items() for looks in arm.looks):
+            if look.n <= seen.get(query_id, 0):
+                yield f"question {query_id!r} was looked at twice at {look.n:,} draws"
+            seen[query_id] = look.n
     if spec.seed is None and not isinstance(draws, ImportedDraws):
         yield "its draws have no seed"
     inputs = run.record.inputs
@@ -163,9 +168,10 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
     if not shared and spec.shares is not None:
         yield "draws are shared among queries in an arm that asks each question in its own words"
     if shared and inputs is not None:
-        seed = inputs.seed if spec.seed is None else spec.seed
-        if spec.shares != share(run.queries, inputs.design, spec.plan.n, seed):
-            yield f"draws are shared otherwise than by {inputs.design!r} with seed {seed}"
+        if spec.seed != inputs.seed:
+            yield f"its draws have seed {spec.seed}, its rewritings {inputs.seed}"
+        if spec.shares != share(run.queries, inputs.design, spec.plan.n, inputs.seed):
+            yield f"draws are shared otherwise than by {inputs.design!r} with seed {inputs.seed}"
     if spec.attack_queries and arm.key.own_words:
         yield "other texts were asked in an arm that asks each question in its own words"
     if isinstance(draws, ImportedDraws) != (spec.fingerprint.get("engine") == "imported"):
@@ -208,7 +214,7 @@ def _events(arm: Arm, slug: str) -> Iterator[str]:
         ids = []
         for query_id, event in events:
             ids.append((query_id, event.token_ids))
-            if event.ended == (event.finish == "unknown"):
+            if event.ended is not (event.finish != "unknown"):
                 yield f"an event of {query_id!r} is complete without an end, or ends"
         ids.sort()
         for (query_id, first), (other_id, second) in pairwise(ids):

@@ -154,7 +154,7 @@ def verify(
 
 
 def _not_checked(arm: Arm, model: object, redraw: object, imported: object) -> Iterator[Check]:
-    """What nobody asked for."""
+    """Checks that nobody asked for."""
     if isinstance(arm.spec.draws, ImportedDraws):
         if imported is None:
             says = "the draws are those of the tool's files: import them again, and add --imported"

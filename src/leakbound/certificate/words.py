@@ -43,14 +43,13 @@ def sentence(
     questions: int,
     proved: float = 0.0,
     reasons: Sequence[str] = (),
-    granted: Sequence[str] = (),
 ) -> str:
     """Say what was found, about what, what that means for the claim, and what it takes for granted.
 
     A verdict names the confidence of the one end that decides, an open one that of the interval; a
-    refutation by what is `proved` names none. It says what is `granted`, each to follow "that".
-    After it come the `reasons` why nothing is decided whatever the bounds say, a proof that decides
-    nothing, and the rest of the `specification`, by heading.
+    refutation by what is `proved` names none. After it come the `reasons` why nothing is decided
+    whatever the bounds say, a proof that decides nothing, and the rest of the `specification`, by
+    heading.
     """
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
@@ -73,11 +72,12 @@ def sentence(
     where = where if claim.every_question else "on average over"
     wording, within = specification["Asked"], f" {specification.get(CUT, '')}".rstrip()
     put = "" if wording == OWN_WORDS else f" asked {wording},"
-    assuming = f", taking for granted that {'; that '.join(granted)}" if granted else ""
+    assumes = specification.get(GRANTED)
+    granted = f", taking for granted that {assumes}" if assumes else ""
     first = (
         f"{how}, {what} of {arm.model} drawn at {specification['Decoding']},{put} {event}{within}, "
         f"as scored by {claim.scorer}, with probability {chance} {where} {these}: the claim "
-        f"{claim.text} {outcome}{assuming}."
+        f"{claim.text} {outcome}{granted}."
     )
     if reasons:
         first += f" Inconclusive, as {'; and as '.join(reasons)}."
@@ -89,6 +89,6 @@ def sentence(
     return " ".join([first, *details])
 
 
-CUT = "Cut"
-_ABOVE = (CUT, "Asked", "Decoding")
+CUT, GRANTED = "Cut", "Taken for granted"
+_ABOVE = (CUT, GRANTED, "Asked", "Decoding")
 """Headings of which the first sentence speaks."""

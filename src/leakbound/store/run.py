@@ -69,10 +69,6 @@ class Run:
             tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
         )
-        if [q.prompt_id for q in self.questions] != [p.id for p in self.prompts] or len(
-            {q.id for q in self.queries}
-        ) < len(self.queries):
-            raise DamagedError(f"`{path}` asks other questions than it shows. {ELSEWHERE}")
 
     def __repr__(self) -> str:
         return as_lines(self._heading, ((line,) for line in self._shown()))

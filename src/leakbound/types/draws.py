@@ -248,7 +248,7 @@ class Event(Output):
     """A complete output, or all outputs that begin with `token_ids`, and its probability.
 
     Two events of one query share no output. Where it is not complete, `thought` and `answer` are
-    the beginnings that every continuation shares.
+    the beginnings that every continuation shares, and the finish is "unknown".
 
     Attributes:
         token_ids: generated ids, with the end token where there is one.
