@@ -299,7 +299,7 @@ def forged(run: Path, column: str, change: Callable[[list[Any]], list[Any]]) -> 
 @pytest.mark.slow
 def test_a_proof_that_was_made_up_is_found(mine: Path) -> None:
     """Scoring its texts again tells."""
-    file = forged(mine, "text", lambda texts: ["the sea", *texts[1:]])
+    file = forged(mine, "answer", lambda texts: ["the sea", *texts[1:]])
     checked = leakbound("verify", file, mine)
     assert checked.status == 6
     assert "scores: row" in checked.out
