@@ -15,7 +15,7 @@ from leakbound.evaluation.views.specification import short
 from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.types import BenchmarkRecord, Fingerprint
 
-TOLD = "told by the run"
+TOLD = "recorded by the run"
 _BENCHMARK = "what a benchmark whose rows are not known is by its name"
 _REWRITTEN = "rewritings that do not follow from the questions"
 _EXPLORED = "what exploring left is not drawn again"
@@ -73,31 +73,31 @@ def assumed(run: Run, arm: Arm, aloud: bool = False) -> tuple[str, ...]:
 
 
 def _general(record: BenchmarkRecord) -> Iterator[str]:
-    yield "the claim, the seed and the plan of the draws were fixed before any draw was seen"
-    yield "the model's name, the date, the version and the notes are as the run tells them"
+    yield "the claim, the seed and the number of draws were fixed before any draw was seen"
+    yield "model name, date, version and notes are recorded correctly"
     if record.usual is not None and record.usual.published:
-        yield f"{record.name} is by itself asked as the run says"
+        yield f"the default prompt and limits of {record.name} are recorded correctly"
         return
     try:
         if made_again(record) is not None:
             return
     except InputError:
         pass  # which the check of the questions says
-    yield f"{record.name} is what its name says: only its rows are known here"
+    yield f"{record.name} is the data set that its name says"
 
 
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
     half, inputs, draws = run.record.benchmark.half, run.record.inputs, arm.spec.draws
     if half is not None:
-        yield f"the model was taught whom coin {half.seed} chose of {half.benchmark}"
+        yield f"the model was trained on the subjects that coin {half.seed} chose from {half.benchmark}"
     if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
-        yield f"the rewritings are those that {inputs.source} gave"
+        yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):
         weights = short(str(arm.spec.fingerprint.get("weights")))
-        yield f"training made the weights {weights} of the model as the stress says"
+        yield f"the weights {weights} come from training the model as the stress says"
     if isinstance(draws, ImportedDraws):
-        yield f"{draws.sampled_by} drew them"
+        yield f"the draws were made as {draws.sampled_by} states"
     if isinstance(draws, ExploredDraws):
-        yield "what exploring left was drawn as planned"
+        yield "the draws after the exploration were made as planned"
     if (source := arm.spec.copied) is not None:
         yield f"the draws are those of arm {source.drawn_as} of another run"

@@ -104,7 +104,7 @@ class Verifier:
             return
         coin, (taught, untaught) = coin_of(self.model), half.numbers
         recipe = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
-        says = "the model's recipe tells of the coin that the run names"
+        says = "the model's recipe names the same coin as the run"
         yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
@@ -139,8 +139,8 @@ class Verifier:
             made = stress.engine(bench, base)
         pairs = zip_longest(arm.spec.attack_queries, stress.queries(bench))
         others = [i for i, (stated, own) in enumerate(pairs, 1) if stated != own]
-        says = f"question {others[0]} was asked otherwise" if others else "was asked as recorded"
-        yield Check("asked", "differs" if others else "ok", f"under {stress.spec} {says}")
+        says = f"question {others[0]} has another text" if others else "the texts are as recorded"
+        yield Check("asked", "differs" if others else "ok", f"under {stress.spec}, {says}")
         return base, made
 
     def _task(self) -> Benchmark:

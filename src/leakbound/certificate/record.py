@@ -39,10 +39,12 @@ def check_record(run: Run, arm: Arm, slug: str) -> Iterator[Check]:
     Returns:
         A check of each.
     """
-    yield _check("questions", "the questions are those that are named", _questions(run))
-    yield _check("queries", "what was asked follows from the questions", _queries(run))
-    yield _check("plan", "how much was drawn was planned before it was drawn", _plan(run, arm))
-    yield _check("outputs", "every output is there once, and counted by the rule", _outputs(arm))
+    yield _check("questions", "the questions are those of the named benchmark", _questions(run))
+    yield _check("queries", "the model was given the questions that the run shows", _queries(run))
+    yield _check("plan", "the number of draws follows the recorded plan", _plan(run, arm))
+    yield _check(
+        "outputs", "every planned output is present and classified correctly", _outputs(arm)
+    )
     yield _check("events", "no two events of a question share an output", _events(arm, slug))
 
 
@@ -103,7 +105,7 @@ def _queries(run: Run) -> Iterator[str]:
     questions = [Query.original(prompt) for prompt in run.prompts]
     for number, (query, question) in enumerate(zip(run.questions, questions, strict=False), 1):
         if query != question:
-            yield f"question {number} was asked in other words than the run shows"
+            yield f"question {number} was given to the model in other words than the run shows"
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were asked, the run shows {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
