@@ -89,7 +89,8 @@ def _general(record: BenchmarkRecord) -> Iterator[str]:
 def _particular(run: Run, arm: Arm) -> Iterator[str]:
     half, inputs, draws = run.record.benchmark.half, run.record.inputs, arm.spec.draws
     if half is not None:
-        yield f"the model was trained on the subjects that coin {half.seed} chose from {half.benchmark}"
+        by_coin = f"the subjects that coin {half.seed} chose from {half.benchmark}"
+        yield f"the model was trained on {by_coin}"
     if inputs is not None and arm.key.asks == "rewritings" and not may_gather(run):
         yield f"the rewritings come from {inputs.source}"
     if arm.key.stress.startswith("relearn"):
