@@ -81,7 +81,7 @@ def test_errors_of_scorers_are_carried_into_a_bound_on_the_draws_that_were_label
     mean = (30 * 0.8 + 30 * 0.3 + 20 * 0.1) / 100
     value, lower, upper = map(float, keyword)
     assert lower < mean < upper
-    assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=1e-3)
+    assert float(corrected[0]) == pytest.approx((value - 19 / 72) / (1 - 19 / 72), abs=5e-3)
 
 
 def entry_of(claim: Claim, size: str) -> str:
@@ -153,10 +153,10 @@ def test_columns_over_the_input_distribution_are_those_of_all_wordings(tmp_path:
     _, _, seed, mean, std, ed, most, kept, _ = (cell.strip() for cell in row.split("|"))
     miss = 2 / 7
     assert (seed, kept) == ("1", "–")
-    assert "| 0.875 |" in text
+    assert "| 0.88 |" in text
     assert float(mean) == pytest.approx(0.25 + 0.75 * miss, abs=0.03)
     assert float(std) == pytest.approx((1 - miss) * 0.1875**0.5, abs=0.03)
-    assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.002)
+    assert float(ed) == pytest.approx(float(mean) + 2 * float(std), abs=0.02)
     assert float(mean) < float(most) < 0.6
     assert not list(tables.reworded(lab_of(tmp_path / "none"), (0, 1), Kept()))
 
