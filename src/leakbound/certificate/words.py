@@ -85,11 +85,7 @@ def sentence(
         least = downward(proved, claim.max_leak)
         place = "for the worst of" if claim.every_question else "on average over"
         first += f" Proved: at least {least} {place} {these}, {COMPUTED}."
-    details = [
-        f"{name}: {says.removesuffix('.')}."
-        for name, says in specification.items()
-        if name not in _ABOVE
-    ]
+    details = [f"{name}: {says}." for name, says in specification.items() if name not in _ABOVE]
     return " ".join([first, *details])
 
 

@@ -81,7 +81,7 @@ def specification(
         "Draws": _draws(arm),
         "Model": _model(arm),
         "Run": f"begun at {record.created} by leakbound {record.version}, rule {record.rule}",
-        "Notes": "; ".join(record.notes),
+        "Notes": "; ".join(record.notes).removesuffix("."),
     }
     return {heading: text for heading, text in by_heading.items() if text}
 
