@@ -259,9 +259,8 @@ def inconsistent(model: Model, scorer: ScorerView) -> str:
         low, drawn = cell.proved.lower if cell.proved else 0.0, cell.leakage
         if low > drawn.upper and not _by_chance(drawn, low, len(cells)):
             return (
-                f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, "
-                f"and draws bound it by {above(drawn.upper)}; one of the two is wrong. "
-                "Verify the run with its model"
+                f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, and draws bound "
+                f"it by {above(drawn.upper)}; one of the two is wrong. Verify the run with its model"
             )
     return ""
 
