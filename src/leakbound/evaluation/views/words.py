@@ -260,18 +260,17 @@ def inconsistent(model: Model, scorer: ScorerView) -> str:
         if low > drawn.upper and not _by_chance(drawn, low, len(cells)):
             return (
                 f"inconsistent: of {question} a leakage ≥ {below(low)} is proved, and draws bound "
-                f"it by {above(drawn.upper)}; one of the two is wrong. Verify the run with its model"
+                f"it by {above(drawn.upper)}; one is wrong. Verify the run with its model"
             )
     return ""
 
 
 def _by_chance(drawn: EstimateRow, proved: float, questions: int) -> bool:
     """Whether so few leaks at one of so many questions fit what is proved."""
-    if drawn.method != CLOPPER_PEARSON or proved >= 1:
-        return False
+    counted = drawn.method == CLOPPER_PEARSON and proved < 1
     hits = round((drawn.value or 0.0) * (drawn.n - drawn.missing))
-    p = stats.proportion_p_value(hits, drawn.n, proved, drawn.missing)
-    return bool(p > (1 - drawn.confidence) / 2 / questions)
+    alpha = (1 - drawn.confidence) / 2 / questions
+    return bool(counted and stats.proportion_p_value(hits, drawn.n, proved, drawn.missing) > alpha)
 
 
 def excess(model: Model, scorer: ScorerView) -> str:
