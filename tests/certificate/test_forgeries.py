@@ -77,7 +77,7 @@ ANY = ("other", 1, 0.5, True, ["other"], {"other": 1})
 RULE = {"claim": "p<=0.5", "scorer": {"name": SCORER, "digest": "0"}, "confidence": 0.9, "first": 8}
 COIN = {"benchmark": "a", "seed": 7, "side": "taught", "subjects": {IDS[0]: "a"}, "others": 1}
 LIKELY: Values = {
-    "adaptive_temperature": 0.5,
+    "adaptive_temperature": 0.001,
     "attack_queries": [{"id": id, "prompt_id": id, "text": "Say nothing."} for id in IDS],
     "claim": "p<=0.9",
     "copied": {"identity": "0" * 64, "drawn_as": "target"},

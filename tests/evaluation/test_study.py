@@ -323,7 +323,7 @@ def test_a_study_file_and_what_is_said_beside_it(
     done("evaluate", "m", "--study", file, "--out", tmp_path / "a")
     said = ("--study", file, "-n", 64, "--confidence", 0.9)
     done("evaluate", "m", *said, "--out", tmp_path / "b")
-    leakbound.evaluate("m", Study.read(file), out=tmp_path / "c")
+    leakbound.evaluate("m", Study.read(file), out=tmp_path / "c", allow_unmatched=False)
     a, b, c = (Run.open(tmp_path / name).study for name in "abc")
     assert (a.sampling, a.scorers, a.confidence) == (Until("p<=0.4", 32), ("contains",), 0.8)
     assert b == replace(a, sampling=Until("p<=0.4", 64), confidence=0.9)
@@ -370,7 +370,7 @@ def test_what_one_begins_the_other_goes_on_with(
     plan = {} if kind in ("until", "explore") else {"n": 32}
     shell = ("evaluate", "m", "--benchmark", "tofu:forget10", "--data", data, "--scorer",
              "contains", *draws, *options, "--out", tmp_path / "r")  # fmt: skip
-    study = Study("tofu:forget10", data=data, scorers=("contains",))
+    study = Study("tofu:forget10", data=data, scorers=("contains",), allow_unmatched=False)
 
     def python(out: str = "r") -> Run:
         return leakbound.evaluate("m", study, out=tmp_path / out, **asked, **plan)

@@ -16,9 +16,12 @@ from leakbound.store import Arm, ExploredDraws, ImportedDraws, Run
 from leakbound.types import BenchmarkRecord, Fingerprint
 
 TOLD = "recorded by the run"
+SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
+"""Parts of a fingerprint that move logits by roundings only."""
 _BENCHMARK = "what a benchmark whose rows are not known is by its name"
 _REWRITTEN = "rewritings that do not follow from the questions"
 _EXPLORED = "what exploring left is not drawn again"
+_LESS = "less is stated than could be"
 _OTHERS = "made by another tool or run"
 ASIDE = "no statement rests on it"
 UNCHECKED: Mapping[str, str] = {
@@ -39,7 +42,13 @@ UNCHECKED: Mapping[str, str] = {
         (f"masses: {name}" for name in ("remainder*", "settled*", "forwards*", "*row *")),
         _EXPLORED,
     ),
-    **dict.fromkeys(("*masses: *mass", "proofs: *row *"), "less is stated than could be"),
+    **dict.fromkeys(
+        ("*masses: *mass", "proofs: *mass", "proofs: *row *"), "less is stated than could be"
+    ),
+    **dict.fromkeys(
+        (f"run.json: arms.*.fingerprint.{x}" for x in (*SURROUNDINGS, "prompting*")),
+        "the same draws are made again",
+    ),
     "run.json: arms.*.copied*": _OTHERS,
     **dict.fromkeys(
         (f"run.json: {x}" for x in ("study*", "scorers*", "redacted", "attack*", "tried*")), ASIDE

@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from leakbound.benchmarks import Benchmark
+from leakbound.certificate.assumptions import SURROUNDINGS
 from leakbound.certificate.certificate import (
     Check,
     Difference,
@@ -59,8 +60,6 @@ from leakbound.types import (
     to_json,
 )
 
-# Parts of a fingerprint that move logits by roundings only.
-_SURROUNDINGS = ("transformers", "torch", "arithmetic", "row_budget")
 _ROUNDING = 1e-9
 LOG_PROBABILITIES = "log-probabilities"
 _BOTH = "an engine that records both of every output"
@@ -186,7 +185,7 @@ def check_model(arm: Arm, slug: str, engine: Generate, progress: Progress) -> It
 def _same_model(name: str, arm: Arm, engine: Generate, says: str) -> Check:
     """Compare a model's fingerprint with that of an arm."""
     differing = tuple(differences(to_json(arm.spec.fingerprint), as_read(engine.fingerprint)))
-    near = all(d.where in _SURROUNDINGS for d in differing)
+    near = all(d.where in SURROUNDINGS for d in differing)
     return Check(name, "note" if differing and near else mark(differing), says, differing)
 
 

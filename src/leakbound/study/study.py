@@ -119,8 +119,8 @@ class Study:
     stress: tuple[str, ...] = ()
     control_questions: str | None = None
     scorers: tuple[str, ...] = ()
-    allow_unmatched: bool = field(default=True, compare=False)
-    check_scorers: bool = field(default=False, compare=False)
+    allow_unmatched: bool = True
+    check_scorers: bool = False
     calibration: str | Path | None = None
     metrics: tuple[str, ...] = ()
     confidence: float = CONFIDENCE
