@@ -66,6 +66,11 @@ ONCE = (
 )  # fmt: skip
 """Places that are passed over, but in the first kind of run."""
 REFUSED = (LeakboundError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+ELSEWHERE = [
+    *("run.json: format", "run.json: attack*", "run.json: tried*"),
+    *("inputs.json: *", "stress: *", "looks.json: arm"),
+]
+"""Places on the list that the first kind of run does not have, or has no other value for."""
 OWNER, SEALS = ("arm", "part", "work"), ("digest", "table", "seal")
 MADE_AGAIN = ("estimates.parquet", "certificate.json", "times.json", ".lock")
 CHOICES = [
@@ -361,4 +366,4 @@ def test_every_forgery_is_found_or_assumed(kind: str, tmp_path: Path) -> None:
     if kind == "fixed n":
         aside = [place for place, why in UNCHECKED.items() if why in (ASIDE, TOLD)]
         checked = [a for a in aside if not any(fnmatchcase(place, a) for place in missed)]
-        assert checked == ["inputs.json: *", "stress: *"], "what is checked is not on the list"
+        assert checked == ELSEWHERE, "what is checked is not on the list"
