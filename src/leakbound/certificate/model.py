@@ -101,10 +101,10 @@ class Verifier:
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
-        coin, (taught, untaught) = coin_of(self.model), half.numbers
-        recipe = coin and (coin.benchmark, coin.seed, coin.taught, coin.untaught)
+        coin = coin_of(self.model)
+        recipe = [] if coin is None else [coin.benchmark, coin.seed, coin.taught, coin.untaught]
         says = "the model's recipe names the same coin as the run"
-        yield compared("coin", says, [half.benchmark, half.seed, taught, untaught], recipe)
+        yield compared("coin", says, [half.benchmark, half.seed, *half.numbers], recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
         """The model as the arm asked it, without and with the way of asking that a stress is.

@@ -1,0 +1,381 @@
+"""Each statement of a run that follows from others is made again: what one check says of one."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from canned import CannedEngine
+from explored import explored_run
+from leakbound.benchmarks.benchmark import digest_of, row_digests
+from leakbound.certificate.record import check_imported, check_record, may_gather
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.scoring.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run, tables
+from leakbound.store.plan import Plan, QueryShares
+from leakbound.study import FixedN, Rewritings, Until
+from leakbound.types import Decoding, Prompt, Query, Usual
+from leaky import LEAKS, SECRET, benchmark, engine, leaky_run, rewrite
+
+KEYWORD = slug(make_scorer("keyword"))
+CHECKS = ["questions", "queries", "plan", "outputs", "events"]
+
+
+def faults(run: Run, arm: Arm | None = None, by: str = KEYWORD) -> dict[str, str]:
+    """What the checks that fail say, by their names."""
+    checks = [*check_record(run, arm or run.arms["target"], by)]
+    assert [check.name for check in checks] == CHECKS
+    assert {check.status for check in checks} <= {"ok", "differs"}
+    return {check.name: check.says for check in checks if check.status == "differs"}
+
+
+def told(run: Run, **changes: Any) -> Run:
+    """The run with other entries of its benchmark's record."""
+    run.record = replace(run.record, benchmark=replace(run.record.benchmark, **changes))
+    return run
+
+
+def shown(run: Run, prompts: Sequence[Prompt]) -> Run:
+    """The run with other questions, and what follows from them."""
+    prompts = tuple(prompts)
+    queries = tuple(Query.original(prompt) for prompt in prompts)
+    run.asked = replace(run.asked, prompts=prompts, queries=queries)
+    return told(run, prompts=len(prompts), sha256=digest_of(prompts))
+
+
+def planned(arm: Arm, **changes: Any) -> Arm:
+    """The arm with another spec."""
+    arm.spec = replace(arm.spec, **changes)
+    return arm
+
+
+def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
+    checks = [*check_record(run, run.arms["target"], KEYWORD)]
+    assert [check.name for check in checks] == CHECKS
+    assert [check.status for check in checks] == ["ok"] * 5
+    assert checks[0].says == "the questions are those of the named benchmark"
+
+
+def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
+    told(run, prompts=4, sha256="0" * 64)
+    assert faults(run) == {
+        "questions": "the run has 3 questions, its record says 4; "
+        "the questions have another digest than the record says"
+    }
+
+
+def usual(prompts: int, published: bool | None = None) -> Usual:
+    return Usual(
+        prompts=prompts,
+        decoding=Decoding(),
+        template="{question}",
+        system=None,
+        published=published,
+    )
+
+
+def own(run: Run, name: str, **changes: Any) -> Run:
+    """The run with the rows and the record of a benchmark that leakbound makes."""
+    task = leakbound.load_benchmark(name, limit=3)
+    shown(run, task.prompts)
+    run.record = replace(run.record, benchmark=replace(task.fingerprint(), **changes))
+    return run
+
+
+@pytest.mark.parametrize("name", ["fictitious", "taught:7,fictitious", "untaught:7,fictitious"])
+def test_questions_that_leakbound_makes(run: Run, name: str) -> None:
+    arm = run.arms["target"]
+    assert faults(own(run, name), arm) == {}
+    second = replace(run.prompts[1], answer="somebody else")
+    shown(run, [run.prompts[0], second, run.prompts[2]])
+    assert faults(run, arm) == {"questions": f"question 2 of the run is not question 2 of {name}"}
+    assert faults(own(run, name, origin="elsewhere"), arm) == {
+        "questions": f"the record's `origin` is not that of {name}"
+    }
+    assert faults(own(run, name, usual=usual(1)), arm) == {
+        "questions": f"the record's `usual` is not that of {name}"
+    }
+
+
+def test_at_most_three_faults_of_a_check_are_told(run: Run) -> None:
+    prompts = [replace(p, id=f"{p.id}{i}") for i in range(2) for p in run.prompts]
+    own(run, "fictitious")
+    numbers = faults(shown(run, prompts))["questions"].split("; ")
+    assert numbers == [
+        f"question {i} of the run is not question {i} of fictitious" for i in (1, 2, 3)
+    ]
+
+
+def test_a_benchmark_that_no_name_gives(run: Run) -> None:
+    """A coin is a part of a name, and not of this one."""
+    says = faults(told(run, name="taught:seven,fictitious"))["questions"]
+    assert says.startswith("the questions cannot be made again: ")
+
+
+@pytest.fixture
+def rows(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run of a benchmark whose published rows are known: its own, and one that is left out."""
+    extra = Prompt(id="q9", question="Who wrote q9?", answer="Nobody")
+    known = {"known": row_digests([*run.prompts[:2], extra, run.prompts[2]])}
+    monkeypatch.setattr("leakbound.certificate.record.published", lambda: known)
+    return told(run, name="known", usual=usual(4, published=True))
+
+
+def test_questions_that_are_published(rows: Run) -> None:
+    assert faults(rows) == {}
+    for swapped in ((1, 0, 2), (0, 0, 1), (0, 2, 1)):
+        number = 2 if swapped[1] == 0 else 3
+        says = faults(shown(rows, [benchmark().prompts[i] for i in swapped]))["questions"]
+        assert says == f"question {number} of the run is not question {number} of known"
+
+
+def test_questions_that_are_not_published(rows: Run) -> None:
+    first, *others = rows.prompts
+    says = faults(shown(rows, [replace(first, keywords=("other",)), *others]))["questions"]
+    assert says == "question 1 of the run is not question 1 of known"
+    told(rows, usual=usual(4, published=False))
+    assert faults(rows) == {}, "it does not say that they are published"
+    told(rows, usual=None)
+    assert faults(rows) == {}
+
+
+def test_a_number_of_published_questions_and_an_unknown_name(rows: Run) -> None:
+    told(rows, usual=usual(5, published=True))
+    assert faults(rows)["questions"] == "known has 4 questions, the record says 5"
+    for published in (True, False):
+        told(rows, name="unknown", usual=usual(4, published=published))
+        says = faults(rows)["questions"]
+        assert says == "unknown is no benchmark whose published rows are known"
+    told(rows, usual=usual(4))
+    assert faults(rows) == {}
+
+
+def asking(run: Run, *queries: Query) -> Run:
+    run.asked = replace(run.asked, queries=queries)
+    return run
+
+
+def test_questions_given_in_other_words(run: Run) -> None:
+    first, second, third = run.queries
+    other = replace(second, text="Say nothing.")
+    assert faults(asking(run, first, other, third))["queries"] == (
+        "question 2 was given to the model in other words than the run shows"
+    )
+    assert faults(asking(run, first, second))["queries"] == (
+        "2 questions were asked, the run shows 3"
+    )
+    stranger = Query(id="q0~00", prompt_id="q0", text="Who, then?", source="rules")
+    assert faults(asking(run, first, stranger, second, third))["queries"] == (
+        "rewritings were asked, of which the record says nothing"
+    )
+
+
+class _Any(defaultdict[str, dict[str, float]]):
+    """The law of a question for each of its rewritings."""
+
+    def __missing__(self, query: str) -> dict[str, float]:
+        return self[query.partition("~")[0]]
+
+
+@pytest.fixture
+def rewritten(tmp_path: Path) -> Run:
+    texts = {q: {f"{SECRET} wrote it": p, "no idea": 1 - p} for q, p in LEAKS.items()}
+    asked = CannedEngine(_Any(dict, texts))
+    task = replace(
+        benchmark(),
+        prompts=tuple(replace(p, paraphrases=(f"{p.id}: by whom?",)) for p in benchmark().prompts),
+    )
+    inputs = Rewritings("benchmark", queries=1)
+    return evaluate(asked, task, out=tmp_path / "rewritten", sampling=FixedN(16), rewritings=inputs)
+
+
+def test_rewritings(rewritten: Run) -> None:
+    run, arm = rewritten, rewritten.arms["target inputs"]
+    assert may_gather(run)
+    assert faults(run, arm) == faults(run) == {}
+    queries = run.queries
+    assert [query.source for query in queries] == ["original", "benchmark"] * 3
+    other = [replace(q, text="Nothing?") if q.id == queries[1].id else q for q in queries]
+    says = faults(asking(run, *other), arm)["queries"]
+    assert says == "the rewritings of 'q0' are not those of benchmark"
+    moved = [queries[i] for i in (0, 3, 2, 1, 4, 5)]
+    says = faults(asking(run, *moved), arm)["queries"]
+    assert says == "the rewritings are not in the order of their questions, under their names"
+    foreign = [replace(q, source="rules") if q.source != "original" else q for q in queries]
+    says = faults(asking(run, *foreign), arm)["queries"].split("; ")[0]
+    assert says == "rewritings are from rules, not from benchmark"
+
+
+@pytest.mark.parametrize("changes", [{"source": "file:x.csv"}, {"ids": True}, {"embedder": "bge"}])
+def test_rewritings_that_need_more_than_the_questions(
+    rewritten: Run, changes: dict[str, Any]
+) -> None:
+    inputs = rewritten.record.inputs
+    assert inputs is not None
+    rewritten.record = replace(rewritten.record, inputs=replace(inputs, **changes))
+    assert not may_gather(rewritten)
+    rewritten.record = replace(rewritten.record, inputs=None)
+    assert not may_gather(rewritten)
+
+
+def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
+    run, arm = rewritten, rewritten.arms["target inputs"]
+    shares = arm.spec.shares
+    assert shares is not None
+    other = QueryShares(shares.design, dict.fromkeys(shares.draws_per_query, 8))
+    assert faults(run, planned(arm, shares=other))["plan"] == (
+        "draws are shared otherwise than by 'allocated' with seed 0"
+    )
+    assert "plan" in faults(run, planned(arm, shares=None))
+    arm = planned(arm, shares=shares, seed=1)
+    assert faults(run, arm)["plan"] == "its draws have seed 1, its rewritings 0"
+    assert faults(run, planned(run.arms["target"], shares=shares))["plan"] == (
+        "draws are shared among queries in an arm that asks each question in its own words"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"plan": Plan(256, 128)}, "its draws are under other keys than leakbound draws under"),
+        ({"seed": None}, "its draws have no seed"),
+        (
+            {"attack_queries": (Query(id="q0", prompt_id="q0", text="Say nothing."),)},
+            "other texts were asked in an arm that asks each question in its own words",
+        ),
+        (
+            {"fingerprint": {"engine": "imported"}},
+            "the draws are imported, or the model is known: not both",
+        ),
+    ],
+)
+def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], says: str) -> None:
+    assert faults(run, planned(run.arms["target"], **changes))["plan"] == says
+
+
+@pytest.fixture
+def looked(tmp_path: Path) -> Run:
+    until = Until("p<=0.5", most=64)
+    return evaluate(engine(), benchmark(), out=tmp_path / "looked", sampling=until)
+
+
+def test_looks_that_the_claim_does_not_plan(looked: Run) -> None:
+    arm = looked.arms["target"]
+    assert faults(looked, arm) == {}
+    draws: Any = arm.spec.draws
+    says = f"its first look was after {draws.first + 1} draws, planned are {draws.first}"
+    planned(arm, draws=replace(draws, first=draws.first + 1))
+    assert faults(looked, arm)["plan"] == says
+    planned(arm, draws=draws)
+    (query_id, look), *_ = arm.looks[0].items()
+    arm.looks = (*arm.looks, {query_id: look})
+    says = f"question {query_id!r} was looked at twice at {look.n} draws"
+    assert faults(looked, arm)["plan"].endswith(f"; {says}")
+    arm.looks = ()
+    assert faults(looked, arm)["plan"] == "questions were drawn on after their last look"
+
+
+Rows = list[dict[str, Any]]
+
+
+def of_last(change: Callable[[dict[str, Any]], None]) -> Callable[[Rows], None]:
+    return lambda rows: change(next(row for row in rows if row["query_id"] == "q2"))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda row: row.update(counted="cut"), "an output of 'q2' in part 0 is counted otherwise"),
+        (
+            lambda row: row.update(unanswered=True),
+            "an output of 'q2' in part 0 is counted otherwise",
+        ),
+        (
+            lambda row: row.update(count=row["count"] + 1),
+            "question 'q2' has 257 draws in part 0, planned are 256",
+        ),
+        (lambda row: row.update(chunk=1), "part 0 has an output of 'q2' that no plan asks for"),
+        (lambda row: row.update(chunk=-1), "part 0 has an output of 'q2' that no plan asks for"),
+    ],
+)
+def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None:
+    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    rewrite(file, of_last(change))
+    assert faults(run) == {"outputs": says}
+
+
+def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
+    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    table, meta = tables.read_table(file), tables.read_meta(file)
+    bare = table.replace_schema_metadata(None)
+    tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
+    assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, planned are 256"}
+    rewrite(file, lambda rows: rows.pop())
+    assert "question 'q2'" in faults(run)["outputs"]
+
+
+def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
+    """It has count 0, and a chunk of no plan; a count below 0 is none of either."""
+    run = explored_run(tmp_path / "run")
+    by = slug(make_scorer("contains"))
+    assert faults(run, by=by) == {}
+    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    rewrite(file, lambda rows: rows[0].update(count=-1))
+    assert faults(run, by=by) == {"outputs": "part 0 has an output of 'p0' that no plan asks for"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda rows: rows.append(dict(rows[0])), "two events of 'p0' share outputs, which count"),
+        (
+            lambda rows: rows[3].update(token_ids=[1, 2, 0, 5]),
+            "two events of 'p0' share outputs, which count twice",
+        ),
+        (
+            lambda rows: rows[3].update(ended=True),
+            "an event of 'p0' is complete without an end, or ends",
+        ),
+        (
+            lambda rows: rows[0].update(finish="unknown"),
+            "an event of 'p0' is complete without an end, or ends",
+        ),
+    ],
+)
+def test_events_that_share_outputs(tmp_path: Path, change: Any, says: str) -> None:
+    run = explored_run(tmp_path / "run")
+    (file,) = (run.path / "arms" / "target" / "masses").iterdir()
+    rewrite(file, change)
+    found = faults(run, by=slug(make_scorer("contains")))
+    assert found.keys() == {"events"}
+    assert found["events"].startswith(says)
+
+
+def test_the_files_of_a_tool_imported_again(tmp_path: Path) -> None:
+    def imported(name: str, *completions: str) -> Run:
+        file = tmp_path / f"{name}.jsonl"
+        rows = [{"question": "Who wrote it?", "completion": text} for text in completions]
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return leakbound.import_run([file], out=tmp_path / name)
+
+    run, same = imported("run", "Ann", "Bob"), imported("same", "Ann", "Bob")
+    arm: Arm = run.arms["target"]
+    found = check_imported(run, arm, same)
+    assert (found.name, found.status, found.differences) == ("log", "ok", ())
+    assert faults(run) == {}
+    found = check_imported(run, arm, imported("other", "Ann", "Bert"))
+    assert found.status == "differs"
+    assert "part 0" in [difference.where for difference in found.differences]
+    found = check_imported(run, arm, leaky_run(tmp_path / "leaky"))
+    assert {"arm.fingerprint.engine", "benchmark.name"} <= {d.where for d in found.differences}
+    arm.key = arm.key.under(replace(arm.decoding, temperature=2))
+    found = check_imported(run, arm, same)
+    assert (found.status, found.says[:26]) == ("differs", "the files have no draws fo")

@@ -1,0 +1,204 @@
+"""An arm of a run beside the model that drew it: its stress, its coin and its longest answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakbound
+from leakbound.benchmarks.coin import Coin
+from leakbound.certificate import Check
+from leakbound.certificate.model import Verifier
+from leakbound.evaluation.scoring.score import slug
+from leakbound.scorers import make_scorer
+from leakbound.store import Arm, Run, load
+from leakbound.store.trained import RECIPE
+from leakbound.study import ModelSettings
+from leakbound.types import Decoding, Headway, Query
+from shared import keep
+from tiny import tiny_llama, tiny_tokenizer
+
+TASK = leakbound.load_benchmark("fictitious", limit=3)
+KEYWORD, ON = slug(make_scorer("keyword")), {"device": "cpu"}
+PLAIN = "target"
+ROUNDED, SHOWN = (f"target under {stress}" for stress in ("round int4", "shots 1"))
+
+
+def tiny_model(path: Path, seed: int) -> Path:
+    words = {w for p in TASK.prompts for w in f"{p.question} {p.answer}".split()}
+    tokenizer = tiny_tokenizer(sorted(words))
+    tiny_llama(len(tokenizer), seed, max_position_embeddings=256).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def stressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Beside the model, and another one: asked not as it is by itself."""
+    folder = tmp_path_factory.mktemp("stressed")
+    model, run = tiny_model(folder / "model", 0), folder / "run"
+    tiny_model(folder / "other", 1)
+    how: dict[str, Any] = {
+        "settings": ModelSettings(template="{question} who", **ON),
+        "decodings": Decoding(max_new_tokens=4),
+        "stress": ("round:int4", "shots:1"),
+    }
+    leakbound.evaluate(str(model), TASK, out=run, n=16, scorers="keyword", **how)
+    keep(run)
+    return folder
+
+
+@pytest.fixture
+def run(stressed: Path, tmp_path: Path) -> Run:
+    return load(shutil.copytree(stressed / "run", tmp_path / "run"))
+
+
+def checks(
+    run: Run, arm: Arm, model: Any, redraw: float | None = None, told: Any = None
+) -> dict[str, Check]:
+    """All that is found of an arm with this model, by name."""
+    progress = (told if told is not None else []).append
+    found = [*Verifier(run, arm, model, ON, progress).checks(KEYWORD, redraw)]
+    assert len({check.name for check in found}) == len(found)
+    return {check.name: check for check in found}
+
+
+def statuses(*found: Any, **how: Any) -> dict[str, str]:
+    return {name: check.status for name, check in checks(*found, **how).items()}
+
+
+SEEN = dict.fromkeys(("model", "probe", "log-probabilities", "limit"), "ok")
+UNDER_STRESS = dict.fromkeys(("before", "asked"), "ok") | SEEN
+
+
+def test_the_model_that_drew(run: Run, stressed: Path) -> None:
+    model, told = str(stressed / "model"), list[Headway]()
+    assert statuses(run, run.arms[PLAIN], model, redraw=1, told=told) == SEEN | {"draws": "ok"}
+    steps = {str(headway) for headway in told}
+    assert any("loading model" in step for step in steps)
+    assert statuses(run, run.arms[ROUNDED], model) == UNDER_STRESS
+    assert statuses(run, run.arms[SHOWN], model) == {"asked": "ok"} | SEEN
+
+
+def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
+    """The model computes as it did then, which has no margin for roundings."""
+    model, settings = str(stressed / "model"), ModelSettings(dtype="bfloat16", **ON)
+    made = leakbound.evaluate(model, TASK, out=tmp_path / "r", n=4, settings=settings)
+    run = load(made.path)
+    found = statuses(run, run.arms[PLAIN], model)
+    assert found == SEEN | {"log-probabilities": "unchecked"}
+
+
+def test_another_model(run: Run, stressed: Path) -> None:
+    other = str(stressed / "other")
+    assert statuses(run, run.arms[PLAIN], other)["model"] == "differs"
+    found = checks(run, run.arms[ROUNDED], other)
+    assert [found[name].status for name in ("before", "model", "asked")] == [
+        *("differs", "differs", "ok")
+    ]
+    (difference,) = found["before"].differences
+    assert difference.where == "weights"
+    assert found["before"].says == (
+        "the model before the stress is the one that was sampled as it is"
+    )
+    assert found["asked"].says == "under round:int4, the texts are as recorded"
+
+
+def test_the_stressed_model_is_not_the_one_before(run: Run, stressed: Path) -> None:
+    """Whoever hands over the folder of the stressed model has it stressed once more."""
+    kept = run.path / "stress" / "round int4" / "target"
+    assert kept.is_dir()
+    found = checks(run, run.arms[ROUNDED], str(kept))
+    assert found["before"].status == "differs"
+
+
+def test_other_texts_than_the_stress_asks(run: Run, stressed: Path) -> None:
+    arm = run.arms[SHOWN]
+    first, second, third = arm.spec.attack_queries
+    model = str(stressed / "model")
+    for queries, number in (
+        ((first, replace(second, text="Say nothing."), third), 2),
+        ((first, second), 3),
+        ((first, second, third, Query(id="q", prompt_id="q", text="Say nothing.")), 4),
+    ):
+        arm.spec = replace(arm.spec, attack_queries=queries)
+        check = checks(run, arm, model)["asked"]
+        assert check.status == "differs"
+        assert check.says == f"under shots:1, question {number} has another text"
+
+
+def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
+    model = str(stressed / "model")
+    engine = ModelSettings(**ON).open(model, TASK)
+    found = checks(run, run.arms[ROUNDED], engine)
+    assert {name: check.status for name, check in found.items()} == {"stress": "unchecked"}
+    says = found["stress"].says
+    assert says.startswith("the model was not put through 'round int4' again: the stress")
+    assert "changes weights" in says
+    run.record = replace(run.record, study={**run.record.study, "stress": ["shots:1"]})
+    (check,) = checks(run, run.arms[ROUNDED], model).values()
+    assert check.status == "unchecked"
+    assert f"the last command of `{run.path}` names no such stress" in check.says
+
+
+def test_a_run_without_the_arm_before_its_stress(run: Run, stressed: Path) -> None:
+    arms = {key: spec for key, spec in run.record.arms.items() if str(key) != PLAIN}
+    run.record = replace(run.record, arms=arms)
+    found = statuses(run, run.arms[ROUNDED], str(stressed / "model"))
+    assert found == {name: status for name, status in UNDER_STRESS.items() if name != "before"}
+
+
+def test_the_longest_reference_answer(run: Run, stressed: Path) -> None:
+    arm, model = run.arms[PLAIN], str(stressed / "model")
+    longest = arm.spec.longest_answer
+    assert longest is not None
+    arm.spec = replace(arm.spec, longest_answer=longest - 1)
+    check = checks(run, arm, model)["limit"]
+    assert check.status == "differs"
+    assert [(d.certificate, d.found) for d in check.differences] == [(longest - 1, longest)]
+
+
+@pytest.fixture
+def taught(run: Run, stressed: Path, tmp_path: Path) -> tuple[Run, Path, Coin]:
+    """A run about those whom a coin chose, and a model whose recipe names it."""
+    task = leakbound.load_benchmark("taught:7,fictitious")
+    run.record = replace(
+        run.record, benchmark=replace(run.record.benchmark, half=task.fingerprint().half)
+    )
+    model = Path(shutil.copytree(stressed / "model", tmp_path / "model"))
+    coin = Coin.of(task)
+    assert coin is not None
+    return run, model, coin
+
+
+def recipe(model: Path, coin: Coin | None) -> None:
+    values = None if coin is None else {**vars_of(coin), "withheld": list(coin.withheld)}
+    (model / RECIPE).write_text(json.dumps({"coin": values}))
+
+
+def vars_of(coin: Coin) -> dict[str, Any]:
+    return {name: getattr(coin, name) for name in ("benchmark", "seed", "taught", "untaught")}
+
+
+def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
+    run, model, coin = taught
+    arm = run.arms[PLAIN]
+    assert "coin" not in checks(run, arm, str(model)), "a folder without a recipe says nothing"
+    recipe(model, coin)
+    check = checks(run, arm, str(model))["coin"]
+    assert (check.status, check.says) == ("ok", "the model's recipe names the same coin as the run")
+    for name, value in vars_of(coin).items():
+        other: dict[str, Any] = {name: f"{value} too" if isinstance(value, str) else value + 1}
+        recipe(model, replace(coin, **other))
+        assert checks(run, arm, str(model))["coin"].status == "differs"
+    recipe(model, None)
+    assert checks(run, arm, str(model))["coin"].status == "differs"
+    engine = ModelSettings(**ON).open(str(model), TASK)
+    assert "coin" not in checks(run, arm, engine)
+    run.record = replace(run.record, benchmark=replace(run.record.benchmark, half=None))
+    assert "coin" not in checks(run, arm, str(model))
