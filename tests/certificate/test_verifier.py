@@ -195,9 +195,11 @@ def test_the_coin_of_a_recipe(taught: tuple[Run, Path, Coin]) -> None:
     for name, value in vars_of(coin).items():
         other: dict[str, Any] = {name: f"{value} too" if isinstance(value, str) else value + 1}
         recipe(model, replace(coin, **other))
-        assert checks(run, arm, str(model))["coin"].status == "differs"
+        (difference,) = checks(run, arm, str(model))["coin"].differences
+        assert (difference.where, difference.certificate) == (name, value)
     recipe(model, None)
-    assert checks(run, arm, str(model))["coin"].status == "differs"
+    (difference,) = checks(run, arm, str(model))["coin"].differences
+    assert (difference.where, difference.found) == ("", "nothing")
     engine = ModelSettings(**ON).open(str(model), TASK)
     assert "coin" not in checks(run, arm, engine)
     run.record = replace(run.record, benchmark=replace(run.record.benchmark, half=None))

@@ -22,6 +22,7 @@ from typing import Any
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate.assumptions import SURROUNDINGS
 from leakbound.certificate.certificate import (
+    ABSENT,
     Check,
     Difference,
     Status,
@@ -50,6 +51,7 @@ from leakbound.types import (
     Completion,
     Fingerprint,
     Generate,
+    JsonObject,
     Measures,
     Probes,
     Progress,
@@ -101,10 +103,12 @@ class Verifier:
         half = self.run.record.benchmark.half
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
+        taught, untaught = half.numbers
+        stated: JsonObject = {"benchmark": half.benchmark, "seed": half.seed}
+        stated = {**stated, "taught": taught, "untaught": untaught}
         coin = coin_of(self.model)
-        recipe = [] if coin is None else [coin.benchmark, coin.seed, coin.taught, coin.untaught]
-        says = "the model's recipe names the same coin as the run"
-        yield compared("coin", says, [half.benchmark, half.seed, *half.numbers], recipe)
+        recipe = ABSENT if coin is None else {name: getattr(coin, name) for name in stated}
+        yield compared("coin", "the model's recipe names the same coin as the run", stated, recipe)
 
     def _engines(self, folder: Path) -> Generator[Check, None, tuple[Generate, Generate]]:
         """The model as the arm asked it, without and with the way of asking that a stress is.
