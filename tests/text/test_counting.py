@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from leakbound.text.counting import (
+    Ledger,
     counted_as,
+    finish_of,
     is_missing,
     output_of,
     split_thought,
@@ -156,3 +158,66 @@ def test_a_thought_that_is_given_apart_is_kept_with_one_in_tags(
     assert (output.answer, output.thought, output.finish) == ("x", thought, "length")
     assert output.hidden
     assert not output.refused
+
+
+@pytest.mark.parametrize(
+    ("word", "finish"),
+    [
+        (None, "unknown"),
+        ("unknown", "unknown"),
+        ("None", None),
+        ("stop", "stop"),
+        (" STOP\n", "stop"),
+        ("end-turn", "stop"),
+        ("stop_sequence", "stop_string"),
+        ("MAX_TOKENS", "length"),
+        ("content-filter", "filtered"),
+        ("tool_calls", "tool"),
+        ("cancelled", "error"),
+        ("timed_out", None),
+    ],
+)
+def test_the_word_of_a_source_for_a_finish(word: object, finish: str | None) -> None:
+    assert finish_of(word) == finish
+    assert output_of("Paris", word).finish == (finish or "error")
+
+
+def test_an_output_of_a_text_only() -> None:
+    plain = output_of("Paris")
+    assert plain == Output(answer="Paris", thought=None, finish="unknown", tokens=None)
+    assert plain.refused is plain.hidden is False
+
+
+@pytest.mark.parametrize("value", [True, 1, "yes"])
+def test_what_a_source_marks_is_true_or_false(value: object) -> None:
+    assert output_of("Paris", refused=value).refused is True
+    assert output_of("Paris", hidden=value).hidden is True
+
+
+def test_a_model_that_thought_without_a_visible_thought_hides_it() -> None:
+    assert output_of("Paris", reasoned=True).hidden
+    assert output_of("Paris", reasoned=True, thoughts=[" ", "**"]).hidden
+    assert not output_of("Paris", reasoned=True, thoughts=["hm"]).hidden
+    assert not output_of("<think>hm</think>Paris", reasoned=True).hidden
+    assert not output_of("Paris", reasoned=False).hidden
+
+
+def test_thoughts_are_kept_once_and_only_those_that_are_visible() -> None:
+    output = output_of("<think>b</think>x", thoughts=["a", " ", None, "a", "b", "c"])
+    assert output.thought == "a\nb\nc"
+
+
+def test_the_numbers_of_a_ledger() -> None:
+    classes = {"complete": 32, "cut": 16, "filtered": 8, "empty": 4, "failed": 2, "unrecorded": 1}
+    others = {"refused": 5, "hidden": 6, "thoughts": 7}
+    ledger = Ledger(**classes, **others, within="within 48 tokens")
+    assert ledger.to_dict() == {"draws": 63, **classes, **others}
+    assert next(iter(ledger.to_dict())) == "draws"
+    assert ledger.cut_fraction == 16 / 63
+    assert Ledger().cut_fraction == 0
+    assert ledger.sentence == (
+        "63 draws: 32 complete (5 refused), 16 cut, 8 filtered, 4 empty, 2 failed, "
+        "1 finish not recorded; the thought of 6 is hidden"
+    )
+    assert Ledger(complete=2).sentence == "2 draws: all complete"
+    assert Ledger().sentence == "0 draws"

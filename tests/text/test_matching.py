@@ -328,6 +328,7 @@ def test_every_continuation_scores_within_the_bounds(spec: str) -> None:
 def test_places_overlap_and_know_what_follows() -> None:
     assert list(places("a a", "a a a")) == [0, 2]
     assert occurs("ron", "ron", ".")
+    assert occurs("ron", "ron")
     assert not occurs("ron", "ron", "")
     assert all(occurs(keyword, keyword, "") for keyword in ("蓝", "서", "c++"))
     assert not any(occurs(keyword, keyword, "") for keyword in ("๔", "ron"))

@@ -95,9 +95,11 @@ def _unpublished(
         yield f"{record.name} has {len(rows):,} questions, the record says {usual.prompts:,}"
     last = -1
     for number, row in enumerate(row_digests(prompts), 1):
-        if places.get(row, -1) <= last:
+        place = places.get(row)
+        if place is not None and place > last:
+            last = place
+        else:
             yield f"question {number} of the run is not question {number} of {record.name}"
-        last = max(last, places.get(row, -1))
 
 
 def _queries(run: Run) -> Iterator[str]:

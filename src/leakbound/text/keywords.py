@@ -145,14 +145,14 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
     while at >= 0:
         end = at + len(keyword)
         after = text[end] if end < len(text) else following
-        if (not at or _apart(keyword[0], text[at - 1], right=False)) and (
+        if (not at or _apart(keyword[0], text[at - 1])) and (
             _apart(keyword[-1], after, right=True)
         ):
             yield at
         at = text.find(keyword, at + 1)
 
 
-def _apart(edge: str, neighbour: str, *, right: bool) -> bool:
+def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
     """Whether a keyword may have this neighbour at this edge; an empty one stands for all."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
