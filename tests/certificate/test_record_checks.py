@@ -15,6 +15,7 @@ import leakbound
 from canned import CannedEngine
 from explored import explored_run
 from leakbound.benchmarks.benchmark import digest_of, row_digests
+from leakbound.certificate import Check, Difference
 from leakbound.certificate.record import check_imported, check_record, may_gather
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
@@ -61,7 +62,13 @@ def test_a_run_as_it_was_made_has_no_fault(run: Run) -> None:
     checks = [*check_record(run, run.arms["target"], KEYWORD)]
     assert [check.name for check in checks] == CHECKS
     assert [check.status for check in checks] == ["ok"] * 5
-    assert checks[0].says == "the questions are those of the named benchmark"
+    assert [check.says for check in checks] == [
+        "the questions are those of the named benchmark",
+        "the model was given the questions that the run shows",
+        "the number of draws follows the recorded plan",
+        "every planned output is present and classified correctly",
+        "no two events of a question share an output",
+    ]
 
 
 def test_questions_that_the_record_counts_or_digests_otherwise(run: Run) -> None:
@@ -185,16 +192,25 @@ class _Any(defaultdict[str, dict[str, float]]):
         return self[query.partition("~")[0]]
 
 
-@pytest.fixture
-def rewritten(tmp_path: Path) -> Run:
+def rewriting(out: Path, source: str, queries: int, seed: int = 0) -> Run:
     texts = {q: {f"{SECRET} wrote it": p, "no idea": 1 - p} for q, p in LEAKS.items()}
-    asked = CannedEngine(_Any(dict, texts))
     task = replace(
         benchmark(),
         prompts=tuple(replace(p, paraphrases=(f"{p.id}: by whom?",)) for p in benchmark().prompts),
     )
-    inputs = Rewritings("benchmark", queries=1)
-    return evaluate(asked, task, out=tmp_path / "rewritten", sampling=FixedN(16), rewritings=inputs)
+    return evaluate(
+        CannedEngine(_Any(dict, texts)),
+        task,
+        out=out,
+        sampling=FixedN(16),
+        rewritings=Rewritings(source, queries=queries),
+        seed=seed,
+    )
+
+
+@pytest.fixture
+def rewritten(tmp_path: Path) -> Run:
+    return rewriting(tmp_path / "rewritten", "benchmark", 1)
 
 
 def test_rewritings(rewritten: Run) -> None:
@@ -212,6 +228,47 @@ def test_rewritings(rewritten: Run) -> None:
     foreign = [replace(q, source="rules") if q.source != "original" else q for q in queries]
     says = faults(asking(run, *foreign), arm)["queries"].split("; ")[0]
     assert says == "rewritings are from rules, not from benchmark"
+
+
+def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> None:
+    run, arm = rewritten, rewritten.arms["target inputs"]
+    queries = run.queries
+    stranger = Query(id="q9~00", prompt_id="q9", text="Who?", source="benchmark")
+    says = "'q9~00' is a rewriting of no question that the run shows"
+    assert faults(asking(run, *queries, stranger), arm)["queries"].split("; ") == [
+        says,
+        "the rewritings are not in the order of their questions, under their names",
+    ]
+    mixed = [replace(q, source="rules") if q.id == queries[1].id else q for q in queries]
+    says = faults(asking(run, *mixed), arm)["queries"].split("; ")[0]
+    assert says == "rewritings are from rules, not from benchmark"
+    mixed = [replace(q, source=s) for q, s in zip(queries, ("original", "rules", "a") * 2)]
+    says = faults(asking(run, *mixed), arm)["queries"].split("; ")[2]
+    assert says == "rewritings are from a, rules, not from benchmark"
+
+
+def test_rewritings_by_rules_follow_from_their_number_and_the_seed(tmp_path: Path) -> None:
+    run = rewriting(tmp_path / "run", "rules", 2, seed=3)
+    arm, inputs = run.arms["target inputs"], run.record.inputs
+    assert inputs is not None
+    assert may_gather(run)
+    assert faults(run, arm) == {}
+    for changes in ({"queries": 1}, {"queries": 3}, {"seed": 4}):
+        run.record = replace(run.record, inputs=replace(inputs, **changes))
+        assert faults(run, arm)["queries"].startswith("the rewritings of 'q0' are not those of")
+
+
+def test_rewritings_of_a_file_have_its_kind_and_selected_ones_any_names(rewritten: Run) -> None:
+    run, arm, inputs = rewritten, rewritten.arms["target inputs"], rewritten.record.inputs
+    assert inputs is not None
+    queries = [replace(q, source="file") if q.source != "original" else q for q in run.queries]
+    run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv"))
+    assert faults(asking(run, *queries), arm) == {}
+    queries[1] = replace(queries[1], id="q0~07")
+    says = "the rewritings are not in the order of their questions, under their names"
+    assert faults(asking(run, *queries))["queries"] == says
+    run.record = replace(run.record, inputs=replace(inputs, source="file:x.csv", ids=True))
+    assert "queries" not in faults(run)
 
 
 @pytest.mark.parametrize("changes", [{"source": "file:x.csv"}, {"ids": True}, {"embedder": "bge"}])
@@ -259,6 +316,17 @@ def test_shares_that_do_not_follow_from_the_design(rewritten: Run) -> None:
 )
 def test_a_plan_that_leakbound_does_not_make(run: Run, changes: dict[str, Any], says: str) -> None:
     assert faults(run, planned(run.arms["target"], **changes))["plan"] == says
+
+
+def test_the_plans_of_few_draws_of_none_and_of_an_exploration(run: Run, tmp_path: Path) -> None:
+    other = "its draws are under other keys than leakbound draws under"
+    arm = run.arms["target"]
+    assert "plan" not in faults(run, planned(arm, plan=Plan(1, 1)))
+    assert faults(run, planned(arm, plan=Plan(0, 1)))["plan"] == other
+    run = explored_run(tmp_path / "explored")
+    arm = run.arms["target"]
+    assert faults(run, arm) == {}
+    assert faults(run, planned(arm, plan=Plan(8, 8)))["plan"] == other
 
 
 @pytest.fixture
@@ -312,14 +380,37 @@ def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None
     assert faults(run) == {"outputs": says}
 
 
+def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
+    arm = run.arms["target"]
+    part = arm.parts[1]
+    assert (part.query_ids, part.first_chunk, part.sizes) == (("q0",), 1, (1024, 52))
+    assert faults(run) == {}
+    file = run.path / "arms" / "target" / "completions" / "part-00001.parquet"
+    chunks = [row["chunk"] for row in tables.read_table(file).to_pylist()]
+    assert set(chunks) == {1, 2}
+    for chunk in (0, 3):
+        rewrite(file, lambda rows, chunk=chunk: rows[0].update(chunk=chunk))  # type: ignore[misc]
+        assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
+
+
+def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    arm = run.arms["target"]
+    (meta,) = arm.meta()
+    stated = replace(meta, rows=meta.rows + 1000)
+    monkeypatch.setattr(Arm, "meta", lambda self: iter([stated]))
+    says = f"part 0 has {meta.rows} rows, recorded are 1,00{meta.rows}"
+    assert faults(run) == {"outputs": says}
+
+
 def test_a_stated_number_of_rows_and_missing_draws(run: Run) -> None:
     (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
     table, meta = tables.read_table(file), tables.read_meta(file)
     bare = table.replace_schema_metadata(None)
     tables.write_table(file, bare, {**meta, "missing": {"q1": 2}})
     assert faults(run) == {"outputs": "question 'q1' has 258 draws in part 0, planned are 256"}
-    rewrite(file, lambda rows: rows.pop())
-    assert "question 'q2'" in faults(run)["outputs"]
+    rewrite(file, lambda rows: rows[-1].update(query_id="q9", count=1))
+    assert faults(run)["outputs"].endswith("; question 'q9' has 1 draws in part 0, planned are 0")
 
 
 def test_a_forced_answer_is_no_draw(tmp_path: Path) -> None:
@@ -368,14 +459,16 @@ def test_the_files_of_a_tool_imported_again(tmp_path: Path) -> None:
 
     run, same = imported("run", "Ann", "Bob"), imported("same", "Ann", "Bob")
     arm: Arm = run.arms["target"]
-    found = check_imported(run, arm, same)
-    assert (found.name, found.status, found.differences) == ("log", "ok", ())
+    says = "importing the files again gives the same questions and draws"
+    assert check_imported(run, arm, same) == Check("log", "ok", says)
     assert faults(run) == {}
     found = check_imported(run, arm, imported("other", "Ann", "Bert"))
-    assert found.status == "differs"
-    assert "part 0" in [difference.where for difference in found.differences]
+    assert (found.name, found.status, found.says) == ("log", "differs", says)
+    digest, draws = found.differences
+    assert digest.where == "arm.fingerprint.sha256.of file 1"
+    assert draws == Difference("part 0", "its draws", "other draws in the files")
     found = check_imported(run, arm, leaky_run(tmp_path / "leaky"))
     assert {"arm.fingerprint.engine", "benchmark.name"} <= {d.where for d in found.differences}
     arm.key = arm.key.under(replace(arm.decoding, temperature=2))
-    found = check_imported(run, arm, same)
-    assert (found.status, found.says[:26]) == ("differs", "the files have no draws fo")
+    says = f"the files have no draws for arm {arm.name!r}"
+    assert check_imported(run, arm, same) == Check("log", "differs", says)

@@ -111,19 +111,22 @@ def _queries(run: Run) -> Iterator[str]:
     if len(run.questions) != len(questions):
         yield f"{len(run.questions):,} questions were asked, the run shows {len(questions):,}"
     texts: dict[str, list[str]] = {prompt.id: [] for prompt in run.prompts}
-    sources = {query.source for query in run.queries} - {"original"}
-    for query in run.queries:
-        if query.source != "original":
-            texts.setdefault(query.prompt_id, []).append(query.text)
+    rewritings = [query for query in run.queries if query.source != "original"]
+    for query in rewritings:
+        if query.prompt_id in texts:
+            texts[query.prompt_id].append(query.text)
+        else:
+            yield f"{query.id!r} is a rewriting of no question that the run shows"
     inputs = run.record.inputs
     if inputs is None:
-        if sources:
+        if rewritings:
             yield "rewritings were asked, of which the record says nothing"
         return
-    if sources - {inputs.source.partition(":")[0]}:
-        yield f"rewritings are from {', '.join(sorted(sources))}, not from {inputs.source}"
+    kind = inputs.source.partition(":")[0]
+    if others := {query.source for query in rewritings} - {kind}:
+        yield f"rewritings are from {', '.join(sorted(others))}, not from {inputs.source}"
     if not inputs.ids:
-        numbered = named(run.prompts, [*texts.values()], inputs.source.partition(":")[0])
+        numbered = named(run.prompts, [*texts.values()], kind)
         if numbered != [*run.queries]:
             yield "the rewritings are not in the order of their questions, under their names"
     if may_gather(run):
