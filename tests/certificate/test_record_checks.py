@@ -242,7 +242,8 @@ def test_a_rewriting_of_no_question_and_of_another_source(rewritten: Run) -> Non
     mixed = [replace(q, source="rules") if q.id == queries[1].id else q for q in queries]
     says = faults(asking(run, *mixed), arm)["queries"].split("; ")[0]
     assert says == "rewritings are from rules, not from benchmark"
-    mixed = [replace(q, source=s) for q, s in zip(queries, ("original", "rules", "a") * 2)]
+    kinds = ("original", "rules", "a") * 2
+    mixed = [replace(q, source=kind) for q, kind in zip(queries, kinds, strict=True)]
     says = faults(asking(run, *mixed), arm)["queries"].split("; ")[2]
     assert says == "rewritings are from a, rules, not from benchmark"
 
