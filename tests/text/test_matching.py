@@ -277,7 +277,8 @@ def test_normalising_again_changes_nothing() -> None:
         ("Ron*\u200d", "ro", ""), ("J_", "", ""), ("**", "", ""), ("蓝鸟", "蓝", ""),
         ("蓝鸟计", "蓝鸟", ""), ("か\u3099", "", ""), ("서울", "서", ""),
         ("서울\u11a8", "서", ""), ("กี่", "", ""), ("กี่ก", "กี่", ""), ("10²", "10", ""),
-        ("Ron=", "ron", "."), ("Ron¨", "ron", " "),
+        ("Ron=", "ron", "."), ("Ron¨", "ron", " "), ("R*a", "", ""), ("\u200d*R*a", "", ""),
+        ("나라가", "나라", ""), ("나라힣", "나라", ""), ("나라\u1100", "나", ""),
     ],
 )  # fmt: skip
 def test_what_a_prefix_settles(prefix: str, text: str, following: str) -> None:
@@ -327,6 +328,8 @@ def test_every_continuation_scores_within_the_bounds(spec: str) -> None:
 
 def test_places_overlap_and_know_what_follows() -> None:
     assert list(places("a a", "a a a")) == [0, 2]
+    assert list(places("a", "a a a")) == [0, 2, 4]
+    assert list(places("蓝蓝", "蓝蓝蓝")) == [0, 1]
     assert occurs("ron", "ron", ".")
     assert occurs("ron", "ron")
     assert not occurs("ron", "ron", "")

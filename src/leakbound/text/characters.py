@@ -62,7 +62,7 @@ def plain(text: str) -> str:
 
 
 def _straight(match: re.Match[str]) -> str:
-    return _STRAIGHT.get(match[0], "")
+    return _STRAIGHT.get(match[0]) or ""
 
 
 plain_character = lru_cache(maxsize=2**12)(plain)
@@ -75,7 +75,7 @@ def is_digit(character: str) -> bool:
 
 def joins(character: str) -> bool:
     """True for what makes words: a letter, mark or digit, or markup that stayed."""
-    return unicodedata.category(character)[0] in "LMN" or character in MARKUP
+    return unicodedata.category(character)[0] in ("L", "M", "N") or character in MARKUP
 
 
 def is_unspaced(character: str) -> bool:

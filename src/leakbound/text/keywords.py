@@ -216,12 +216,13 @@ def settled(prefix: str) -> Settled:
         first = plain_character(prefix[at])[:1]
         if not first or first in MARKUP or _composes(first):
             continue
-        before = (plain_character(prefix[i]) for i in range(at - 1, -1, -1))
-        last = next(filter(None, before), "")[-1:]
-        if joins(first) and last and last in MARKUP:
-            continue
         text = _opening(prefix[:at])
-        if not text or (joins(first) and not last.isspace()):
+        if not text:
+            break
+        last = next(filter(None, map(plain_character, reversed(prefix[:at]))))[-1]
+        if joins(first) and last in MARKUP:
+            continue
+        if joins(first) and not last.isspace():
             return Settled(text, "")
         return Settled(text, " " if first.isspace() or last.isspace() else ".")
     return Settled("", "")
