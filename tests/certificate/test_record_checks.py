@@ -381,6 +381,15 @@ def test_outputs_that_no_plan_asks_for(run: Run, change: Any, says: str) -> None
     assert faults(run) == {"outputs": says}
 
 
+def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: Run) -> None:
+    (file,) = (run.path / "arms" / "target" / "completions").glob("*.parquet")
+    rewrite(file, lambda rows: rows.append({**rows[-1], "count": 0, "chunk": -1}))
+    assert faults(run) == {}
+    rewrite(file, lambda rows: rows[-1].update(count=1))
+    says = faults(run)["outputs"].split("; ")[0]
+    assert says == "part 0 has an output of 'q2' that no plan asks for"
+
+
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
     run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
     arm = run.arms["target"]
@@ -395,11 +404,42 @@ def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
         assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
 
 
+def test_a_part_that_is_missing_hides_no_other(tmp_path: Path) -> None:
+    run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
+    folder = run.path / "arms" / "target" / "completions"
+    (folder / "part-00001.parquet").unlink()
+    rewrite(folder / "part-00003.parquet", of_last(lambda row: row.update(counted="cut")))
+    assert faults(run) == {
+        "outputs": "part 1 is missing; an output of 'q2' in part 3 is counted otherwise"
+    }
+
+
+def test_outputs_are_counted_by_the_table(tmp_path: Path) -> None:
+    """A stop string takes tokens; an answer is missing by the output and by its class."""
+    stop = Decoding(stop=("##",), max_new_tokens=48)
+    run = leaky_run(tmp_path / "run", decodings=stop)
+    (name,) = (str(key) for key in run.arms if str(key) != "greedy")
+    arm = run.arms[name]
+    (file,) = (arm.folder / "completions").glob("*.parquet")
+
+    def change(rows: Rows) -> None:
+        bare = {"answer": "", "tokens": 3, "token_ids": None, "finish": "stop_string"}
+        rows[0].update(bare, counted="complete", unanswered=False)
+        rows[1].update(finish="length", counted="cut", unanswered=False)
+        rows[2].update(finish="filtered", counted="filtered", unanswered=True)
+
+    rewrite(file, change)
+    assert faults(run, arm) == {}
+    rewrite(file, lambda rows: rows[0].update(tokens=4))
+    says = "an output of 'q0' in part 0 is counted otherwise"
+    assert faults(run, arm) == {"outputs": says}
+
+
 def test_rows_that_were_not_recorded(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = run.arms["target"]
     (meta,) = arm.meta()
     stated = replace(meta, rows=meta.rows + 1000)
-    monkeypatch.setattr(Arm, "meta", lambda self: iter([stated]))
+    monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter([stated]))
     says = f"part 0 has {meta.rows} rows, recorded are 1,00{meta.rows}"
     assert faults(run) == {"outputs": says}
 

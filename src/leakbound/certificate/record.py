@@ -188,7 +188,11 @@ def _plan(run: Run, arm: Arm) -> Iterator[str]:
 def _outputs(arm: Arm) -> Iterator[str]:
     """Where there are other outputs than were planned, or they are counted by another rule."""
     draws, stop = arm.spec.draws, arm.decoding.stop
-    for part, meta in zip(arm.parts, arm.meta(), strict=False):
+    for part in arm.parts:
+        meta = next(arm.meta([part]), None)
+        if meta is None:
+            yield f"part {part.number} is missing"
+            continue
         drawn = Counter[str](meta.missing)
         chunks = range(part.first_chunk, part.first_chunk + len(part.sizes))
         table = arm.completions(part)
