@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -17,16 +18,27 @@ import pytest
 import explored
 import leakbound
 from fake_models import FakeModels, WordClassifier
-from leakbound.certificate import Check, Verification, certify, verification, verify
+from leakbound.certificate import Check, Difference, Verification, certify, verification, verify
 from leakbound.certificate import derivation as evidence_of
-from leakbound.certificate.model import check_draws
+from leakbound.certificate.model import check_draws, check_model, require_share
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate, score_run, scorers_for
 from leakbound.evaluation.scoring import score as scoring
-from leakbound.store import CERTIFICATE, Arm, Run, load, tables, write_json
+from leakbound.scorers import make_scorer
+from leakbound.store import CERTIFICATE, Arm, ImportedDraws, Run, load, tables, write_json
 from leakbound.store.files import digest_of
 from leakbound.study import FixedN
-from leakbound.types import Completion, Decoding, Draws, Query, Redrawn, silent
+from leakbound.types import (
+    Completion,
+    Decoding,
+    Draws,
+    Headway,
+    ProbedPrompt,
+    Progress,
+    Query,
+    Redrawn,
+    silent,
+)
 from leaky import LEAKS, SECRET, N, benchmark, engine, leaky_run, rewrite
 
 Values = dict[str, Any]
@@ -319,10 +331,11 @@ class Scripted:
     def __init__(self, run: Run, **changes: Any) -> None:
         self.run, self.changes = run, changes
         self.texts = {(query_id, ids): text for query_id, ids, text in stored(run)}
-        self.fingerprint = dict(run.arms["target"].spec.fingerprint)
+        arm = run.arms["target"]
+        self.fingerprint, self.decoding = dict(arm.spec.fingerprint), arm.decoding
 
     def force_ids(self, outputs: list[tuple[Any, Any]], decoding: Decoding) -> list[Any]:
-        assert decoding == self.run.arms["target"].decoding
+        assert decoding == self.decoding
         if self.refuses:
             raise InputError(self.refuses)
         return [
@@ -350,17 +363,18 @@ def known(query_id: str, text: str) -> Completion:
     )  # fmt: skip
 
 
+def as_known(rows: list[Values]) -> None:
+    """The rows of an engine that records tokens and probabilities."""
+    for row in rows:
+        completion = known(row["query_id"], row["answer"])
+        row |= {"logprob": completion.logprob, "token_ids": list(completion.token_ids)}
+        row["tokens"] = completion.tokens
+
+
 @pytest.fixture
 def forced(path: Path) -> Path:
     """The run, as if an engine that knows probabilities had drawn it; certified."""
-
-    def change(rows: list[Values]) -> None:
-        for row in rows:
-            completion = known(row["query_id"], row["answer"])
-            row |= {"logprob": completion.logprob, "token_ids": list(completion.token_ids)}
-            row["tokens"] = completion.tokens
-
-    rewrite(completions(path), change)
+    rewrite(completions(path), as_known)
     run = load(path)
     score_run(run, scorers_for(["keyword"], run.prompts))
     (path / CERTIFICATE).unlink()
@@ -464,6 +478,225 @@ def test_an_output_that_the_model_cannot_give_or_whose_tokens_spell_another_text
     engine.force_ids = lambda outputs, decoding: [None] * len(outputs)  # type: ignore[method-assign]
     found = {difference.found for difference in with_model(forced, engine).differences}
     assert found == {"no output of this decoding"}
+
+
+KEYWORD = scoring.slug(make_scorer("keyword"))
+SAME = "outputs have the log-probability that the model gives them"
+BARE = "have no tokens or no log-probability on record to compare"
+EDGE = "lie at the edge of what the decoding keeps, and were not compared"
+
+
+@pytest.fixture
+def drawn(run: Run) -> Run:
+    """As `forced`, without a certificate."""
+    rewrite(completions(run.path), as_known)
+    return run
+
+
+def of_model(of: Run | Arm, engine: Any, progress: Progress = silent) -> list[Check]:
+    arm = of.arms["target"] if isinstance(of, Run) else of
+    return [*check_model(arm, KEYWORD, engine, progress)]
+
+
+def compared(of: Run | Arm, engine: Any) -> Check:
+    *_, check = of_model(of, engine)
+    assert check.name == "log-probabilities"
+    return check
+
+
+def decoded(run: Run, **changes: Any) -> tuple[Arm, Scripted]:
+    """The arm under another decoding, and its engine."""
+    arm, engine = run.arms["target"], Scripted(run)
+    arm.decoding = engine.decoding = replace(arm.decoding, **changes)
+    return arm, engine
+
+
+def test_each_question_is_forced_and_told(drawn: Run) -> None:
+    told: list[Headway] = []
+    assert of_model(drawn, Scripted(drawn), told.append) == [
+        Check("model", "ok", "the model is the one that was sampled"),
+        Check("log-probabilities", "ok", f"8 of 8 {SAME}"),
+    ]
+    assert told == [Headway("forcing", i, 3, "questions") for i in range(4)]
+
+
+def test_a_queried_model_is_measured_first(drawn: Run, arm: Arm) -> None:
+    measured: list[object] = []
+    for made, of in ((Scripted(drawn), drawn.arms["target"]), (Redrawing(arm), arm)):
+        made.measure = measured.append  # type: ignore[union-attr]
+        if made.__class__ is Scripted:
+            of_model(drawn, made)
+        else:
+            check(arm, made, 1)
+        assert measured.pop() == of.queries
+
+
+def test_how_a_model_reads_fixed_questions(drawn: Run) -> None:
+    engine, arm = Scripted(drawn), drawn.arms["target"]
+    engine.probe = (ProbedPrompt((1, 2), ((3, -0.5),)),)  # type: ignore[attr-defined]
+    assert [check.name for check in of_model(drawn, engine)] == ["model", "log-probabilities"]
+    arm.spec = replace(arm.spec, probe=engine.probe)  # type: ignore[attr-defined]
+    says = "the model reads fixed questions as the one that was sampled did"
+    assert of_model(arm, engine)[1] == Check("probe", "ok", says)
+    arm.spec = replace(arm.spec, probe=(ProbedPrompt((1, 3), ((3, -0.5),)),))
+    says = "the prompts of the fixed questions are other tokens"
+    assert of_model(arm, engine)[1] == Check("probe", "differs", says)
+    plain = Scripted(drawn)
+    assert [check.name for check in of_model(arm, plain)] == ["model", "log-probabilities"]
+
+
+def test_a_fingerprint_of_which_surroundings_and_more_differ(drawn: Run) -> None:
+    engine = Scripted(drawn)
+    engine.fingerprint["torch"] = "9.9"
+    model, _ = of_model(drawn, engine)
+    says = "the model is the one that was sampled"
+    assert model == Check("model", "note", says, (Difference("torch", "nothing", "9.9"),))
+    engine.fingerprint["weights"] = "other"
+    assert of_model(drawn, engine)[0].status == "differs"
+
+
+def test_a_model_that_gives_no_probabilities_compares_nothing(drawn: Run) -> None:
+    engine = Scripted(drawn)
+    plain = type("Plain", (), {"fingerprint": engine.fingerprint})()
+    says = "nothing was compared: the engine Plain gives no probabilities"
+    assert compared(drawn, plain) == Check("log-probabilities", "unchecked", says)
+    engine.refuses = "half precision"
+    says = "nothing was compared: half precision"
+    assert compared(drawn, engine) == Check("log-probabilities", "unchecked", says)
+
+
+@pytest.mark.parametrize(("temperature", "slack"), [(0.5, 2e-6), (1, 1e-6), (2, 1e-6)])
+def test_the_slack_of_a_token_grows_below_temperature_one(
+    drawn: Run, temperature: float, slack: float
+) -> None:
+    for share, status in ((0.99, "ok"), (-0.99, "ok"), (1.1, "differs"), (-1.1, "differs")):
+
+        def move(rows: list[Values], by: float = share * slack) -> None:
+            as_known(rows)
+            for row in rows:
+                row["logprob"] += by * len(row["answer"])
+
+        rewrite(completions(drawn.path), move)
+        assert compared(*decoded(drawn, temperature=temperature)).status == status
+
+
+def test_outputs_at_the_edge_of_a_truncated_decoding(drawn: Run) -> None:
+    arm, engine = decoded(drawn, top_p=0.9)
+    forced = engine.force_ids
+    outer: Any = lambda outputs, decoding: [None, *forced(outputs, decoding)[1:]]  # noqa: E731
+    engine.force_ids = outer  # type: ignore[method-assign]
+    assert compared(arm, engine) == Check("log-probabilities", "ok", f"5 of 8 {SAME}; 3 {EDGE}")
+    rewrite(completions(drawn.path), lambda rows: rows[0].update(logprob=None))
+    engine.fingerprint["engine"] = "another"
+    assert compared(arm, engine).says == f"4 of 8 {SAME}; 3 {EDGE}; 1 {BARE}"
+    none: Any = lambda outputs, decoding: [None] * len(outputs)  # noqa: E731
+    engine.force_ids = none  # type: ignore[method-assign]
+    nothing = compared(arm, engine)
+    assert (nothing.status, nothing.says) == ("unchecked", f"0 of 8 {SAME}; 7 {EDGE}; 1 {BARE}")
+
+
+def test_bare_outputs_are_named_by_row_unless_another_tool_drew_them(drawn: Run) -> None:
+    engine = Scripted(drawn)
+
+    def bare(rows: list[Values]) -> None:
+        rows[1].update(token_ids=None)
+        rows[4].update(logprob=None)
+
+    rewrite(completions(drawn.path), bare)
+    found = compared(drawn, engine)
+    both = "no tokens or no log-probability", "an engine that records both of every output"
+    names = [row["query_id"] for row in tables.read_table(completions(drawn.path)).to_pylist()]
+    assert found == Check(
+        "log-probabilities",
+        "differs",
+        f"6 of 8 {SAME}",
+        tuple(Difference(f"question {names[i]!r}, row {i} of the run", *both) for i in (1, 4)),
+    )
+    arm = drawn.arms["target"]
+    arm.spec = replace(arm.spec, draws=ImportedDraws(order=0, sampled_by="rows"))
+    assert compared(arm, engine) == Check("log-probabilities", "ok", f"6 of 8 {SAME}; 2 {BARE}")
+
+
+def test_an_output_drawn_in_two_chunks_is_compared_once(drawn: Run) -> None:
+    def split(rows: list[Values]) -> None:
+        rows.append({**rows[0], "count": 1, "chunk": 1})
+        rows.append({**rows[0], "logprob": rows[0]["logprob"] - 1e-9})
+
+    rewrite(completions(drawn.path), split)
+    assert compared(drawn, Scripted(drawn)).says == f"9 of 9 {SAME}"
+
+
+def test_an_output_whose_probability_is_known_from_below(drawn: Run) -> None:
+    """No more than the model gives it; how much more the model gives is not known."""
+
+    def floor(rows: list[Values], by: float) -> None:
+        as_known(rows)
+        rows[0].update(logprob=None, logprob_floor=rows[0]["logprob"] + by)
+
+    for by, status in ((-5.0, "ok"), (0.0, "ok"), (1e-3, "differs")):
+        rewrite(completions(drawn.path), lambda rows, by=by: floor(rows, by))  # type: ignore[misc]
+        found = compared(drawn, Scripted(drawn))
+        assert found.status == status
+    (difference,) = found.differences
+    assert difference.where == "question 'q0', its output 0"
+    assert difference.certificate == pytest.approx(difference.found + 1e-3)
+
+
+def sha256(text: str) -> str:
+    return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+@pytest.mark.parametrize("changes", [{"answer": "\ud800"}, {"thought": "hm"}])
+def test_another_text_is_reported_by_its_digest(drawn: Run, changes: Values) -> None:
+    found = compared(drawn, Scripted(drawn, **changes))
+    assert (found.status, found.says) == ("differs", f"0 of 8 {SAME}")
+    first = tables.read_table(completions(drawn.path)).to_pylist()[0]
+    stored = {"thought": None, "answer": first["answer"]}
+    now = stored | changes
+    texts = [f"{one['thought']!r} {one['answer']!r}" for one in (stored, now)]
+    assert found.differences[0] == Difference(
+        "question 'q0', its output 0, its text", *map(sha256, texts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "end"),
+    [
+        ({"finish": "length"}, {0: "length"}),
+        ({"token_ids": (1, 2)}, {1: 2}),
+        ({"token_ids": None}, {1: 0}),
+        ({"refused": True}, {2: True}),
+        ({"hidden": True}, {3: True}),
+        ({"tokens": 99}, {}),
+        ({"finish": "unknown", "tokens": 99}, {0: "unknown"}),
+    ],
+)
+def test_another_end_is_reported(drawn: Run, changes: Values, end: Values) -> None:
+    found = compared(drawn, Scripted(drawn, **changes))
+    length = len(tables.read_table(completions(drawn.path)).to_pylist()[0]["answer"])
+    then = ["stop", length, False, False]
+    now = [end.get(i, value) for i, value in enumerate(then)]
+    where = "question 'q0', its output 0, how it ended"
+    assert found.differences[0] == Difference(where, then, now)
+
+
+def test_the_beginning_of_an_output_has_no_number_of_tokens(drawn: Run) -> None:
+    rewrite(completions(drawn.path), lambda rows: [row.update(finish="unknown") for row in rows])
+    assert compared(drawn, Scripted(drawn, finish="unknown", tokens=99)).status == "ok"
+
+
+def test_an_output_that_the_decoding_does_not_have(drawn: Run) -> None:
+    engine = Scripted(drawn)
+    none: Any = lambda outputs, decoding: [None] * len(outputs)  # noqa: E731
+    engine.force_ids = none  # type: ignore[method-assign]
+    found = compared(drawn, engine)
+    row = tables.read_table(completions(drawn.path)).to_pylist()[0]
+    assert found.differences[0] == Difference(
+        "question 'q0', its output 0", row["logprob"], "no output of this decoding"
+    )
+    floor = {"logprob": None, "logprob_floor": -7.0}
+    rewrite(completions(drawn.path), lambda rows: rows[0].update(floor))
+    assert compared(drawn, engine).differences[0].certificate == -7.0
 
 
 class Knows(Scripted):
@@ -605,10 +838,65 @@ def test_each_part_is_drawn_as_it_was(arm: Arm) -> None:
     assert "(1,800 draws looked at; 6 splits within the margin of an edge)" in says
 
 
+def test_what_is_said_of_parts_drawn_again(arm: Arm) -> None:
+    told: list[Headway] = []
+    found = check_draws(arm, Redrawing(arm, "q1"), 0.5, told.append, Random(2))  # type: ignore[arg-type]
+    altered = found.status == "differs"
+    assert found.says == (
+        f"parts drawn again: 2 of 3, chosen by chance now; with the draws that their keys make: "
+        f"{2 - altered} (1,200 draws looked at). Had one part been altered, this would find it "
+        "with probability 0.66, some of three with 0.962, of ten with 0.999983 at least. It "
+        "does not find a seed that was chosen among many"
+    )
+    assert told == [Headway("drawing again", i, 2, "parts") for i in range(3)]
+    found = check(arm, Redrawing(arm, "q0", "q2"), 1)
+    assert sorted(difference.where for difference in found.differences) == [
+        "question 'q0', part 0",
+        "question 'q2', part 2",
+    ]
+    assert {(d.certificate, d.found) for d in found.differences} == {
+        ("its outputs", "other draws after 2 tokens")
+    }
+
+
+def test_an_engine_that_refuses_to_draw_again(arm: Arm) -> None:
+    engine = Redrawing(arm)
+
+    def refuse(*arguments: object) -> Iterator[Redrawn]:
+        raise InputError("half precision")
+
+    engine.redraw = refuse  # type: ignore[method-assign]
+    says = "nothing was drawn again: half precision"
+    assert check(arm, engine, 1) == Check("draws", "unchecked", says)
+
+
+def test_outputs_of_a_question_that_the_part_does_not_draw(run: Run) -> None:
+    def change(rows: list[Values]) -> None:
+        rows += [{**rows[0], "query_id": "q9"}, {**rows[-1], "query_id": "q8", "count": 0}]
+
+    rewrite(completions(run.path), change)
+    arm = run.arms["target"]
+    engine = Redrawing(arm)
+    found = check(arm, engine, 1)
+    assert found.status == "differs"
+    assert found.differences == (Difference("part 0", "outputs of 'q9'", "none"),)
+    assert [(query_id, n) for query_id, _, n in engine.asked] == [(q, N) for q in LEAKS]
+
+
+def test_a_share_to_draw_again_is_one_and_needs_a_model() -> None:
+    for share in (1e-9, 0.5, 1):
+        require_share(share, "model")
+    for share in (0, -0.1, 1.01):
+        with pytest.raises(InputError, match=f"is at most 1, got {share}"):
+            require_share(share, "model")
+    with pytest.raises(InputError, match=r"draw 0\.5 of the parts again needs the model"):
+        require_share(0.5, None)
+
+
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"engine": "another"}, "its engine was"),
+        ({"engine": "another"}, "its engine was canned, this one's is another"),
         ({"dtype": "float64"}, "its dtype was None, this one's is float64"),
         ({"device": "cuda"}, "its device was None, this one's is cuda"),
     ],
@@ -617,8 +905,7 @@ def test_another_engine_or_machine_says_nothing(
     arm: Arm, changes: dict[str, str], why: str
 ) -> None:
     found = check(arm, Redrawing(arm, "q0", "q1", "q2", **changes), 1)
-    assert (found.status, found.differences) == ("unchecked", ())
-    assert why in found.says
+    assert found == Check("draws", "unchecked", f"nothing was drawn again: {why}")
 
 
 def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
@@ -631,3 +918,6 @@ def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> Non
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
     assert "another tool drew them" in check(imported, object(), 1).says
+    left = explored.explored_run(tmp_path / "explored").arms["target"]
+    says = "they are from what an exploration left, whose parts depend on its scorer"
+    assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"
