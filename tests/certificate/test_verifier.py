@@ -6,7 +6,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,12 +14,17 @@ import leakbound
 from leakbound.benchmarks.coin import Coin
 from leakbound.certificate import Check
 from leakbound.certificate.model import Verifier
+from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
 from leakbound.store import Arm, Run, load
+from leakbound.store.record import RULES
 from leakbound.store.trained import RECIPE
+from leakbound.stress import Bench
+from leakbound.stress.bench import Subject
+from leakbound.stress.relearned import Relearn
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Headway, Query
+from leakbound.types import RULE, Decoding, Headway, Query
 from shared import keep
 from tiny import tiny_llama, tiny_tokenizer
 
@@ -78,11 +83,22 @@ UNDER_STRESS = dict.fromkeys(("before", "asked"), "ok") | SEEN
 
 def test_the_model_that_drew(run: Run, stressed: Path) -> None:
     model, told = str(stressed / "model"), list[Headway]()
-    assert statuses(run, run.arms[PLAIN], model, redraw=1, told=told) == SEEN | {"draws": "ok"}
-    steps = {str(headway) for headway in told}
-    assert any("loading model" in step for step in steps)
+    found = checks(run, run.arms[PLAIN], model, redraw=1, told=told)
+    assert {name: check.status for name, check in found.items()} == SEEN | {"draws": "ok"}
+    assert found["limit"].says == (
+        "the longest reference answer has as many tokens as was recorded"
+    )
+    assert {headway.phase for headway in told} == {"loading model", "forcing", "drawing again"}
     assert statuses(run, run.arms[ROUNDED], model) == UNDER_STRESS
     assert statuses(run, run.arms[SHOWN], model) == {"asked": "ok"} | SEEN
+
+
+def test_the_longest_answer_of_a_run_by_earlier_rules(run: Run, stressed: Path) -> None:
+    """They did not record it."""
+    earlier = next(name for name, rule in RULES.items() if rule < RULE)
+    run.record = replace(run.record, format=earlier)
+    found = statuses(run, run.arms[PLAIN], str(stressed / "model"))
+    assert found == {name: status for name, status in SEEN.items() if name != "limit"}
 
 
 def test_weights_of_another_width(stressed: Path, tmp_path: Path) -> None:
@@ -144,6 +160,53 @@ def test_a_stress_that_cannot_be_made_again(run: Run, stressed: Path) -> None:
     (check,) = checks(run, run.arms[ROUNDED], model).values()
     assert check.status == "unchecked"
     assert f"the last command of `{run.path}` names no such stress" in check.says
+
+
+def test_a_benchmark_that_cannot_be_loaded(
+    run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are rounded without its other rows."""
+
+    def refuse(study: object) -> None:
+        raise InputError("no such file")
+
+    monkeypatch.setattr(type(run.study), "load", refuse)
+    assert statuses(run, run.arms[ROUNDED], str(stressed / "model")) == UNDER_STRESS
+
+
+class Retrained(Relearn):
+    """Another model than the one that was kept, as training on another machine gives."""
+
+    spec = "round:int4"
+    other: ClassVar[Path]
+
+    def require(self, bench: Bench, model: Subject) -> None:
+        assert bench.task.prompts == TASK.prompts
+
+    def model(self, bench: Bench, model: Subject, out: Path) -> str:
+        return str(self.other)
+
+
+def test_a_model_trained_on_another_machine(
+    run: Run, stressed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model that was kept is looked at in place of one trained again."""
+    monkeypatch.setattr(Retrained, "other", stressed / "other", raising=False)
+    stresses = [Retrained(retain=1)]
+    monkeypatch.setattr("leakbound.certificate.model.stresses_of", lambda specs: stresses)
+    arm, model = run.arms[ROUNDED], str(stressed / "model")
+    found = statuses(run, arm, model)
+    assert "stress" not in found, "it was trained on this machine"
+    assert found["model"] == "differs"
+    arm.spec = replace(arm.spec, machine={**arm.spec.machine, "device": "abacus"})
+    says = "training on another machine gives other weights"
+    found_by = checks(run, arm, model)
+    assert found_by["stress"] == Check("stress", "assumed", says)
+    assert found_by["model"].status == found_by["log-probabilities"].status == "ok"
+    shutil.rmtree(run.path / "stress")
+    found = statuses(run, arm, model)
+    assert "stress" not in found, "no model was kept"
+    assert found["model"] == "differs"
 
 
 def test_a_run_without_the_arm_before_its_stress(run: Run, stressed: Path) -> None:
