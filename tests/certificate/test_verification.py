@@ -580,6 +580,21 @@ def test_the_slack_of_a_token_grows_below_temperature_one(
         assert compared(*decoded(drawn, temperature=temperature)).status == status
 
 
+@pytest.mark.parametrize(("by", "status"), [(0.9e-9, "ok"), (1.1e-9, "differs")])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_model_without_a_margin_rounds_still(
+    drawn: Run, by: float, sign: int, status: str
+) -> None:
+    def move(rows: list[Values]) -> None:
+        for row in rows:
+            row["logprob"] += sign * by
+
+    rewrite(completions(drawn.path), move)
+    engine = Scripted(drawn)
+    engine.margin = 0
+    assert compared(drawn, engine).status == status
+
+
 def test_outputs_at_the_edge_of_a_truncated_decoding(drawn: Run) -> None:
     arm, engine = decoded(drawn, top_p=0.9)
     forced = engine.force_ids
