@@ -222,9 +222,12 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
         yield "outputs as the service's filter lets them through"
     if arm.decoding.stop != own.stop:
         yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
+    rule = fingerprint.prompting
+    if isinstance(rule, Mapping) and rule.get("thinking", "auto") != "auto":
+        yield f"thinking {rule['thinking']}"
     if number := len(fingerprint.ordinary_end_tokens):
         yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
-    if usual is not None and isinstance(rule := fingerprint.prompting, Mapping):
+    if usual is not None and isinstance(rule, Mapping):
         if not rule.get("chat") and rule.get("template") not in (None, usual.template):
             yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
         if rule.get("chat") and rule.get("system") != usual.system:
