@@ -21,7 +21,7 @@ from leakbound.cli.help import (
     under,
 )
 from leakbound.errors import InputError
-from leakbound.types import ExploreMode
+from leakbound.types import ExploreMode, Thinking
 from leakbound.types.decoding import AdaptiveMode, FilterRule
 
 RUN = click.Path(path_type=Path, file_okay=False)
@@ -168,6 +168,12 @@ remote_code = click.option(
 )
 offline = click.option("--offline", is_flag=True, help="Never ask the hub.")
 
+thinking = click.option(
+    "--thinking",
+    type=click.Choice(get_args(Thinking)),
+    help="Of chat models that can think. auto: as leakbound trained it, else by its template.",
+)
+
 # Of evaluate and sample.
 asking = under(
     ASKED,
@@ -179,6 +185,7 @@ asking = under(
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
     system,
     template,
+    thinking,
 )
 drawing = under(
     DRAWN,
@@ -193,6 +200,11 @@ drawing = under(
     click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
     click.option("--max-tokens", type=int, help="Of prompt and completion together."),
+    click.option(
+        "--max-thinking-tokens",
+        type=int,
+        help="Of the thought; --max-new-tokens then of the answer.",
+    ),
     click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
     click.option(
         "--adaptive-mode",

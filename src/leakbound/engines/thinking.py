@@ -9,11 +9,12 @@ known of the texts of a beginning stays true of every output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from leakbound.types import Parts
+from leakbound.types import Decoding, Parts
+from leakbound.types.decoding import require
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
 """The part of an output that follows a mark; a header names its "content"."""
@@ -28,16 +29,22 @@ class Marks:
 
     Attributes:
         begins: by mark, what follows it; a model of the family has the first two at least.
+        opening: the text that begins a thought.
+        closing: the text that leads from a thought to the answer.
         title: the line that opens every thought and says nothing.
         call: the mark that ends a call of a tool.
         turn: the end of a prompt after which a header comes.
+        answer: the header of an answer.
         ids: the marks that are tokens of the model, by their ids; none: they are tags in its text.
     """
 
     begins: Mapping[str, Begins] = field(default_factory=dict)
+    opening: str = ""
+    closing: str = ""
     title: str = ""
     call: str = ""
     turn: str = ""
+    answer: str = ""
     ids: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -65,22 +72,36 @@ class Marks:
             channel.strip() not in _ANSWERS
         )
 
-    def closing(self, prompt: str) -> str:
+    def lead(self, prompt: str, thought: str = "") -> str:
         """Return the text that leads from a prompt to the answer.
 
         Args:
             prompt: its text.
+            thought: what is thought before the answer; empty: nothing.
 
         Returns:
-            The end of an empty thought that the prompt opened, or the header of the answer; empty
-            where the answer follows immediately.
+            The thought with its marks; without one, the end of an empty thought that the prompt
+            opened, or the header of the answer; empty where the answer follows immediately.
         """
-        if self.turn and prompt.endswith(self.turn):
-            first, second = self.needed
-            return f"{first}final{second}"
-        if not self.opens(prompt) or self.turn:
+        if self.opens(prompt):
+            text = f"{thought.strip()}{self.closing}"
+            return text.lstrip("\n") if not thought and prompt[-1:].isspace() else text
+        if thought:
+            return f"{self.opening}{thought.strip()}{self.closing}"
+        return self.answer if self.turn and prompt.endswith(self.turn) else ""
+
+    def skip(self, prompt: str) -> str:
+        """Return the text that keeps a model from thinking.
+
+        Args:
+            prompt: the text of the prompt.
+
+        Returns:
+            An empty thought, or the rest of one; empty where the prompt has one already.
+        """
+        if not self.begins or prompt.rstrip().endswith(self.answer or self.needed[1]):
             return ""
-        return f"{'' if prompt[-1:].isspace() else chr(10)}{self.needed[1]}\n\n"
+        return self.lead(prompt) or f"{self.opening}{self.closing}"
 
     def compose(
         self, pieces: Sequence[tuple[Begins | None, str]], opened: bool, *, whole: bool
@@ -123,9 +144,16 @@ class Marks:
 
 NONE = Marks()
 FAMILIES = (
-    Marks({"<think>": "thought", "</think>": "answer"}),  # Qwen3, DeepSeek-R1 and most others
-    Marks({"[THINK]": "thought", "[/THINK]": "answer"}),  # Magistral
-    Marks({"<|channel>": "thought", "<channel|>": "answer"}, title="thought\n"),  # Gemma 4
+    Marks(  # Qwen3, DeepSeek-R1 and most others
+        {"<think>": "thought", "</think>": "answer"}, "<think>\n", "\n</think>\n\n"
+    ),
+    Marks({"[THINK]": "thought", "[/THINK]": "answer"}, "[THINK]", "[/THINK]"),  # Magistral
+    Marks(  # Gemma 4
+        {"<|channel>": "thought", "<channel|>": "answer"},
+        "<|channel>thought\n",
+        "<channel|>",
+        title="thought\n",
+    ),
     Marks(  # gpt-oss
         {
             "<|channel|>": "header",
@@ -134,8 +162,11 @@ FAMILIES = (
             "<|end|>": "header",
             "<|call|>": "header",
         },
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
         call="<|call|>",
         turn="<|start|>assistant",
+        answer="<|channel|>final<|message|>",
     ),
 )
 
@@ -172,3 +203,124 @@ def token_of(tokenizer: Any, text: str) -> int | None:
     token = tokenizer.convert_tokens_to_ids(text)
     exact = token is not None and tokenizer.convert_ids_to_tokens(token) == text
     return int(token) if exact else None
+
+
+class Phase(NamedTuple):
+    """How far an output is.
+
+    Attributes:
+        part: that which its next token belongs to.
+        header: the tokens of a header so far.
+        thought: tokens of the thought, its marks and the blanks around it included.
+        answer: tokens of the answer.
+        closed: tokens that closed the thought because its budget was spent.
+    """
+
+    part: Begins
+    header: tuple[int, ...] = ()
+    thought: int = 0
+    answer: int = 0
+    closed: int = 0
+
+
+_KEPT = 1 << 16  # phases
+
+
+class ThoughtBudget:
+    """At most so many tokens of a thought, then of the answer; see `leakbound.sampling.budget`.
+
+    The tokens that close a thought belong to its budget.
+
+    Args:
+        marks: of the model, which are tokens.
+        closing: the tokens that lead from a thought to the answer.
+        decode: the text of tokens.
+        decoding: has the budgets.
+        opened: whether prompts leave a thought open.
+
+    Raises:
+        InputError: a budget that the closing alone exceeds.
+    """
+
+    def __init__(
+        self,
+        marks: Marks,
+        closing: Sequence[int],
+        decode: Callable[[Sequence[int]], str],
+        decoding: Decoding,
+        *,
+        opened: bool,
+    ) -> None:
+        most = decoding.max_thinking_tokens or 0
+        want = f"more than the {len(closing)} tokens that close a thought of this model"
+        require(most > len(closing), "max_thinking_tokens", most, want)
+        self._marks, self._closing, self._decode = marks, tuple(closing), decode
+        self._most, self._answer = most, decoding.max_new_tokens
+        self._first = Phase("thought" if opened else "answer")
+        self._blank: dict[int, bool] = {}
+        self._phases: dict[tuple[int, ...], Phase] = {}
+
+    def start(self, prompt: Sequence[int]) -> Phase:
+        """See `Budget.start`."""
+        return self._first
+
+    def follow(self, state: Phase, token: int) -> Phase:
+        """See `Budget.follow`."""
+        closed = state.closed + (self.forced(state) is not None)
+        mark = self._marks.ids.get(token)
+        if state.answer or (mark is None and state.part == "answer" and not self._is_blank(token)):
+            return state._replace(answer=state.answer + 1, closed=closed)
+        part, header = state.part, state.header
+        if mark is not None:
+            part, header = self._marks.begins[mark], ()
+            if part == "content":
+                named = self._decode(state.header).strip()
+                part = "answer" if named in _ANSWERS else "thought"
+        elif part == "header":
+            header = (*header, token)
+        return Phase(part, header, state.thought + 1, 0, closed)
+
+    def forced(self, state: Phase) -> int | None:
+        """See `Budget.forced`."""
+        begun = state.closed > 0 or (
+            state.part != "answer" and state.thought >= self._most - len(self._closing)
+        )
+        going = begun and not state.answer and state.closed < len(self._closing)
+        return self._closing[state.closed] if going else None
+
+    def spent(self, ids: tuple[int, ...]) -> bool:
+        """See `Budget.spent`."""
+        return len(ids) >= self._answer and self._phase(ids).answer >= self._answer
+
+    def cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Return an output as far as its budgets go, where nothing closes a thought.
+
+        Args:
+            ids: its tokens, drawn without the budgets.
+
+        Returns:
+            The tokens up to where a budget is spent: a thought that has spent it has no answer.
+        """
+        state = self._first
+        for at, token in enumerate(ids):
+            thinks = not state.answer and state.part != "answer"
+            if state.answer >= self._answer or (thinks and state.thought >= self._most):
+                return ids[:at]
+            state = self.follow(state, token)
+        return ids
+
+    def _phase(self, ids: tuple[int, ...]) -> Phase:
+        if len(self._phases) > _KEPT:
+            self._phases.clear()
+        state = self._phases.get(ids[:-1])
+        if state is None:
+            state = self._first
+            for token in ids[:-1]:
+                state = self.follow(state, token)
+        self._phases[ids] = self.follow(state, ids[-1])
+        return self._phases[ids]
+
+    def _is_blank(self, token: int) -> bool:
+        if token not in self._blank:
+            self._blank[token] = not self._decode((token,)).strip()
+        return self._blank[token]
