@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from leakbound.text.counting import (
+    closes_thought,
     counted_as,
     is_missing,
     output_of,
@@ -135,6 +136,8 @@ def test_a_thought_ends_at_the_last_closing_tag(
     text: str, thought: str | None, answer: str
 ) -> None:
     assert split_thought(text) == (thought, answer)
+    opened = text in ("hm</think>\n\nParis", "a</think>b</think>Paris")
+    assert closes_thought(text) is opened
 
 
 @pytest.mark.parametrize(
