@@ -151,7 +151,7 @@ def test_a_server_that_can_closes_a_thought_at_its_budget() -> None:
         ("so Ann", "it was Ann"), ("so nobody", "it was nobody")
     }  # fmt: skip
     assert engine.usage.notes == []
-    assert engine.fingerprint["thinking budget"] == "closes the thought"
+    assert engine.fingerprint["thoughts"] == ["closed at their budget"]
 
     def unset(body: Body, times: int) -> Answer:
         """As vLLM answers without a reasoning parser."""
@@ -195,10 +195,13 @@ def test_the_field_is_sent_that_has_the_effect(
         drawn = draw(engine)
         sent = on if thinking == "on" else off
         assert sent.items() <= up.asked[-1].items()
+        how = Decoding(max_new_tokens=9, max_thinking_tokens=8)
+        draw(engine, how)
+        assert up.asked[-1]["max_tokens"] == (17 if thinking == "on" else 9)
     assert sent.items() <= engine.fingerprint["sent"].items()
     assert engine.fingerprint["prompting"]["thinking"] == thinking
     assert {one.thought is not None for one in drawn} == {thinking == "on"}
-    assert engine.usage.notes == []
+    assert len(engine.usage.notes) == (thinking == "on")  # one limit for thought and answer
 
 
 def test_a_server_that_takes_no_field_is_sent_none() -> None:
@@ -242,9 +245,13 @@ def test_a_prompt_that_opens_thoughts_longer_than_a_greeting_allows_is_noted() -
 
 
 def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
-    """24 tokens would show nothing of a model that thinks 60 words first."""
-    for words, refused in ((60, False), (5_000, True)):
-        rule = thinker(SHAPES["hidden"], before="so " * words)
+    """24 tokens would show nothing of a model that thinks 60 words first, of some texts or all."""
+    for words, refused, greets in ((60, False, True), (60, False, False), (5_000, True, True)):
+
+        def thinks(body: Body, greets: bool = greets) -> bool:
+            return greets or "Say a word" not in json.dumps(body)
+
+        rule = thinker(SHAPES["hidden"], thinks, before="so " * words)
         with chat_server(rule, LISTED) as up:
             engine = engine_at(up.url, options="")
             if refused:

@@ -19,7 +19,7 @@ from typing import Any
 
 from leakbound.engines.addresses import located
 from leakbound.engines.answers import read_reply
-from leakbound.engines.manner import length_of, require_offered
+from leakbound.engines.manner import require_offered
 from leakbound.engines.server import Client, NoReplyError, Patience, RefusedError, Server
 from leakbound.errors import InputError
 from leakbound.text.rows import json_object
@@ -182,7 +182,7 @@ class EndpointChat:
             IncompleteError: a server that kept failing, answering too slowly or too much. Replies
                 that came are kept, and the others asked for again by the same command.
         """
-        require_offered(decoding)
+        require_offered(decoding, thoughts=False)
         keys = [self._key(request, decoding, seed) for request in requests]
         replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
         of_key = dict(zip(keys, requests, strict=True))
@@ -263,7 +263,7 @@ class EndpointChat:
             "model": self.client.model,
             "messages": [{"role": m.role, "content": m.text} for m in request.messages],
             "temperature": decoding.temperature,
-            dialect.length: length_of(decoding),
+            dialect.length: decoding.max_new_tokens,
         }
         if not decoding.greedy:
             body |= {"top_p": decoding.top_p, "seed": int(key[:8], 16) >> 1}

@@ -60,7 +60,7 @@ _WIDE = 53  # bits of a seed: what a float64 holds
 _NARROW = 31
 
 Api = Literal["chat", "completions"]
-Thinks = Literal["no", "visibly", "hidden"]
+Thinks = Literal["off", "no", "visibly", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ class Manner:
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
     switch: what is sent to turn thoughts on or off.
-    thinks: whether its greeting had a thought.
+    thinks: whether its greeting had a thought; "off": it has none, as it is told.
     opened: whether the prompt opens that thought (see `Asked`).
     closes: whether the server closes a thought that reaches its budget.
     """
@@ -297,7 +297,7 @@ class Manner:
         request = Asked(
             choices=choices,
             chat=self.chat,
-            most=length_of(decoding),
+            most=self.room(decoding),
             stop=decoding.stop,
             ignored=self.ignored,
             opened=self.opened,
@@ -314,7 +314,7 @@ class Manner:
             "stream": False,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
-            self.length: length_of(decoding),
+            self.length: self.room(decoding),
             **self.statement.sampling(decoding.temperature),
             **self.switch,
         }
@@ -327,14 +327,14 @@ class Manner:
             body["stop"] = list(decoding.stop[:_STOPS])
         return body
 
+    def room(self, decoding: Decoding) -> int:
+        """The most tokens of thought and answer together: a server has one limit for both."""
+        thought = 0 if self.thinks == "off" else decoding.max_thinking_tokens or 0
+        return thought + decoding.max_new_tokens
+
     def question(self, text: str) -> Json:
         """A text by itself, as this server is asked."""
         return [{"role": "user", "content": text}] if self.chat else text
-
-
-def length_of(decoding: Decoding) -> int:
-    """The most tokens of thought and answer together, for which a server has one limit."""
-    return decoding.max_new_tokens + (decoding.max_thinking_tokens or 0)
 
 
 def settle(
@@ -370,14 +370,15 @@ def settle(
 
 def _with_thinking(server: Server, manner: Manner, thinking: Thinking) -> Manner:
     """The manner with a switch for thoughts: the first that has the effect, else the last taken."""
-    taken: list[Manner] = []
+    found = None
     for switch in _SWITCHES[thinking]:
-        seen = _looked(server, replace(manner, switch=switch))
-        taken += [seen] if seen else []
-        if seen and (seen.thinks != "no") is (thinking == "on"):
+        found = _looked(server, replace(manner, switch=switch)) or found
+        if found and (found.thinks != "no") is (thinking == "on"):
             break
-    found = taken[-1] if taken else _looked(server, manner) or manner
-    if thinking == "off" or _BUDGET not in (found.statement.takes or ()):
+    found = found or _looked(server, manner) or manner
+    if thinking == "off" and found.thinks == "no":
+        return replace(found, thinks="off")
+    if _BUDGET not in (found.statement.takes or ()):
         return found
     budgeted = replace(_LOOKS[0], max_thinking_tokens=1)
     closing = _looked(server, replace(found, closes=True), [budgeted])
@@ -424,12 +425,12 @@ def require_known(answer: Answer, name: str) -> None:
         )
 
 
-def require_offered(decoding: Decoding) -> None:
-    """Raise InputError for a decoding that the protocol cannot say."""
+def require_offered(decoding: Decoding, *, thoughts: bool = True) -> None:
+    """Raise InputError for a decoding that the protocol cannot say; `thoughts`: have a limit."""
+    budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
-        "temperature", "top_p", "max_new_tokens", "max_tokens", "max_thinking_tokens", "stop",
-        "filter",
-    )  # fmt: skip
+        "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget
+    )
     if others:
         raise InputError(
             f"a chat endpoint draws by temperature and top-p alone, got {decoding.name!r}. Leave "

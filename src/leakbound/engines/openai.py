@@ -30,7 +30,7 @@ from typing import Any
 
 from leakbound.engines.addresses import located
 from leakbound.engines.answers import Answer, has_thought
-from leakbound.engines.manner import Manner, Options, length_of, require_offered, settle
+from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import require_draws
@@ -135,6 +135,8 @@ class ServedEngine:
     def fingerprint(self) -> JsonObject:
         """Where the model is, what its server says of it, and all that is sent beside a query."""
         manner, prompting = self._manner, self.prompting
+        facts = {"opened by the prompt": manner.opened, "closed at their budget": manner.closes}
+        thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {
             "engine": "openai",
             "url": self.client.url,
@@ -148,9 +150,8 @@ class ServedEngine:
                 "chat": self.api == "chat",
                 "compat": prompting.compat,
                 **({} if prompting.thinking == "auto" else {"thinking": prompting.thinking}),
-                **({"thought": "opened"} if manner.opened else {}),
             },
-            **({"thinking budget": "closes the thought"} if manner.closes else {}),
+            **({"thoughts": thoughts} if thoughts else {}),
             "probe": self.options.probe,
             "repeatable": False,
             "confirmed": bool(manner.statement.kind),
@@ -215,9 +216,11 @@ class ServedEngine:
                 request, or does not draw, as the trial shows.
         """
         self.check(queries, decoding)
-        if decoding.max_thinking_tokens is not None and not self._manner.closes:
+        budget = decoding.max_thinking_tokens
+        if budget is not None and self._manner.thinks != "off" and not self._manner.closes:
+            room = self._manner.room(decoding)
             self._note(
-                f"the server has one limit for thought and answer, {length_of(decoding)} tokens: a "
+                f"the server has one limit for thought and answer, {room:,} tokens: a "
                 "thought may be longer than --max-thinking-tokens, and an answer after a short one "
                 "longer than --max-new-tokens"
             )
@@ -415,7 +418,8 @@ class ServedEngine:
                 f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
                 "command again."
             ) from error
-        if thinking != "auto" and (manner.thinks != "no") is not (thinking == "on"):
+        failed = {"on": manner.thinks == "no", "off": manner.thinks != "off"}
+        if failed.get(thinking):
             self._note(
                 f"no field that the server takes turned thoughts {thinking} for a greeting (sent: "
                 f"{_named(manner.switch)}): all thoughts are read and counted"

@@ -53,7 +53,7 @@ _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
 # Tokens of models that think: thoughts begin much alike, and hidden ones must end to be seen after.
-_ROOM = {"no": 0, "visibly": 72, "hidden": 1_000}
+_ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
     "anvil badge candle dune ember fjord gravel hinge island jigsaw kettle lantern mantle "
@@ -92,9 +92,9 @@ def require_draws(server: Server, manner: Manner, name: str) -> Manner:
 def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
     """True if outputs of several came empty; ModelError where the trial shows a fault."""
     came: list[tuple[int, Answer]] = []
+    room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
 
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
-        room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
         decoding = replace(_TRIED, temperature=temperature, max_new_tokens=room)
         question = manner.question(_CHAT.format(words=prompt) if manner.chat else prompt)
         answers: dict[int, Answer] = {}
@@ -126,9 +126,8 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             f"({'longer' if longer else why})"
         )
         if why == "cut":
-            room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
             says += f": its thoughts are hidden and do not end within {room:,} tokens"
-    if says is not None and manner.thinks == "no" and any(map(has_thought, outputs)):
+    if says is not None and not _ROOM[manner.thinks] and any(map(has_thought, outputs)):
         return _leaves_empty(server, replace(manner, thinks="hidden"), name)  # with more room
     if says is not None:
         raise ModelError(
