@@ -170,7 +170,7 @@ _LOOKS = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=5
 # As vLLM, SGLang and llama.cpp document them (their templates differ in the name), and as OpenAI,
 # Ollama and llama.cpp do.
 _SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
-    "auto": ({},),
+    "auto": (),
     "on": (
         {"chat_template_kwargs": {"enable_thinking": True}},
         {"chat_template_kwargs": {"thinking": True}},
@@ -370,23 +370,23 @@ def settle(
 
 def _with_thinking(server: Server, manner: Manner, thinking: Thinking) -> Manner:
     """The manner with a switch for thoughts: the first that has the effect, else the last taken."""
-    found = None
-    for switch in _SWITCHES[thinking]:
-        found = _looked(server, replace(manner, switch=switch)) or found
-        if found and (found.thinks != "no") is (thinking == "on"):
+    seen: list[Manner] = []
+    for switch in (*_SWITCHES[thinking], {}):
+        if switch or not seen:
+            seen += _looked(server, replace(manner, switch=switch), _LOOKS)
+        if seen and (seen[-1].thinks != "no") is (thinking == "on"):
             break
-    found = found or _looked(server, manner) or manner
-    if thinking == "off" and found.thinks == "no":
-        return replace(found, thinks="off")
-    if _BUDGET not in (found.statement.takes or ()):
-        return found
-    budgeted = replace(_LOOKS[0], max_thinking_tokens=1)
-    closing = _looked(server, replace(found, closes=True), [budgeted])
-    return found if closing is None else replace(found, closes=True)
+    last = seen[-1] if seen else manner
+    if thinking == "off" and last.thinks == "no":
+        return replace(last, thinks="off")
+    if _BUDGET not in (last.statement.takes or ()):
+        return last
+    budget = replace(_LOOKS[0], max_thinking_tokens=1)
+    return replace(last, closes=bool(_looked(server, replace(last, closes=True), [budget])))
 
 
-def _looked(server: Server, manner: Manner, looks: Sequence[Decoding] = _LOOKS) -> Manner | None:
-    """The manner with what its greeting shows of its thoughts; None where no look is taken."""
+def _looked(server: Server, manner: Manner, looks: Sequence[Decoding]) -> list[Manner]:
+    """The manner with what its greeting shows of its thoughts; empty where no look is taken."""
     for decoding in looks:
         try:
             key = json.dumps(["thinking", decoding.temperature])
@@ -395,11 +395,10 @@ def _looked(server: Server, manner: Manner, looks: Sequence[Decoding] = _LOOKS) 
             continue
         require_known(answer, f"openai:{server.url}#{manner.model}")
         output = answer.outputs[0]
-        thinks: Thinks = (
-            "hidden" if output.hidden else "visibly" if visible(output.thought) else "no"
-        )
-        return replace(manner, thinks=thinks, opened=answer.opened)
-    return None
+        shown: Thinks = "visibly" if visible(output.thought) else "no"
+        thinks: Thinks = "hidden" if output.hidden else shown
+        return [replace(manner, thinks=thinks, opened=answer.opened)]
+    return []
 
 
 def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
