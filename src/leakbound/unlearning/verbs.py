@@ -382,6 +382,7 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
+    recipe.prompting.record(model.tokenizer)
     made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
@@ -421,9 +422,13 @@ def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Gi
 
 
 def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Prompting:
-    """The prompting that was set, or how the first benchmark among the sources is asked."""
+    """The prompting that was set, or how the first benchmark among the sources is asked.
+
+    A chat model that can think is trained without thoughts unless that is said.
+    """
     tasks = (source for source in sources if isinstance(source, Benchmark))
-    return settings.prompting or prompting_of(next(tasks, None))
+    asked = settings.prompting or prompting_of(next(tasks, None))
+    return replace(asked, thinking="off") if asked.thinking == "auto" else asked
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
