@@ -140,6 +140,12 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
     "openrouter: summary": (
      router({**NO, "reasoning_details": [{"type": "reasoning.summary", "summary": "Ann?"}]}),
      is_("complete", thought="Ann?", hidden=True)),
+    "openrouter: a text that is a summary": (
+     router({**NO, "reasoning_details": [{"type": "reasoning.summary", "text": "Ann?"}]}),
+     is_("complete", thought="Ann?", hidden=True)),
+    "unheard of: a field of its own for a summary": (
+     reply(choice({**NO, "reasoning_summary": "Ann?"})),
+     is_("complete", thought="Ann?", hidden=True)),
     "openrouter: encrypted": (
      router({**NO, "reasoning_details": [{"type": "reasoning.encrypted", "data": "b64"}]}),
      is_("complete", hidden=True)),
@@ -161,6 +167,9 @@ REPLIES: dict[str, tuple[dict[str, Any], tuple[Output, str]]] = {
      is_("cut", answer="", finish="length", hidden=True)),
     "openai: thoughts and nothing": (reply(choice({"content": ""})) | {"usage": spent(1)},
      is_("empty", answer="", hidden=True)),
+    "openai: summary as of Responses": (
+     reply(choice({**NO, "reasoning": {"summary": [{"type": "summary_text", "text": "Ann?"}]}})),
+     is_("complete", thought="Ann?", hidden=True)),
     "openai: function call": (
      reply(choice({"content": None, "function_call": {"name": "f"}}, "function_call")),
      is_("failed", answer="", finish="tool")),
@@ -215,6 +224,21 @@ def test_a_completion_is_read_like_a_message() -> None:
         Output(answer="no", finish="error"),
     )
     assert answer.unknown == ("message",)
+
+
+def test_a_text_without_tags_is_a_thought_where_the_prompt_opens_it() -> None:
+    asked = Asked(choices=3, chat=True, most=9, opened=True)
+    of = [choice({"content": "Ann?\n</think>\n\nno"}), choice({"content": "Ann"}, "length"),
+          choice({"content": "<think>Ann"}, "length")]  # fmt: skip
+    answer = read_answer(reply(*of), asked)
+    assert answer.opened
+    assert answer.outputs == (
+        Output(answer="no", thought="Ann?", finish="stop"),
+        *[Output(answer="", thought="Ann", finish="length")] * 2,
+    )
+    assert not read_answer(reply(*of[1:]), asked).opened
+    refused = reply(choice({"content": "", "refusal": "I cannot."}))
+    assert read_answer(refused, asked).outputs[0].answer == "I cannot."
 
 
 def test_one_count_is_shared_by_the_empty_outputs_of_a_request() -> None:

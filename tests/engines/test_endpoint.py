@@ -351,7 +351,8 @@ def test_a_location_that_is_none_is_refused(location: str, message: str) -> None
 
 def test_decodings_that_servers_do_not_offer_are_refused(tmp_path: Path) -> None:
     chat = opened("http://127.0.0.1:1/v1", tmp_path)
-    for decoding in (Decoding(top_k=5), Decoding(adaptive_temperature=0.9)):
+    others = Decoding(adaptive_temperature=0.9), Decoding(max_thinking_tokens=9)
+    for decoding in (Decoding(top_k=5), *others):
         with pytest.raises(InputError, match="temperature and top-p alone"):
             chat.chat([request("r", "who")], decoding, 0)
 

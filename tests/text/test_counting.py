@@ -9,6 +9,7 @@ import pytest
 
 from leakbound.text.counting import (
     Ledger,
+    closes_thought,
     counted_as,
     finish_of,
     is_missing,
@@ -137,6 +138,8 @@ def test_a_thought_ends_at_the_last_closing_tag(
     text: str, thought: str | None, answer: str
 ) -> None:
     assert split_thought(text) == (thought, answer)
+    opened = text in ("hm</think>\n\nParis", "a</think>b</think>Paris")
+    assert closes_thought(text) is opened
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ An empty text counts only if the count of tokens leaves no room for more. A requ
 for all its outputs, so the fewest tokens that the other texts need (two words per token) are
 subtracted, and the rest is divided among the empty outputs. A count that is negative, or too small
 for the texts, is no count.
+
+A thought comes in a field, in a part of the content or in tags. Where the prompt opens it, only its
+closing tag is in the text: so a text without that tag is a thought that was cut (`Asked.opened`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from leakbound.text.counting import finish_of, output_of, visible
+from leakbound.text.counting import (
+    OPENING,
+    closes_thought,
+    finish_of,
+    output_of,
+    split_thought,
+    visible,
+)
 from leakbound.types import Finish, Output
 
 _WORDS = 2  # in a token, at most
@@ -43,6 +53,7 @@ _THOUGHTS = _names(
     "text content reasoning reasoning_content reasoning_text reasoning_details reasoning_items "
     "thinking thinking_content thinking_blocks thought thoughts"
 )
+_SUMMARIES = _names("summary reasoning_summary thinking_summary")  # of thoughts that are hidden
 # What holds no part of an output: in a thought, a choice, a reply.
 _OF_THOUGHTS = _names("type id index format signature closed status")
 _OF_CHOICES = _names(
@@ -68,6 +79,7 @@ class Asked:
     most: tokens of each, at most.
     stop: strings that end one, left out.
     ignored: names of further fields that hold no part of an output.
+    opened: whether the prompt opens a thought, so that its opening tag is in no output.
     """
 
     choices: int
@@ -75,6 +87,7 @@ class Asked:
     most: int
     stop: tuple[str, ...] = ()
     ignored: frozenset[str] = frozenset()
+    opened: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +99,7 @@ class Answer:
     tokens: how many were drawn, as the server says; None: it does not; 0: its count is impossible.
     unknown: names of fields that may hold a part of an output.
     stated: who gave it, by the names of `_NAMES`; None where the reply does not say.
+    opened: whether a text closes a thought that its prompt opened.
     """
 
     outputs: tuple[Output, ...]
@@ -93,6 +107,7 @@ class Answer:
     tokens: int | None
     unknown: tuple[str, ...]
     stated: Mapping[str, str | None]
+    opened: bool = False
 
 
 def read_answer(body: Any, request: Asked) -> Answer:
@@ -124,7 +139,16 @@ def read_answer(body: Any, request: Asked) -> Answer:
         stated={
             name: value if isinstance(value := body.get(name), str) else None for name in _NAMES
         },
+        opened=any(
+            name in ("content", "text") and isinstance(leaf, str) and closes_thought(leaf)
+            for name, leaf in _leaves(choices)
+        ),
     )
+
+
+def has_thought(output: Output) -> bool:
+    """Whether an output has a thought, visible or not; a text next to a refusal is none."""
+    return not output.refused and (output.hidden or visible(output.thought))
 
 
 def read_reply(body: Any) -> str | None:
@@ -172,7 +196,8 @@ class _Fields:
                 self.marks.add("tool")
             elif name == "refusal" and isinstance(value, str):
                 self.refusal = value
-            elif name in _THOUGHTS:
+            elif name in _THOUGHTS | _SUMMARIES:
+                self.hidden |= name in _SUMMARIES
                 self.think(value)
             else:
                 self.know_not(name)
@@ -206,8 +231,9 @@ class _Fields:
                 self.think(part)
         elif isinstance(value, Mapping):
             names = {k for k in value if not _is_empty(value[k])} - _OF_THOUGHTS
-            self.hidden |= not names or not names <= _THOUGHTS
-            self.think([value[k] for k in value if k in names & {"summary", *_THOUGHTS}])
+            whole = names <= _THOUGHTS and "summary" not in str(value.get("type"))
+            self.hidden |= not names or not whole
+            self.think([value[k] for k in value if k in names & (_THOUGHTS | _SUMMARIES)])
         else:
             self.hidden = True
 
@@ -227,6 +253,8 @@ def _output(
         own.read(part)
     if visible(text):
         own.thoughts.append(own.refusal)
+        if request.opened and split_thought(text) == (None, text):
+            text = f"{OPENING}{text}"
     else:
         text = own.refusal
     marks = {finish_of(fields.get("finish_reason") or "error") or "error", *own.marks}

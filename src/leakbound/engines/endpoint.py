@@ -182,7 +182,7 @@ class EndpointChat:
             IncompleteError: a server that kept failing, answering too slowly or too much. Replies
                 that came are kept, and the others asked for again by the same command.
         """
-        require_offered(decoding)
+        require_offered(decoding, thoughts=False)
         keys = [self._key(request, decoding, seed) for request in requests]
         replies = {key: self.cache.get(key) for key in dict.fromkeys(keys)}
         of_key = dict(zip(keys, requests, strict=True))

@@ -5,6 +5,9 @@ llama-cpp-python, which punishes repetition too; vLLM and transformers take thos
 folder. Where one says what it is, each of these is sent to it at its neutral value, which its
 documentation says that it obeys. Any other is sent every such setting under the names that the
 common servers have for it, or those that its `/openapi.json` names; whether it obeys is not known.
+
+Servers also differ in the field that turns thoughts on or off. Each that is documented is tried
+with a greeting, and the first is used that the server takes and that has the effect.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
@@ -22,7 +25,8 @@ from leakbound.engines.answers import Answer, Asked, read_answer
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Patience, RefusedError, Server
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Decoding, Json, JsonObject, from_json
+from leakbound.text.counting import visible
+from leakbound.types import Decoding, Json, JsonObject, Thinking, from_json
 
 _PENALTIES: JsonObject = {"presence_penalty": 0, "frequency_penalty": 0}
 _NEUTRAL: Mapping[str, JsonObject] = {
@@ -56,6 +60,7 @@ _WIDE = 53  # bits of a seed: what a float64 holds
 _NARROW = 31
 
 Api = Literal["chat", "completions"]
+Thinks = Literal["off", "no", "visibly", "hidden"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +117,9 @@ def statement_of(server: Server, model: str) -> Statement:
         return Statement.of("llama.cpp", {**says, "server": _llama(props)})
     if isinstance(version.get("version"), str):
         says["version"] = version["version"]
-    if listed.get("owned_by") == "vllm":
-        return Statement.of("vLLM", says)
     described = _object(server.get(f"{root}/openapi.json"))
+    if listed.get("owned_by") == "vllm":
+        return replace(Statement.of("vLLM", says), takes=_fields(described))
     paths = _object(described.get("paths"))
     # A model of transformers' own server is listed only where it lies in the hub's cache.
     if {"/load_model", "/v1/responses"} <= paths.keys():
@@ -161,6 +166,24 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")  # not every server takes the
 _MOST = 16  # outputs a request: what is lost of one is lost of all
 _STOPS = 4  # strings that a request may name; all are cut at, whether it names them or not
 _GREETING, _SHORTEST = "Say a word.", Decoding(max_new_tokens=1)
+_LOOKS = (Decoding(temperature=0, max_new_tokens=512), Decoding(max_new_tokens=512))
+# As vLLM, SGLang and llama.cpp document them (their templates differ in the name), and as OpenAI,
+# Ollama and llama.cpp do.
+_SWITCHES: Mapping[Thinking, Sequence[JsonObject]] = {
+    "auto": (),
+    "on": (
+        {"chat_template_kwargs": {"enable_thinking": True}},
+        {"chat_template_kwargs": {"thinking": True}},
+        {"reasoning_effort": "medium"},
+    ),
+    "off": (
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"chat_template_kwargs": {"thinking": False}},
+        {"reasoning_effort": "none"},
+        {"reasoning_effort": "low"},
+    ),
+}
+_BUDGET = "thinking_token_budget"  # vLLM's: it closes a thought that reaches its budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +226,11 @@ class Options:
         """Which of the two ways of asking; InputError where prompting and options contradict."""
         plain = prompting.chat is False
         api: Api = self.api or ("completions" if plain else "chat")
+        if api == "completions" and prompting.thinking != "auto":
+            raise InputError(
+                f"--thinking {prompting.thinking} is a setting of chats, and this sends plain "
+                "prompts. Leave it out."
+            )
         if api == "chat" and plain:
             raise InputError(
                 "a plain prompt (--prompt-template) is no message of a chat. Leave it out, or "
@@ -232,6 +260,10 @@ class Manner:
     length: its word for the most tokens of an output.
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
+    switch: what is sent to turn thoughts on or off.
+    thinks: whether its greeting had a thought; "off": it has none, as it is told.
+    opened: whether the prompt opens that thought (see `Asked`).
+    closes: whether the server closes a thought that reaches its budget.
     """
 
     model: str
@@ -241,6 +273,10 @@ class Manner:
     length: str = _LENGTHS[0]
     choices: int = 1
     ignored: frozenset[str] = frozenset()
+    switch: JsonObject = field(default_factory=dict)
+    thinks: Thinks = "no"
+    opened: bool = False
+    closes: bool = False
 
     @property
     def path(self) -> str:
@@ -258,8 +294,14 @@ class Manner:
         again: bool = True,
     ) -> Answer:
         """The answer to a request for so many outputs, as `Server.post` has it."""
-        most, stop = decoding.max_new_tokens, decoding.stop
-        request = Asked(choices=choices, chat=self.chat, most=most, stop=stop, ignored=self.ignored)
+        request = Asked(
+            choices=choices,
+            chat=self.chat,
+            most=self.room(decoding),
+            stop=decoding.stop,
+            ignored=self.ignored,
+            opened=self.opened,
+        )
         body = self.body(question, decoding, choices, key)
         return server.post(self.path, body, partial(read_answer, request=request), again=again)
 
@@ -272,9 +314,12 @@ class Manner:
             "stream": False,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
-            self.length: decoding.max_new_tokens,
+            self.length: self.room(decoding),
             **self.statement.sampling(decoding.temperature),
+            **self.switch,
         }
+        if self.closes and decoding.max_thinking_tokens is not None:
+            body[_BUDGET] = decoding.max_thinking_tokens
         if not decoding.greedy:
             digest = hashlib.sha256(key.encode()).digest()
             body["seed"] = int.from_bytes(digest[:8]) >> (64 - self.statement.seed_bits)
@@ -282,12 +327,19 @@ class Manner:
             body["stop"] = list(decoding.stop[:_STOPS])
         return body
 
+    def room(self, decoding: Decoding) -> int:
+        """The most tokens of thought and answer together: a server has one limit for both."""
+        thought = 0 if self.thinks == "off" else decoding.max_thinking_tokens or 0
+        return thought + decoding.max_new_tokens
+
     def question(self, text: str) -> Json:
         """A text by itself, as this server is asked."""
         return [{"role": "user", "content": text}] if self.chat else text
 
 
-def settle(server: Server, model: str, chat: bool, options: Options) -> Manner:
+def settle(
+    server: Server, model: str, chat: bool, options: Options, thinking: Thinking = "auto"
+) -> Manner:
     """How this model is asked, with the most outputs a request, at most `options.n`.
 
     Where the count of tokens does not cover all outputs of a request, one is asked for at a time:
@@ -308,11 +360,45 @@ def settle(server: Server, model: str, chat: bool, options: Options) -> Manner:
         require_known(answer, f"openai:{server.url}#{model}")
         covered = answer.tokens is None or answer.tokens >= count
         if way.choices == 1 or (covered and count == way.choices):
-            return replace(way, stated=answer.stated)
+            way = replace(way, stated=answer.stated)
+            return _with_thinking(server, way, thinking) if chat else way
     raise ModelError(
         f"`{server.url}` does not take a request for {manner.path} of {model!r}: {why}. Check the "
         "model's name; a model without a chat template is asked with ?api=completions behind it."
     ) from why
+
+
+def _with_thinking(server: Server, manner: Manner, thinking: Thinking) -> Manner:
+    """The manner with a switch for thoughts: the first that has the effect, else the last taken."""
+    seen: list[Manner] = []
+    for switch in (*_SWITCHES[thinking], {}):
+        if switch or not seen:
+            seen += _looked(server, replace(manner, switch=switch), _LOOKS)
+        if seen and (seen[-1].thinks != "no") is (thinking == "on"):
+            break
+    last = seen[-1] if seen else manner
+    if thinking == "off" and last.thinks == "no":
+        return replace(last, thinks="off")
+    if _BUDGET not in (last.statement.takes or ()):
+        return last
+    budget = replace(_LOOKS[0], max_thinking_tokens=1)
+    return replace(last, closes=bool(_looked(server, replace(last, closes=True), [budget])))
+
+
+def _looked(server: Server, manner: Manner, looks: Sequence[Decoding]) -> list[Manner]:
+    """The manner with what its greeting shows of its thoughts; empty where no look is taken."""
+    for decoding in looks:
+        try:
+            key = json.dumps(["thinking", decoding.temperature])
+            answer = manner.ask(server, manner.question(_GREETING), decoding, 1, key)
+        except RefusedError:
+            continue
+        require_known(answer, f"openai:{server.url}#{manner.model}")
+        output = answer.outputs[0]
+        shown: Thinks = "visibly" if visible(output.thought) else "no"
+        thinks: Thinks = "hidden" if output.hidden else shown
+        return [replace(manner, thinks=thinks, opened=answer.opened)]
+    return []
 
 
 def _attempts(manner: Manner, most: int) -> Iterator[Manner]:
@@ -338,10 +424,11 @@ def require_known(answer: Answer, name: str) -> None:
         )
 
 
-def require_offered(decoding: Decoding) -> None:
-    """Raise InputError for a decoding that the protocol cannot say."""
+def require_offered(decoding: Decoding, *, thoughts: bool = True) -> None:
+    """Raise InputError for a decoding that the protocol cannot say; `thoughts`: have a limit."""
+    budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
-        "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter"
+        "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget
     )
     if others:
         raise InputError(

@@ -29,7 +29,7 @@ from itertools import count
 from typing import Any
 
 from leakbound.engines.addresses import located
-from leakbound.engines.answers import Answer
+from leakbound.engines.answers import Answer, has_thought
 from leakbound.engines.manner import Manner, Options, require_offered, settle
 from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
@@ -135,19 +135,23 @@ class ServedEngine:
     def fingerprint(self) -> JsonObject:
         """Where the model is, what its server says of it, and all that is sent beside a query."""
         manner, prompting = self._manner, self.prompting
+        facts = {"opened by the prompt": manner.opened, "closed at their budget": manner.closes}
+        thoughts: list[Json] = [fact for fact, is_so in facts.items() if is_so]
         return {
             "engine": "openai",
             "url": self.client.url,
             "model": self.client.model,
             "says": manner.statement.says,
             "answers": dict(manner.stated),
-            "sent": manner.statement.sampling(1.0),
+            "sent": {**manner.statement.sampling(1.0), **manner.switch},
             "prompting": {
                 "template": None if self.api == "chat" else prompting.template,
                 "system": self._system if self.api == "chat" else None,
                 "chat": self.api == "chat",
                 "compat": prompting.compat,
+                **({} if prompting.thinking == "auto" else {"thinking": prompting.thinking}),
             },
+            **({"thoughts": thoughts} if thoughts else {}),
             "probe": self.options.probe,
             "repeatable": False,
             "confirmed": bool(manner.statement.kind),
@@ -212,6 +216,14 @@ class ServedEngine:
                 request, or does not draw, as the trial shows.
         """
         self.check(queries, decoding)
+        budget = decoding.max_thinking_tokens
+        if budget is not None and self._manner.thinks != "off" and not self._manner.closes:
+            room = self._manner.room(decoding)
+            self._note(
+                f"the server has one limit for thought and answer, {room:,} tokens: a "
+                "thought may be longer than --max-thinking-tokens, and an answer after a short one "
+                "longer than --max-new-tokens"
+            )
         started = time.perf_counter()
         came: dict[str, dict[int, _Came]] = {}
         waiting = [request for query in queries for request in self._requests(query, draws, came)]
@@ -295,6 +307,12 @@ class ServedEngine:
         self._require_begun(server, answer)
         server.heard()
         outputs, tokens = answer.outputs, answer.tokens or 0
+        if answer.opened and not self._manner.opened:
+            self._note(
+                "outputs close a thought that their prompt opened, and the greeting did not: an "
+                "output that was cut inside such a thought counts as an answer. Raise "
+                "--max-new-tokens, or run the server with a parser for thoughts"
+            )
         if answer.unknown:
             self._note(
                 f"replies have unknown fields ({', '.join(answer.unknown)}), which may hold a part "
@@ -351,6 +369,11 @@ class ServedEngine:
                 Completion.of(output, count=number, chunk=chunk) for output, number in drawn.items()
             ]
             missing += sum(part.lost for part in mine)
+            if self.prompting.thinking == "off" and any(map(has_thought, drawn)):
+                self._note(
+                    "the model thought although --thinking off was requested: its thoughts are "
+                    "read and counted"
+                )
             self.usage.sampled_tokens += sum(part.tokens for part in mine)
         if missing:
             self._note(
@@ -386,7 +409,8 @@ class ServedEngine:
         """How the server is asked; ModelError where a trial shows that it does not draw."""
         try:
             with self.client.server() as server:
-                manner = settle(server, self.client.model, self.api == "chat", self.options)
+                chat, thinking = self.api == "chat", self.prompting.thinking
+                manner = settle(server, self.client.model, chat, self.options, thinking)
                 if self.options.probe == "on":
                     manner = require_draws(server, manner, self.name)
         except NoReplyError as error:
@@ -394,6 +418,12 @@ class ServedEngine:
                 f"{self.name!r} could not be tried: {error}. See to the server, then run the same "
                 "command again."
             ) from error
+        failed = {"on": manner.thinks == "no", "off": manner.thinks != "off"}
+        if failed.get(thinking):
+            self._note(
+                f"no field that the server takes turned thoughts {thinking} for a greeting (sent: "
+                f"{_named(manner.switch)}): all thoughts are read and counted"
+            )
         return manner
 
 
@@ -402,5 +432,5 @@ def _key(query: Query, draws: Draws, chunk: int) -> str:
     return json.dumps([draws.seed, draws.purpose, query.id, chunk])
 
 
-def _named(stated: Mapping[str, str | None]) -> str:
+def _named(stated: Mapping[str, Json]) -> str:
     return json.dumps(stated, ensure_ascii=False)

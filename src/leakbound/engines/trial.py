@@ -34,7 +34,7 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound.engines.answers import Answer
+from leakbound.engines.answers import Answer, has_thought
 from leakbound.engines.manner import Manner, require_known
 from leakbound.engines.server import Server
 from leakbound.errors import ModelError
@@ -52,6 +52,8 @@ _SHARE = 3e-4  # of the arrangements
 _ARRANGEMENTS = 9_999
 _SHOWN = 40
 _TRIED = Decoding(max_new_tokens=24)
+# Tokens of models that think: thoughts begin much alike, and hidden ones must end to be seen after.
+_ROOM = {"off": 0, "no": 0, "visibly": 72, "hidden": 1_000}
 _CHAT = "Go on with this list of random words, at random, and write nothing else: {words}"
 _WORDS = (
     "anvil badge candle dune ember fjord gravel hinge island jigsaw kettle lantern mantle "
@@ -90,9 +92,10 @@ def require_draws(server: Server, manner: Manner, name: str) -> Manner:
 def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
     """True if outputs of several came empty; ModelError where the trial shows a fault."""
     came: list[tuple[int, Answer]] = []
+    room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
 
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
-        decoding = replace(_TRIED, temperature=temperature)
+        decoding = replace(_TRIED, temperature=temperature, max_new_tokens=room)
         question = manner.question(_CHAT.format(words=prompt) if manner.chat else prompt)
         answers: dict[int, Answer] = {}
 
@@ -122,10 +125,14 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             f"of {drawn} outputs {lost[why]} are not as they were asked for "
             f"({'longer' if longer else why})"
         )
+        if why == "cut":
+            says += f": its thoughts are hidden and do not end within {room:,} tokens"
+    if says is not None and not _ROOM[manner.thinks] and any(map(has_thought, outputs)):
+        return _leaves_empty(server, replace(manner, thinks="hidden"), name)  # with more room
     if says is not None:
         raise ModelError(
-            f"{name!r} was tried with random words, and {says}. No bound would hold. Mend "
-            "the server, or its settings; if this is how the model itself answers, write "
+            f"{name!r} was tried with random words, and {says}. No bound would hold. Fix "
+            "the server or its settings; if this is how the model itself answers, write "
             "?probe=off behind its name, and the results say so."
         )
     return unclear > 0

@@ -75,6 +75,23 @@ def split_thought(text: str) -> tuple[str | None, str]:
     return None, text
 
 
+OPENING = _TAGS[0][0]
+"""An opening tag, for a thought that its prompt opened and nothing closed."""
+
+
+def closes_thought(text: str) -> bool:
+    """Return whether a text closes a thought that it does not open, as its prompt did.
+
+    Args:
+        text: a whole output.
+
+    Returns:
+        True if a thought is in front of its first closing tag, and no opening one.
+    """
+    heads = [(begin, text.partition(end)[0]) for begin, end in _TAGS if end in text]
+    return any(visible(head) and begin not in head for begin, head in heads)
+
+
 _WORDS: Mapping[Finish, str] = {
     "stop": "stop eos eos_token end_turn complete",
     "stop_string": "stop_string stop_sequence",

@@ -1,0 +1,266 @@
+"""Servers of models that think: which field turns thoughts on or off, and what is counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import pytest
+
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
+from leakbound.errors import InputError, ModelError
+from leakbound.text.counting import counted_as, is_missing
+from leakbound.types import Completion, Decoding, Draws, Query, Sample
+from misbehaving import LISTED, Answer, Body, Rule, chat_server, fails, honest
+
+WHO = "who did it"
+LAW = {"it was Ann": 0.3, "it was nobody": 0.7}
+QUERY = Query(id="q0", prompt_id="q0", text=WHO)
+DECODING = Decoding(max_new_tokens=99)
+QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
+VLLM = {"/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]}}
+BODY = {"schema": {"$ref": "#/components/schemas/Chat"}}
+BUDGETED = {
+    **VLLM,
+    "/openapi.json": {
+        "paths": {"/v1/chat/completions": {"post": {"requestBody": BODY}}},
+        "components": {
+            "schemas": {"Chat": {"properties": {"messages": {}, "thinking_token_budget": {}}}}
+        },
+    },
+}
+Message = dict[str, Any]
+Shape = Callable[[list[str], list[str], bool], Message]
+"""(words of the thought, of the answer, whether the thought is closed) -> the message."""
+
+
+def parsed(name: str) -> Shape:
+    """As a server with a parser of thoughts has it: `null` where nothing is there."""
+    return lambda thought, answer, closed: {
+        "content": " ".join(answer) or None, name: " ".join(thought) or None
+    }  # fmt: skip
+
+
+def tagged(opening: str) -> Shape:
+    """One text: llama.cpp sends it where `reasoning_format` is none, others without a parser."""
+
+    def message(thought: list[str], answer: list[str], closed: bool) -> Message:
+        if not thought:
+            return {"content": " ".join(answer)}
+        end = f"\n</think>\n\n{' '.join(answer)}" if closed else ""
+        return {"content": f"{opening}{' '.join(thought)}{end}"}
+
+    return message
+
+
+SHAPES: Mapping[str, Shape] = {
+    "vLLM": parsed("reasoning"),
+    "vLLM before 0.12, SGLang": parsed("reasoning_content"),
+    "llama.cpp": tagged("<think>\n"),
+    "its prompt opens the thought": tagged(""),
+    "hidden": lambda _, answer, closed: {"content": " ".join(answer)},
+}
+
+
+def thinker(
+    shape: Shape,
+    thinks: Callable[[Body], bool] = lambda body: True,
+    *,
+    before: str = "so",
+    closes: bool = False,
+) -> Rule:
+    """A model of words that thinks its answer backwards, after the words `before`."""
+    plain = honest({WHO: LAW})
+
+    def rule(body: Body, times: int) -> Answer:
+        found = json.loads(plain(body | {"max_tokens": 999}, times).body)
+        drawn, spent = 0, 0
+        for one in found["choices"]:
+            answer = one["message"]["content"].split()
+            thought = [*before.split(), *answer[::-1]] if thinks(body) else []
+            if closes and "thinking_token_budget" in body:
+                thought = thought[: body["thinking_token_budget"]]
+            left = body["max_tokens"] - len(thought) - bool(thought)
+            one["message"] = shape(thought[: body["max_tokens"]], answer[: max(0, left)], left >= 0)
+            one["finish_reason"] = "length" if left <= len(answer) else "stop"
+            cut = one["finish_reason"] == "length"
+            drawn += body["max_tokens"] if cut else body["max_tokens"] - left + len(answer) + 1
+            spent += min(body["max_tokens"], len(thought))
+        found["usage"] = {"completion_tokens": drawn, "reasoning_tokens": spent}
+        return Answer(json.dumps(found))
+
+    return rule
+
+
+def engine_at(
+    url: str, thinking: Literal["on", "off", "auto"] = "auto", options: str = "probe=off"
+) -> Any:
+    return ServedEngine(f"{url}#m?{options}", Prompting(thinking=thinking), patience=QUICK)
+
+
+def draw(engine: ServedEngine, decoding: Decoding = DECODING) -> tuple[Completion, ...]:
+    (sample,) = engine.generate([QUERY], decoding, Draws(sizes=(32,)))
+    assert isinstance(sample, Sample)
+    assert sample.missing == 0
+    return sample.completions
+
+
+def classes(drawn: tuple[Completion, ...]) -> set[tuple[str, bool]]:
+    return {(c := counted_as(one), is_missing(one, c)) for one in drawn}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_answer_after_a_thought_is_complete(shape: str) -> None:
+    with chat_server(thinker(SHAPES[shape]), LISTED) as up:
+        engine = engine_at(up.url, options="")
+        drawn = draw(engine)
+    thoughts = {"so Ann was it", "so nobody was it"} if shape != "hidden" else {None}
+    assert {one.answer for one in drawn} == {*LAW}
+    assert {one.thought for one in drawn} == thoughts
+    assert {one.hidden for one in drawn} == {shape == "hidden"}
+    assert classes(drawn) == {("complete", False)}
+    assert engine.usage.notes == []
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_thought_that_uses_up_its_budget_has_no_answer(shape: str) -> None:
+    """Also where the prompt opened it, so that no tag tells it from an answer."""
+    how = Decoding(max_new_tokens=1, max_thinking_tokens=2)
+    with chat_server(thinker(SHAPES[shape]), LISTED) as up:
+        engine = engine_at(up.url)
+        drawn = draw(engine, how)
+        assert up.asked[-1]["max_tokens"] == 3
+    assert classes(drawn) == {("cut", True)}
+    assert {one.thought for one in drawn} <= {"so Ann was", "so nobody was", None}
+    assert all(one.hidden or one.thought for one in drawn)
+    assert "one limit for thought and answer, 3 tokens" in engine.usage.notes[0]
+
+
+def test_a_server_that_can_closes_a_thought_at_its_budget() -> None:
+    how = Decoding(max_new_tokens=9, max_thinking_tokens=2)
+    with chat_server(thinker(SHAPES["vLLM"], closes=True), BUDGETED) as up:
+        engine = engine_at(up.url)
+        drawn = draw(engine, how)
+        assert (up.asked[-1]["max_tokens"], up.asked[-1]["thinking_token_budget"]) == (11, 2)
+        assert draw(engine)[0].thought not in {one.thought for one in drawn}
+        assert "thinking_token_budget" not in up.asked[-1]
+    assert {(one.thought, one.answer) for one in drawn} == {
+        ("so Ann", "it was Ann"), ("so nobody", "it was nobody")
+    }  # fmt: skip
+    assert engine.usage.notes == []
+    assert engine.fingerprint["thoughts"] == ["closed at their budget"]
+
+    def unset(body: Body, times: int) -> Answer:
+        """As vLLM answers without a reasoning parser."""
+        if "thinking_token_budget" in body:
+            return fails(400, "reasoning_config is not configured")
+        return thinker(SHAPES["vLLM"])(body, times)
+
+    with chat_server(unset, BUDGETED) as up:
+        assert {c for c, _ in classes(draw(engine_at(up.url), how))} == {"complete"}
+
+
+def kwargs(name: str) -> Callable[[Body], Any]:
+    return lambda body: body.get("chat_template_kwargs", {}).get(name)
+
+
+def effort(body: Body) -> Any:
+    return {None: None, "none": False}.get(body.get("reasoning_effort"), True)
+
+
+@pytest.mark.parametrize("thinking", ["on", "off"])
+@pytest.mark.parametrize(
+    ("heeds", "on", "off"),
+    [
+        (kwargs("enable_thinking"), {"chat_template_kwargs": {"enable_thinking": True}},
+         {"chat_template_kwargs": {"enable_thinking": False}}),
+        (kwargs("thinking"), {"chat_template_kwargs": {"thinking": True}},
+         {"chat_template_kwargs": {"thinking": False}}),
+        (effort, {"reasoning_effort": "medium"}, {"reasoning_effort": "none"}),
+    ],
+    ids=["Qwen", "DeepSeek", "OpenAI"],
+)  # fmt: skip
+def test_the_field_is_sent_that_has_the_effect(
+    heeds: Callable[[Body], Any], on: Any, off: Any, thinking: Literal["on", "off"]
+) -> None:
+    def thinks(body: Body) -> bool:
+        """By default as it is not asked to."""
+        return thinking == "off" if heeds(body) is None else bool(heeds(body))
+
+    with chat_server(thinker(SHAPES["vLLM"], thinks), LISTED) as up:
+        engine = engine_at(up.url, thinking)
+        drawn = draw(engine)
+        sent = on if thinking == "on" else off
+        assert sent.items() <= up.asked[-1].items()
+        how = Decoding(max_new_tokens=9, max_thinking_tokens=8)
+        draw(engine, how)
+        assert up.asked[-1]["max_tokens"] == (17 if thinking == "on" else 9)
+    assert sent.items() <= engine.fingerprint["sent"].items()
+    assert engine.fingerprint["prompting"]["thinking"] == thinking
+    assert {one.thought is not None for one in drawn} == {thinking == "on"}
+    assert len(engine.usage.notes) == (thinking == "on")  # one limit for thought and answer
+
+
+def test_a_server_that_takes_no_field_is_sent_none() -> None:
+    def strict(body: Body, times: int) -> Answer:
+        if {"chat_template_kwargs", "reasoning_effort"} & body.keys():
+            return fails(400, "unrecognized request argument")
+        return thinker(SHAPES["vLLM"], lambda body: False)(body, times)
+
+    with chat_server(strict, LISTED) as up:
+        off, on = engine_at(up.url, "off"), engine_at(up.url, "on")
+        assert draw(off)
+        assert off.usage.notes == []
+        assert draw(on)
+    assert "turned thoughts on for a greeting (sent: {})" in on.usage.notes[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_thought_that_comes_although_thinking_is_off_is_reported(shape: str) -> None:
+    with chat_server(thinker(SHAPES[shape]), LISTED) as up:
+        engine = engine_at(up.url, "off")
+        drawn = draw(engine)
+    assert classes(drawn) == {("complete", False)}
+    assert all(one.hidden or one.thought for one in drawn)
+    first, second = engine.usage.notes
+    assert 'turned thoughts off for a greeting (sent: {"reasoning_effort": "low"})' in first
+    assert "thought although --thinking off was requested" in second
+
+
+def test_a_prompt_that_opens_thoughts_longer_than_a_greeting_allows_is_noted() -> None:
+    """Once an output closes one; until then its outputs look like answers."""
+    rule = thinker(SHAPES["its prompt opens the thought"])
+
+    def long(body: Body, times: int) -> Answer:
+        most = 1 if "Say a word" in json.dumps(body) else body["max_tokens"]
+        return rule(body | {"max_tokens": most}, times)
+
+    with chat_server(long, LISTED) as up:
+        engine = engine_at(up.url)
+        draw(engine)
+    assert "cut inside such a thought counts as an answer" in engine.usage.notes[0]
+
+
+def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
+    """24 tokens would show nothing of a model that thinks 60 words first, of some texts or all."""
+    for words, refused, greets in ((60, False, True), (60, False, False), (5_000, True, True)):
+
+        def thinks(body: Body, greets: bool = greets) -> bool:
+            return greets or "Say a word" not in json.dumps(body)
+
+        rule = thinker(SHAPES["hidden"], thinks, before="so " * words)
+        with chat_server(rule, LISTED) as up:
+            engine = engine_at(up.url, options="")
+            if refused:
+                with pytest.raises(ModelError, match=r"hidden and do not end within 1,024 tokens"):
+                    draw(engine)
+            else:
+                assert classes(draw(engine)) == {("complete", False)}
+
+
+def test_a_plain_prompt_has_no_switch_for_thoughts() -> None:
+    with pytest.raises(InputError, match="--thinking off is a setting of chats"):
+        open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting(thinking="off"))
