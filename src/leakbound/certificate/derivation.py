@@ -36,7 +36,7 @@ from leakbound.certificate.claim import (
 from leakbound.certificate.words import CUT, GRANTED, sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence
-from leakbound.evaluation.scoring.score import in_reading_of, parts_among, score_run, slug
+from leakbound.evaluation.scoring.score import in_reading_of, readings_among, score_run, slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.evaluation.views.specification import departures, public_id, short_limit, told_of
@@ -128,9 +128,9 @@ def certify(
 def _read(run: Run, arm: str, scorer: Scorer, of: Of | None) -> Scorer:
     """The scorer in the reading that is claimed about, its scores made if they lack."""
     (chosen,) = in_reading_of(run, [scorer if of is None else with_reading(scorer, of)])
-    if chosen != scorer and not models_of(chosen):
-        if sampled_arm(run, arm).digests(chosen.name, slug(chosen)) is None:
-            score_run(run, [chosen])
+    made = chosen == scorer or bool(models_of(chosen))
+    if not made and sampled_arm(run, arm).digests(chosen.name, slug(chosen)) is None:
+        score_run(run, [chosen])
     return chosen
 
 
@@ -267,7 +267,7 @@ def _list(column: ArrayLike) -> list[float]:
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
     stored = {str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")}
-    names = sorted(stored - parts_among(stored))
+    names = sorted(stored - readings_among(stored))
     if len(names) == 1:
         return names[0]
     raise InputError(
