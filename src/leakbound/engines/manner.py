@@ -261,7 +261,8 @@ class Manner:
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
     switch: what is sent to turn thoughts on or off.
-    thinks: whether its greeting had a thought; "off": it has none, as it is told.
+    thinks: whether its greeting had a thought, "hidden" also if one of the trial was; "off": it has
+        none, as it is told.
     opened: whether the prompt opens that thought (see `Asked`).
     closes: whether the server closes a thought that reaches its budget.
     """

@@ -132,6 +132,11 @@ class ServedEngine:
         return self.client.name
 
     @property
+    def hides_thoughts(self) -> bool:
+        """True if an output of its trial had a hidden thought."""
+        return self._manner.thinks == "hidden"
+
+    @property
     def fingerprint(self) -> JsonObject:
         """Where the model is, what its server says of it, and all that is sent beside a query."""
         manner, prompting = self._manner, self.prompting
