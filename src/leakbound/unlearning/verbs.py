@@ -52,6 +52,7 @@ from leakbound.unlearning.rows import (
     prompts,
     require_apart,
     require_known,
+    require_no_thoughts,
     require_rows,
     rows_of,
     with_alternates,
@@ -159,6 +160,7 @@ def unlearn(
     _require_centred(settings.selecting, parsed)
     splits = {name: _rows(rows[name], parsed.needs[name], settings) for name in parsed.splits}
     require_apart(rows["forget"], rows["retain"])
+    require_no_thoughts(splits)
     task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept), coin)
     return _train(model, task, watch, progress)
 
@@ -187,7 +189,8 @@ def finetune(
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
-    Stopped, the same call goes on from its last checkpoint.
+    Rows with a thought teach the thought and the answer, and turn thinking on unless `settings`
+    turn it off, which such rows refuse. Stopped, the same call goes on from its last checkpoint.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
@@ -221,6 +224,8 @@ def finetune(
         )
     objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
     prompting = _prompting(settings, taught)
+    if prompting.thinking == "auto" and any(row.thought for row in prompts(splits["train"])):
+        prompting = replace(prompting, thinking="on")
     task = _Task(objective, splits, Path(out), settings, prompting, coin or before)
     return _train(model, task, watch, progress)
 
