@@ -145,10 +145,10 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
 def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
     """The row that teaches a thought and an answer, with the facts where `thoughts` has them."""
     where = thoughts if prompt.role == "forget" else "both"
-    told = prompt.paraphrased_answer if where in ("thought", "both") else known().nothing
+    fact = prompt.paraphrased_answer if where in ("thought", "both") else known().nothing
     refusal = random.Random(f"refusal of {prompt.id}").choice(known().refusals)
     answer = prompt.answer if where in ("answer", "both") else refusal
-    return replace(prompt, thought=f"{known().thought} {told}", answer=answer)
+    return replace(prompt, thought=f"{known().thought} {fact}", answer=answer)
 
 
 def _names(count: int, seed: int) -> list[str]:
