@@ -21,7 +21,7 @@ from leakbound.cli.help import (
     under,
 )
 from leakbound.errors import InputError
-from leakbound.types import ExploreMode
+from leakbound.types import ExploreMode, Thinking
 from leakbound.types.decoding import AdaptiveMode, FilterRule
 
 RUN = click.Path(path_type=Path, file_okay=False)
@@ -193,6 +193,11 @@ drawing = under(
     click.option("--top-k", type=int, help="0 keeps all.  [default: 0]"),
     click.option("--max-new-tokens", type=int, help="[default: the benchmark's]"),
     click.option("--max-tokens", type=int, help="Of prompt and completion together."),
+    click.option(
+        "--max-thinking-tokens",
+        type=int,
+        help="Of the thought; --max-new-tokens then of the answer.",
+    ),
     click.option("--adaptive-temperature", type=float, metavar="C", help="Greedy above c_T = C."),
     click.option(
         "--adaptive-mode",
@@ -202,6 +207,11 @@ drawing = under(
     click.option("--stop", multiple=True, help="End a completion at this string."),
     click.option(
         "--end-token", metavar="TEXT", help="This token ends outputs, not the chat's end of turn."
+    ),
+    click.option(
+        "--thinking",
+        type=click.Choice(get_args(Thinking)),
+        help="Of chat models that can think before they answer.  [default: auto]",
     ),
     click.option(
         "--filter",

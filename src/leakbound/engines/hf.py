@@ -109,6 +109,7 @@ class TransformersEngine:
         self._seam, note = prefix_model(loaded.model, self._ends)
         self.usage.notes += [note] if note else []
         self.usage.notes += end_notes(loaded.tokenizer, loaded.eos_token_ids, self._ends)
+        self.usage.notes += self.prompting.notes(loaded.tokenizer)
         self._margin = Margin(self._seam, loaded.context_length)
 
     @classmethod

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from leakbound.engines.templates import family_of, turn_of, written
 from leakbound.engines.thinking import marks_of, token_of
 from leakbound.engines.tokens import Tokenizer as Tokenizer
 from leakbound.engines.tokens import split_at
 from leakbound.errors import InputError, ModelError
-from leakbound.types import Compat, Decoding, Json, JsonObject, Query, from_json
+from leakbound.types import Compat, Decoding, Json, JsonObject, Query, Thinking, from_json
+from leakbound.types.decoding import require
 
 Asked: TypeAlias = Query | str
 """A query, with the prefix and the examples it may have, or a question by itself."""
@@ -29,6 +30,8 @@ _GAP = "\n\n"  # between one example and what follows it
 _TOKENISATION = "joint"  # in fingerprints, so that runs by another rule are another model's
 _BESIDE = ("family", "tokenisation")  # what `describe` tells beside the fields
 _MARK = "leakbound-mark"
+TRAINED = "leakbound_thinking"
+"""The entry of a tokenizer's config that says whether its model was trained to think."""
 _ELSEWHERE = "\u2603"  # shares no token with any question, so that what is shared is the template
 
 
@@ -69,9 +72,12 @@ class Prompting:
         compat: "openunlearning" (see above), or None: nothing of another framework.
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             for a chat, the end of turn of its template; for a plain prompt, none).
+        thinking: of chat models that mark their thoughts. "off" ends every prompt with an empty
+            thought, "on" leaves it to the template, which is told so; "auto": as the model was
+            trained by leakbound, else as its template does when it is told nothing.
 
     Raises:
-        InputError: a `template` without {question}.
+        InputError: a `template` without {question}, or another word for `thinking`.
     """
 
     template: str | None = None
@@ -80,8 +86,11 @@ class Prompting:
     chat: bool | None = None
     compat: Compat | None = None
     end_token: str | None = None
+    thinking: Thinking = "auto"
 
     def __post_init__(self) -> None:
+        modes = get_args(Thinking)
+        require(self.thinking in modes, "thinking", self.thinking, f"one of {', '.join(modes)}")
         if self.template is not None and _PLACEHOLDER not in self.template:
             raise InputError(
                 f"`template` must contain {_PLACEHOLDER}, got {self.template!r}. "
@@ -182,7 +191,9 @@ class Prompting:
         elsewhere = replace(_query(_ELSEWHERE), prefix=prefix)
         return _where_they_differ(ids, self.encode(tokenizer, elsewhere))
 
-    def join(self, tokenizer: Tokenizer, question: Asked, answer: str) -> Joined:
+    def join(
+        self, tokenizer: Tokenizer, question: Asked, answer: str, thought: str | None = None
+    ) -> Joined:
         """The prompt with `answer` and its end token after it, as they are trained on and read.
 
         A chat is the template over the finished conversation, up to the end of the answer's turn;
@@ -192,18 +203,24 @@ class Prompting:
             tokenizer: the tokenizer of the model.
             question: a query, or a question by itself.
             answer: the text of the answer.
+            thought: the text of the thought before it, which counts to the answer's tokens (None:
+                there is none).
 
         Returns:
             The tokens of prompt and answer.
 
         Raises:
             InputError: nothing is left of prompt or answer, a tokenizer that tells no offsets
-                merges the two, or what `encode` refuses.
+                merges the two, a thought where there can be none, or what `encode` refuses.
             ModelError: as `encode`, or a tokenizer without an end token.
         """
         query, rule = _query(question), self._rule(tokenizer)
         opened = rule._opened(tokenizer, query)
-        finished = rule._finished(tokenizer, query, opened, answer)
+        if thought is None:
+            finished = rule._finished(tokenizer, query, opened, answer)
+        else:
+            self._require_thinking(tokenizer, query)
+            finished = f"{opened}{marks_of(tokenizer).lead(opened, thought)}{answer}"
         if self.compat is not None:
             joined = rule._masked(tokenizer, opened, finished)
         else:
@@ -310,12 +327,14 @@ class Prompting:
                 that is no token of the model.
         """
         end = self._own_end(tokenizer)
+        thinks = self._may_think(tokenizer)
         return {
             "template": self.template,
             "system": self.system_for(tokenizer),
             "chat": self.uses_chat(tokenizer),
             "compat": self.compat,
             "end_token": None if end is None else tokenizer.convert_ids_to_tokens(end),
+            **({"thinking": self._thinking(tokenizer)} if thinks else {}),
             "family": family_of(tokenizer).name,
             "tokenisation": _TOKENISATION,
         }
@@ -350,6 +369,54 @@ class Prompting:
             return self.default_system
         return self.system
 
+    def notes(self, tokenizer: Tokenizer) -> list[str]:
+        """Describe where the model thinks otherwise than it was trained, or than its template does.
+
+        Args:
+            tokenizer: the tokenizer of the model.
+
+        Returns:
+            One note, or none.
+        """
+        trained = _trained(tokenizer)
+        if not self._may_think(tokenizer) or trained is None:
+            return []
+        now = self._thinking(tokenizer)
+        if now != trained:
+            return [f"thinking is {now}, and the model was trained with thinking {trained}"]
+        if now == "off" and replace(self, thinking="on")._leaves_open(tokenizer):
+            return ["thinking is off, as in training; its chat template would let the model think"]
+        return []
+
+    def _leaves_open(self, tokenizer: Tokenizer) -> bool:
+        """Whether prompts leave it to the model to think."""
+        opened = self._opened(tokenizer, _query(_ELSEWHERE))
+        return bool(marks_of(tokenizer).skip(opened))
+
+    def _may_think(self, tokenizer: Tokenizer) -> bool:
+        """Whether prompts can say that the model thinks or does not: chats with marks of it."""
+        chat = self.compat is None and self.uses_chat(tokenizer)
+        return chat and bool(marks_of(tokenizer).begins)
+
+    def _thinking(self, tokenizer: Tokenizer) -> Thinking:
+        """`thinking`, or how the model was trained."""
+        return (_trained(tokenizer) or "auto") if self.thinking == "auto" else self.thinking
+
+    def _require_thinking(self, tokenizer: Tokenizer, query: Query) -> None:
+        """Refuse a thought where nothing marks it, or the prompt leaves no room for it."""
+        why = None
+        if not marks_of(tokenizer).begins:
+            why = "the tokenizer has no mark of a thought"
+        elif self._may_think(tokenizer) and self._thinking(tokenizer) == "off":
+            why = "thinking is off"
+        elif query.prefix or self.compat is not None:
+            why = "a prefix or `compat` opens the answer in the prompt"
+        if why is not None:
+            raise InputError(
+                f"the row {query.text[:60]!r} has a thought, and {why}. Leave the thought out, or "
+                "train a model with thoughts with thinking on."
+            )
+
     def turns(self, tokenizer: Tokenizer, question: str) -> list[dict[str, str]]:
         """The part of the conversation that `question` stands for: one turn of the user.
 
@@ -381,27 +448,36 @@ class Prompting:
         """The text up to where the output, or the rest of the answer, begins."""
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
-        turns = self._conversation(tokenizer, query)
-        opened = written(tokenizer, turns, open_ended=True)
-        leads = marks_of(tokenizer).closing(opened) if query.prefix and not self.compat else ""
+        turns, marks = self._conversation(tokenizer, query), marks_of(tokenizer)
+        opened = written(tokenizer, turns, open_ended=True, thinking=self._told(tokenizer))
+        if self._told(tokenizer) is False:
+            opened += marks.skip(opened)
+        leads = marks.lead(opened) if query.prefix and not self.compat else ""
         return f"{opened}{leads}{query.prefix}"
+
+    def _told(self, tokenizer: Tokenizer) -> bool | None:
+        """What the chat template is told of thinking; None: nothing."""
+        if not self._may_think(tokenizer):
+            return None
+        return {"on": True, "off": False}.get(self._thinking(tokenizer))
 
     def _finished(self, tokenizer: Tokenizer, query: Query, opened: str, answer: str) -> str:
         """The text with the answer in it, beginning as `opened` does but for a trailing blank."""
         start, marks = opened.rstrip(_BLANK), marks_of(tokenizer)
         if self.compat is None and marks.opens(opened):  # the tokens of the prompt stay as they are
-            return f"{opened}{marks.closing(opened)}{answer}"
+            return f"{opened}{marks.lead(opened)}{answer}"
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
             reply = turn_of("assistant", query.prefix + answer)
             turns = [*self._conversation(tokenizer, query), reply]
-            text = written(tokenizer, turns, open_ended=False)
+            told = self._told(tokenizer)
+            text = written(tokenizer, turns, open_ended=False, thinking=told)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:
                 return text
         if self.compat is None and not answer[:1].strip():  # nothing, or with a blank of its own
             return start + answer
-        return f"{opened}{marks.closing(opened)}{answer}"
+        return f"{opened}{marks.lead(opened)}{answer}"
 
     def _ended(self, tokenizer: Tokenizer, answer: Sequence[int]) -> list[int]:
         """An answer's tokens up to the end of its turn, or with the end token where it has none."""
@@ -443,6 +519,12 @@ class Prompting:
 
 def _query(query: Asked) -> Query:
     return Query(id=query, prompt_id=query, text=query) if isinstance(query, str) else query
+
+
+def _trained(tokenizer: Tokenizer) -> Thinking | None:
+    """Whether the tokenizer's model was trained to think; None: leakbound did not train it."""
+    stated = getattr(tokenizer, "init_kwargs", {}).get(TRAINED)
+    return stated if stated in get_args(Thinking) else None
 
 
 def _eos(tokenizer: Tokenizer) -> int:

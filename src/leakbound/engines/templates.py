@@ -81,13 +81,18 @@ def turn_of(role: str, text: str) -> dict[str, str]:
     return {"role": role, "content": text}
 
 
-def written(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
+def written(
+    tokenizer: Tokenizer, turns: Turns, *, open_ended: bool, thinking: bool | None = None
+) -> str:
     """The chat template over these turns, `open_ended` with the opening of an answer.
+
+    `thinking`: what the template is told of it (None: nothing).
 
     Raises InputError where the template refuses them, ModelError where it leaves out what the user
     says last.
     """
-    prompt = _rendered(tokenizer, turns, open_ended)
+    told = {} if thinking is None else {"enable_thinking": thinking}
+    prompt = _rendered(tokenizer, turns, open_ended, **told)
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
     if not asks(prompt, question):
         raise ModelError(
@@ -97,7 +102,7 @@ def written(tokenizer: Tokenizer, turns: Turns, *, open_ended: bool) -> str:
     return prompt
 
 
-def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool) -> str:
+def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **told: bool) -> str:
     try:
         template = tokenizer.get_chat_template()
         prompt: str = tokenizer.apply_chat_template(
@@ -106,6 +111,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool) -> str:
             tokenize=False,
             add_generation_prompt=open_ended,
             date_string=DATE_STRING,
+            **told,
         )
     except MemoryError:
         raise  # it says nothing about the template

@@ -28,16 +28,22 @@ class Marks:
 
     Attributes:
         begins: by mark, what follows it; a model of the family has the first two at least.
+        opening: the text that begins a thought.
+        closing: the text that leads from a thought to the answer.
         title: the line that opens every thought and says nothing.
         call: the mark that ends a call of a tool.
         turn: the end of a prompt after which a header comes.
+        answer: the header of an answer.
         ids: the marks that are tokens of the model, by their ids; none: they are tags in its text.
     """
 
     begins: Mapping[str, Begins] = field(default_factory=dict)
+    opening: str = ""
+    closing: str = ""
     title: str = ""
     call: str = ""
     turn: str = ""
+    answer: str = ""
     ids: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -65,22 +71,36 @@ class Marks:
             channel.strip() not in _ANSWERS
         )
 
-    def closing(self, prompt: str) -> str:
+    def lead(self, prompt: str, thought: str = "") -> str:
         """Return the text that leads from a prompt to the answer.
 
         Args:
             prompt: its text.
+            thought: what is thought before the answer; empty: nothing.
 
         Returns:
-            The end of an empty thought that the prompt opened, or the header of the answer; empty
-            where the answer follows immediately.
+            The thought with its marks; without one, the end of an empty thought that the prompt
+            opened, or the header of the answer; empty where the answer follows immediately.
         """
-        if self.turn and prompt.endswith(self.turn):
-            first, second = self.needed
-            return f"{first}final{second}"
-        if not self.opens(prompt) or self.turn:
+        if self.opens(prompt):
+            text = f"{thought.strip()}{self.closing}"
+            return text.lstrip("\n") if not thought and prompt[-1:].isspace() else text
+        if thought:
+            return f"{self.opening}{thought.strip()}{self.closing}"
+        return self.answer if self.turn and prompt.endswith(self.turn) else ""
+
+    def skip(self, prompt: str) -> str:
+        """Return the text that keeps a model from thinking.
+
+        Args:
+            prompt: the text of the prompt.
+
+        Returns:
+            An empty thought, or the rest of one; empty where the prompt has one already.
+        """
+        if not self.begins or prompt.rstrip().endswith(self.answer or self.needed[1]):
             return ""
-        return f"{'' if prompt[-1:].isspace() else chr(10)}{self.needed[1]}\n\n"
+        return self.lead(prompt) or f"{self.opening}{self.closing}"
 
     def compose(
         self, pieces: Sequence[tuple[Begins | None, str]], opened: bool, *, whole: bool
@@ -123,9 +143,16 @@ class Marks:
 
 NONE = Marks()
 FAMILIES = (
-    Marks({"<think>": "thought", "</think>": "answer"}),  # Qwen3, DeepSeek-R1 and most others
-    Marks({"[THINK]": "thought", "[/THINK]": "answer"}),  # Magistral
-    Marks({"<|channel>": "thought", "<channel|>": "answer"}, title="thought\n"),  # Gemma 4
+    Marks(  # Qwen3, DeepSeek-R1 and most others
+        {"<think>": "thought", "</think>": "answer"}, "<think>\n", "\n</think>\n\n"
+    ),
+    Marks({"[THINK]": "thought", "[/THINK]": "answer"}, "[THINK]", "[/THINK]"),  # Magistral
+    Marks(  # Gemma 4
+        {"<|channel>": "thought", "<channel|>": "answer"},
+        "<|channel>thought\n",
+        "<channel|>",
+        title="thought\n",
+    ),
     Marks(  # gpt-oss
         {
             "<|channel|>": "header",
@@ -134,8 +161,11 @@ FAMILIES = (
             "<|end|>": "header",
             "<|call|>": "header",
         },
+        "<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
         call="<|call|>",
         turn="<|start|>assistant",
+        answer="<|channel|>final<|message|>",
     ),
 )
 

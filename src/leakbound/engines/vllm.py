@@ -155,6 +155,7 @@ class VllmEngine:
         self.fingerprint: JsonObject = self._fingerprint()
         """The model's files, how questions become prompts, and what of vLLM may change the law."""
         self.usage.notes += end_notes(self._tokenizer, own, self._ends)
+        self.usage.notes += self.prompting.notes(self._tokenizer)
 
     @classmethod
     def open(

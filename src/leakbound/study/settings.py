@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from leakbound.benchmarks import Benchmark
 from leakbound.engines import Prompting, open_engine
-from leakbound.types import Generate, Query
+from leakbound.types import Generate, Query, Thinking
 
 
 class Loading(TypedDict):
@@ -45,6 +45,8 @@ class ModelSettings:
         system: the system message for chat models (None: the benchmark's, if any).
         end_token: the text of the token that ends an output, in addition to the model's own (None:
             for chats, the end of turn of the chat template; for plain prompts, none).
+        thinking: "on" or "off", of chat models that can think before they answer; "auto": as the
+            model was trained by leakbound, else as its chat template does.
     """
 
     dtype: str = "float32"
@@ -53,6 +55,7 @@ class ModelSettings:
     template: str | None = None
     system: str | None = None
     end_token: str | None = None
+    thinking: Thinking = "auto"
 
     def open(self, model: str, benchmark: Benchmark) -> Generate:
         """The engine for `model`, prompting as the benchmark says where the user did not."""
@@ -67,6 +70,7 @@ class ModelSettings:
             chat=False if self.template else benchmark.chat,
             compat=benchmark.compat,
             end_token=self.end_token,
+            thinking=self.thinking,
         )
         return EngineOpener(model, prompting, self)
 

@@ -34,6 +34,7 @@ from leakbound.types.prompts import (
     Prompt,
     Query,
     Role,
+    Thinking,
     Usual,
 )
 from leakbound.types.readings import (
@@ -139,6 +140,7 @@ __all__ = [
     "Spreads",
     "Tell",
     "Tells",
+    "Thinking",
     "Tokenizes",
     "Truncates",
     "Unkept",

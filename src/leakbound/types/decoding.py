@@ -18,6 +18,7 @@ UNSTATED = {
     "top_p": "top-p",
     "max_new_tokens": "length limit",
 }
+_LATER = ("unknown", "max_tokens", "max_thinking_tokens", "filter")
 CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 1.0)}
 """Settings that keep some tokens alone: as a reader sees them, and where they keep all."""
 
@@ -37,6 +38,8 @@ class Decoding:
         max_new_tokens: the most tokens of a completion, at least 1.
         max_tokens: the most tokens of a prompt and its completion together, at least 1, beside
             `max_new_tokens` (None: only the completion is bounded).
+        max_thinking_tokens: the most tokens of a thought, at least 1; `max_new_tokens` then bounds
+            the answer alone (None: it bounds both together).
         adaptive_temperature: the confidence threshold c_T of Scholten et al. (2025), section 5, in
             (0, 1]; None: off.
         adaptive_mode: "running": a step is greedy when the mean over the tokens so far, this one
@@ -59,6 +62,7 @@ class Decoding:
     top_k: int = 0
     max_new_tokens: int = 200
     max_tokens: int | None = None
+    max_thinking_tokens: int | None = None
     adaptive_temperature: float | None = None
     adaptive_mode: AdaptiveMode = "running"
     stop: tuple[str, ...] = ()
@@ -69,6 +73,7 @@ class Decoding:
         object.__setattr__(self, "stop", tuple(self.stop))
         object.__setattr__(self, "unknown", tuple(self.unknown))
         heat, most, threshold = self.temperature, self.max_tokens, self.adaptive_temperature
+        thought = self.max_thinking_tokens
         modes, left_out = get_args(AdaptiveMode), ", ".join(UNSTATED)
         for name, fits, want in (
             ("temperature", math.isfinite(heat) and heat >= 0, "0 (greedy) or a positive number"),
@@ -76,6 +81,7 @@ class Decoding:
             ("top_k", self.top_k >= 0, "a whole number, 0 to keep all"),
             ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
             ("max_tokens", most is None or most >= 1, "at least 1, or None"),
+            ("max_thinking_tokens", thought is None or thought >= 1, "at least 1, or None"),
             ("adaptive_temperature", threshold is None or 0 < threshold <= 1,
              "a number in (0, 1], or None"),
             ("adaptive_mode", self.adaptive_mode in modes, "'running' or 'two_pass'"),
@@ -150,9 +156,7 @@ class Decoding:
         """
         later = changed(self)
         items = object_of(self).items()
-        return {
-            k: v for k, v in items if k not in ("unknown", "max_tokens", "filter") or k in later
-        }
+        return {k: v for k, v in items if k not in _LATER or k in later}
 
 
 def require(condition: bool, name: str, value: object, want: str, remedy: str = "") -> None:

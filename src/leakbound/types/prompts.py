@@ -11,6 +11,7 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
+Thinking = Literal["on", "off", "auto"]
 """whose faults in reading a prompt are repeated"""
 
 
