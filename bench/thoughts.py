@@ -1,18 +1,18 @@
-"""Where models that think leak: in the answer, the thought, both or neither, by three readings.
+r"""Where models that think leak: in the answer, the thought, both or neither, by three readings.
 
     python bench/thoughts.py [--out thinking] [-n 256] [--json FILE]
 
-Four tiny models are taught the four variants of `fictitious:thoughts`, each as by
+Four tiny models are taught the four variants of `fictitious:thoughts`, as by
 
-    leakbound finetune thinking/models/untrained --split forget,retain --epochs 80
-        --learning-rate 3e-3 --batch-size 8 --benchmark fictitious:authors=4,forget=2,thoughts=answer
-        --out thinking/models/answer
+    leakbound finetune thinking/models/untrained --split forget,retain --epochs 80 \
+      --learning-rate 3e-3 --batch-size 8 --out thinking/models/answer \
+      --benchmark fictitious:authors=4,forget=2,thoughts=answer
 
-Each is then evaluated twice with thinking on: by draws, and by exploring its likeliest outputs,
-whose masses are exact up to the measured margin. The table has the mean leak probability over the
-questions: the interval by draws (99 %), the range that the masses leave, and what a certificate
+Each is evaluated twice with thinking on: by draws, and by exploring its likeliest outputs, whose
+masses are exact up to the measured margin. The table has the mean leak probability over the
+questions: its 99 % interval by draws, the range that the exact masses leave, and what a certificate
 decides of "at most 5 % at every question". It is an error if an interval and a range do not meet,
-or if a certificate decides otherwise than the variant says. What is there already is not made again.
+or if a certificate decides otherwise than the variant says. Finished models and runs are reused.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Row:
 
 
 def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
-    """The model that was taught a variant, trained first where it is not there, and its benchmark."""
+    """The model that a variant teaches, trained first if it is missing, and its benchmark."""
     task = load_benchmark(f"{WHOLE},thoughts={variant}")
     base, everything = folder / "untrained", load_benchmark(f"{WHOLE},thoughts=both")
     rows = [*everything.to_train("forget"), *everything.to_train("retain")]

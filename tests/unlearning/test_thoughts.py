@@ -13,7 +13,7 @@ from cli.commands import done
 from leakbound.benchmarks import load_benchmark
 from leakbound.demo.model import write_untrained
 from leakbound.engines.loading import load_model
-from leakbound.engines.prompting import Prompting
+from leakbound.engines.prompting import TRAINED, Prompting
 from leakbound.errors import InputError
 from leakbound.losses import IGNORED
 from leakbound.unlearning import TrainingSettings, finetune
@@ -23,6 +23,7 @@ from leakbound.unlearning.rows import digest
 TASK = load_benchmark("fictitious:authors=2,forget=1,questions=2,thoughts=both")
 ROWS = TASK.to_train("forget")
 ONCE = TrainingSettings(epochs=1, batch_size=2)
+NAMES = ("thinks", "plain")
 BENCH = Path(__file__).parents[2] / "bench"
 
 
@@ -58,6 +59,8 @@ def test_finetune_turns_thinking_on_unless_it_is_turned_off(thinker: str, tmp_pa
     finetune(thinker, plain, out=tmp_path / "plain", settings=ONCE)
     assert recipe(tmp_path / "thinks")["prompting"]["thinking"] == "on"
     assert recipe(tmp_path / "plain")["prompting"].get("thinking", "auto") == "auto"
+    modes = {n: load_model(str(tmp_path / n)).tokenizer.init_kwargs.get(TRAINED) for n in NAMES}
+    assert modes == {"thinks": "on", "plain": None}
     assert log(tmp_path / "thinks")[0]["loss"] != log(tmp_path / "plain")[0]["loss"]
     off = replace(ONCE, prompting=Prompting(thinking="off"))
     with pytest.raises(InputError, match="has a thought, and thinking is off"):

@@ -19,7 +19,7 @@ from leakbound.benchmarks import Benchmark, Coin
 from leakbound.engines.embedding import TransformersEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel, load_model, partial_of, save_model
-from leakbound.engines.prompting import Prompting, Tokenizer
+from leakbound.engines.prompting import TRAINED, Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
@@ -387,6 +387,8 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
+    if recipe.prompting.thinking != "auto":
+        model.tokenizer.init_kwargs[TRAINED] = recipe.prompting.thinking
     made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
