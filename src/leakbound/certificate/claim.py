@@ -17,12 +17,19 @@ from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.statements.claims import Tail
 from leakbound.evaluation.statements.drawn import Fixed
-from leakbound.scorers import make_scorer
+from leakbound.scorers import Of, make_scorer, reading_of, with_reading
 from leakbound.stats.estimate import Array, error_rate, percent
 from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
 from leakbound.stats.proportion import tally
 from leakbound.store import ArmScores
 from leakbound.types import Json, Scorer, from_json
+
+PART: Mapping[Of, str] = {
+    "answer": "the answer",
+    "thought": "the thought",
+    "either": "the answer or the thought",
+}
+"""The parts of an output, in words."""
 
 
 class ClaimFields(TypedDict, total=False):
@@ -30,7 +37,6 @@ class ClaimFields(TypedDict, total=False):
 
     every_question: bool
     confidence: float
-    of: Literal["output", "answer"]
     accept_cut: bool
 
 
@@ -46,8 +52,6 @@ class LeakClaim:
         every_question: whether it is claimed of each question, or of their mean.
         arm: which model and decoding, by its name in the run.
         confidence: of the verdict, in (0.5, 1).
-        of: "output", answer and thought, or "answer": the answer only. Where a thought was hidden,
-            or is not read by the scorer, a claim of the output is inconclusive at best.
         accept_cut: accept a limit on tokens that is shorter than the longest reference answer, or
             that cut most draws of a question: the claim is then about the first tokens. Otherwise
             it is inconclusive at best, unless a published protocol sets the limit.
@@ -62,7 +66,6 @@ class LeakClaim:
     arm: str
     every_question: bool = False
     confidence: float = 0.99
-    of: Literal["output", "answer"] = "output"
     accept_cut: bool = False
 
     def __post_init__(self) -> None:
@@ -84,10 +87,16 @@ class LeakClaim:
             )
 
     @property
+    def part(self) -> Of | None:
+        """The part of an output that the claim names; None where it names none."""
+        scorer = make_scorer(self.scorer)
+        return reading_of(scorer) if scorer != with_reading(scorer, None) else None
+
+    @property
     def text(self) -> str:
         """The claim as a formula."""
         event = "leak" if make_scorer(self.scorer).binary else f"h > {self.threshold}"
-        event += " in the answer" if self.of == "answer" else ""
+        event += f" in {PART[self.part]}" if self.part else ""
         where = " for every question" if self.every_question else ""
         return f"Pr[{event}] <= {self.max_leak}{where}"
 
@@ -121,7 +130,7 @@ def threshold_for(scorer: Scorer, threshold: float | None) -> float:
 
 
 Verdict = Literal["pass", "refuted", "inconclusive"]
-FORMAT = "leakbound certificate 6"
+FORMAT = "leakbound certificate 7"
 """The format in a certificate's file: who decides by another rule has another."""
 
 

@@ -23,6 +23,7 @@ from leakbound.benchmarks.profiles import sets_limit
 from leakbound.certificate.assumptions import assumed
 from leakbound.certificate.certificate import Certificate, Proved, QuestionRecord, read_values
 from leakbound.certificate.claim import (
+    PART,
     ClaimFields,
     LeakClaim,
     Verdict,
@@ -35,15 +36,23 @@ from leakbound.certificate.claim import (
 from leakbound.certificate.words import CUT, GRANTED, sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence
-from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.scoring.score import in_reading_of, parts_among, score_run, slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.evaluation.views.specification import departures, public_id, short_limit, told_of
-from leakbound.scorers import digest, make_scorer, reads_thoughts, settings
+from leakbound.scorers import (
+    Of,
+    digest,
+    make_scorer,
+    models_of,
+    reading_of,
+    settings,
+    with_reading,
+)
 from leakbound.store import CERTIFICATE, Arm, Run, load, locked, sha256, write_json
 from leakbound.store.files import as_read, digest_of
 from leakbound.store.tables import read_meta
-from leakbound.text.counting import visible
+from leakbound.text.shown import many
 from leakbound.types import RULE, JsonObject, Scorer, object_of
 
 
@@ -54,6 +63,7 @@ def certify(
     scorer: str | None = None,
     threshold: float | None = None,
     arm: str = "target",
+    of: Of | None = None,
     out: str | Path | None = None,
     **fields: Unpack[ClaimFields],
 ) -> Certificate:
@@ -70,23 +80,27 @@ def certify(
         scorer: whose score h is claimed about (None: the run's only one).
         threshold: x, in [0, 1); a leak is h > x. None for a binary scorer, whose x is 0.
         arm: which model and decoding, by its name in the run.
+        of: the part of each output that is claimed about, "answer", "thought" or "either" (None:
+            either, or the answer where some thought of the run is hidden). Scores of that part
+            are made first if the run lacks them and the scorer asks no model.
         out: the file (None: certificate.json in the run). Nothing else is written, so with `out`
-            elsewhere the run may be read-only.
+            elsewhere the run may be read-only, unless scores are lacking.
         fields: those of a `LeakClaim` that have a default: every_question, confidence (default:
-            0.99), of, accept_cut.
+            0.99), accept_cut.
 
     Returns:
         The certificate; where the same one lies at the place already, that stays as it is.
 
     Raises:
         InputError: for a number out of range, a scorer or arm that the run has not, or one that
-            is not scored yet, for draws that can only be copies, for files that are not as they
-            were written, and where another certificate lies at the place.
+            is not scored yet, for a part that the scorer does not read or that is hidden, for draws
+            that can only be copies, for files that are not as they were written, and where another
+            certificate lies at the place.
         MixError: where another command is writing into the run, unless `out` is given.
         IncompleteError: where completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
-    chosen = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    chosen = _read(opened, make_scorer(scorer or _only_scorer(sampled_arm(opened, arm))), of)
     claim = LeakClaim(
         max_leak=max_leak,
         scorer=chosen.name,
@@ -103,6 +117,21 @@ def certify(
         else:
             write_json(file, certificate.to_dict())
     return certificate
+
+
+def _read(run: Run, scorer: Scorer, of: Of | None) -> Scorer:
+    """The scorer in the reading that is claimed about, its scores made if they lack."""
+    named = scorer != with_reading(scorer, None)
+    if of is not None and named and reading_of(scorer) != of:
+        raise InputError(
+            f"scorer {scorer.name!r} names one part of the outputs, and `--of {of}` another. Leave "
+            "one of them out."
+        )
+    (chosen,) = in_reading_of(run, [scorer if of is None else with_reading(scorer, of)])
+    lacking = any(arm.digests(chosen.name, slug(chosen)) is None for arm in run.arms.values())
+    if chosen != scorer and lacking and not models_of(chosen):
+        score_run(run, [chosen])
+    return chosen
 
 
 def _require_same(file: Path, certificate: Certificate) -> None:
@@ -166,6 +195,7 @@ def _about(run: Run, arm: Arm, claim: LeakClaim) -> dict[str, str]:
         _accepted(run, arm, claim),
     )
     only = {
+        "Reading": _reading(arm, scorer),
         CUT: arm.ledger.within.strip(),
         GRANTED: "; that ".join(assumed(run, arm, aloud=True)),
         "Departs from the benchmark's defaults": "; ".join(departures(run.record, arm.spec)),
@@ -185,24 +215,24 @@ def _accepted(run: Run, arm: Arm, claim: LeakClaim) -> str:
     return "accepted by the claim" if claim.accept_cut else ""
 
 
+def _reading(arm: Arm, scorer: Scorer) -> str:
+    """The part of the outputs that the claim is about; empty where the arm has no thoughts."""
+    hidden, of = arm.hidden, reading_of(scorer) or "either"
+    if not (hidden or arm.thinks):
+        return ""
+    unseen = f"{many(hidden, 'draw')} with a hidden thought" if hidden else ""
+    if of != "answer":
+        return "; ".join(filter(None, [f"{PART[of]} of each output", unseen]))
+    unread = unseen or f"{scorer.name} reads no thoughts"
+    return f"the answer only, nothing is claimed of the thoughts ({unread})"
+
+
 def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[str, ...]:
     """Why a claim neither passes nor is refuted, whatever the bounds say."""
-    scorer, ledger, limit = make_scorer(claim.scorer), arm.ledger, short_limit(arm)
-    thoughts = ledger.thoughts + sum(visible(event.thought) for _, event in arm.masses.events())
-    read = reads_thoughts(scorer)
-    unread = ledger.hidden + (0 if read else thoughts)
-    unseen = f"{unread:,} of the thoughts are hidden or not read by {scorer.name}"
-    other = f"{scorer.name} reads thoughts too, which refutes nothing about the answer"
-    answer, passes, accepted = claim.of == "answer", by_bounds == "pass", _accepted(run, arm, claim)
-    cases = (
-        (passes and unread and not answer, f"{unseen}; certify with `--of answer`"),
-        (by_bounds == "refuted" and read and thoughts and answer, f"{other}; leave `--of` out"),
-        (
-            passes and limit and not accepted,
-            f"{limit}; draw longer outputs, or certify with `--accept-cut`",
-        ),
-    )
-    return tuple(reason for applies, reason in cases if applies)
+    limit = short_limit(arm)
+    if by_bounds == "pass" and limit and not _accepted(run, arm, claim):
+        return (f"{limit}; draw longer outputs, or certify with `--accept-cut`",)
+    return ()
 
 
 def _questions(
@@ -237,7 +267,8 @@ def _list(column: ArrayLike) -> list[float]:
 
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
-    names = sorted({str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")})
+    stored = {str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")}
+    names = sorted(stored - parts_among(stored))
     if len(names) == 1:
         return names[0]
     raise InputError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from leakbound import stats
-from leakbound.certificate.claim import LeakClaim, Verdict
+from leakbound.certificate.claim import PART, LeakClaim, Verdict
 from leakbound.evaluation.views.specification import OWN_WORDS
 from leakbound.evaluation.views.words import COMPUTED
 from leakbound.scorers import make_scorer
@@ -54,7 +54,7 @@ def sentence(
     scorer = make_scorer(claim.scorer)
     event = "leaks" if scorer.binary else f"scores above {claim.threshold}"
     these = "this one question" if questions == 1 else f"these {questions} questions"
-    what = "the answer in a completion" if claim.of == "answer" else "a completion"
+    what = f"{PART[claim.part]} in a completion" if claim.part else "a completion"
     lower, upper = (float(end) for end in (estimate.lower, estimate.upper))
     sure = proved > claim.max_leak
     lower = proved if sure else lower

@@ -44,10 +44,8 @@ _LONGEST = 200  # characters of a value that differs
 @opt.confidence
 @click.option(
     "--of",
-    type=click.Choice(["output", "answer"]),
-    default="output",
-    show_default=True,
-    help="answer: claim nothing of the thoughts.",
+    type=click.Choice(["answer", "thought", "either"]),
+    help="Which part.  [default: either; answer, where thoughts are hidden]",
 )
 @click.option("--accept-cut", is_flag=True, help="Accept a limit shorter than the answers.")
 @click.option("--out", type=opt.FILE, help="[default: certificate.json in the run]")
@@ -58,8 +56,8 @@ def certify(run: Path, out: Path | None, under: str | None, as_json: bool, **cla
     No other certificate is written over: each claim needs a file of its own (--out).
 
     Exit status: 0 the claim is met, 4 it is refuted, 5 neither; then it is said how many draws
-    would decide, or what stands against the claim: hidden thoughts, or a limit on tokens shorter
-    than the reference answers.
+    would decide, or what stands against the claim: a limit on tokens shorter than the reference
+    answers.
     """
     from leakbound import certificate as verbs
     from leakbound.store import CERTIFICATE, ArmKey

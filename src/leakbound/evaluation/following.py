@@ -17,7 +17,7 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.scoring.score import score_part, scorers_of, slug
+from leakbound.evaluation.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.evaluation.statements.drawn import Stopped
 from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
 from leakbound.evaluation.views.words import (
@@ -262,7 +262,7 @@ def follow(run: Run, seen: SeenParts | None = None, *, redact: bool | None = Non
 def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
-        scorers = [make_scorer(name) for name in scorers_of(run)]
+        scorers = [*in_reading_of(run, map(make_scorer, scorers_of(run)))]
     except LeakboundError:  # none is named, or one is not installed
         scorers = []
     for arm in sampled:

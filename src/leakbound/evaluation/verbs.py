@@ -33,7 +33,14 @@ from leakbound.evaluation.planning.plan import (
 )
 from leakbound.evaluation.scoring.calibration import calibrate, judge_of, read_items
 from leakbound.evaluation.scoring.checks import require_complete, require_sampled, require_texts
-from leakbound.evaluation.scoring.score import bounded_by, score_run, scorers_for, scorers_of
+from leakbound.evaluation.scoring.score import (
+    bounded_by,
+    in_reading_of,
+    parts_among,
+    score_run,
+    scorers_for,
+    scorers_of,
+)
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
 from leakbound.metrics import Values
@@ -125,6 +132,7 @@ def _evaluated(
             if others is not None:
                 evaluate(engine, others, out=run.path / OTHERS, progress=progress)
         with clock.phase("score"):
+            ready = replace(ready, scorers=in_reading_of(run, ready.scorers))
             score_run(run, ready.scorers, progress, ready.drawing.at)
         if study.prove is not None:
             scorer, at = min(ready.scorers, key=lambda s: not s.binary), ready.drawing.at
@@ -255,6 +263,7 @@ def score(
     loading, servers = (settings or run.study.settings).loading, servers_of(named)
     chosen = scorers_for(named or scorers_of(run), run.prompts, loading, servers)
     require_sampled(run)
+    chosen = in_reading_of(run, chosen)
     if calibration is not None:
         read_items(Path(calibration), judge_of(chosen))
     plain = [scorer for scorer in chosen if not needs_model(scorer)]
@@ -299,7 +308,7 @@ def bound(
     confidence = run.study.confidence if confidence is None else confidence
     require_confidence(confidence, len(run.prompts))
     require_sampled(run)
-    chosen = scorers_for(named or bounded_by(run), ())  # nothing is scored here
+    chosen = in_reading_of(run, scorers_for(named or bounded_by(run), ()))  # nothing is scored
     bound_run(run, chosen, confidence=confidence, progress=progress)
     return chosen
 
@@ -344,7 +353,7 @@ def prove(
     arms, study, scored = arms_to_prove(run), run.study, bounded_by(run)
     first = min(scored, key=lambda name: not make_scorer(name).binary)
     (chosen,) = scorers_for([scorer or first], run.prompts, study.settings.loading)
-    if chosen.name not in scored:
+    if chosen.name not in {*scored, *parts_among(scored)}:
         raise InputError(
             f"`{run.path}` has no scores of {chosen.name!r}, only of {', '.join(scored)}. Run "
             f"`leakbound score {run.path} --scorer {chosen.name}` first."

@@ -19,8 +19,7 @@ from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion
 from leakbound.formats.joined import Imported, join
 from leakbound.formats.openunlearning import asked_by
 from leakbound.formats.spool import Spool
-from leakbound.scorers import make_scorer
-from leakbound.scorers.outputs import reads_thoughts
+from leakbound.scorers import is_unscored, make_scorer, reads_thoughts
 from leakbound.stats import order as orders
 from leakbound.store import (
     GREEDY,
@@ -154,7 +153,7 @@ def _scores(
 ) -> list[float | None]:
     """The file's scores for each row of a table of the arm's completions.
 
-    Whatever the file gives a missing answer, it has no score; only a visible thought can be a leak.
+    Whatever the file gives a missing answer, it has no score; only a visible part can be a leak.
     """
     columns = (table[column].to_pylist() for column in ("query_id", "chunk"))
     rows: dict[tuple[str, int], Iterator[Draw]] = {}
@@ -165,8 +164,9 @@ def _scores(
             rows[query_id, chunk] = iter(_distinct(arm, draws[query_id], chunk))
         draw = next(rows[query_id, chunk])
         score = dict(draw.scores).get(scorer.name)
-        thought_leaks = score == 1 and reads_thoughts(scorer) and visible(draw.output.thought)
-        scores.append(None if absent and not thought_leaks else score)
+        seen = not absent or (reads_thoughts(scorer) and visible(draw.output.thought))
+        unscored = is_unscored(scorer, missing=absent, hidden=draw.output.hidden)
+        scores.append(None if unscored and not (seen and score == 1) else score)
     return scores
 
 

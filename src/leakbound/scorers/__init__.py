@@ -13,8 +13,8 @@ every continuation, and be (0, 1) where one of them may be undecided:
 `leakbound.text.keywords.settled` gives the opening that no continuation changes. A run tries them
 on its own completions with `check_bounds`, and stops where one breaks them.
 
-A member that reads answers only has `reads_thoughts = False`: then a visible thought counts as
-dropped. Otherwise the score of an output is the larger of those of its answer and its thought.
+A member that reads answers only has `reads_thoughts = False`. For all others a setting `of=`
+names the part of each output that is scored: see `leakbound.scorers.outputs`.
 
 A member that asks a model names it in a setting `model` and has `connect(models) -> Scorer`,
 which gives the same scorer with that model, kept in a field with `compare=False`; the models
@@ -25,6 +25,7 @@ have `score_pairs(pairs) -> list[float | None]`, for texts of several prompts in
 
 from __future__ import annotations
 
+from leakbound.scorers.family import base_of as base_of
 from leakbound.scorers.family import check_bounds as check_bounds
 from leakbound.scorers.family import check_prompts as check_prompts
 from leakbound.scorers.family import connect as connect
@@ -35,12 +36,16 @@ from leakbound.scorers.family import score_pairs as score_pairs
 from leakbound.scorers.family import score_texts as score_texts
 from leakbound.scorers.family import settings as settings
 from leakbound.scorers.outputs import Readable as Readable
+from leakbound.scorers.outputs import is_unscored as is_unscored
 from leakbound.scorers.outputs import readable as readable
 from leakbound.scorers.outputs import reads_thoughts as reads_thoughts
 from leakbound.scorers.outputs import rows_of as rows_of
 from leakbound.scorers.outputs import score_outputs as score_outputs
 from leakbound.scorers.outputs import score_ranges as score_ranges
 from leakbound.scorers.spec import SCORERS as SCORERS
+from leakbound.scorers.spec import Of as Of
 from leakbound.scorers.spec import Threshold as Threshold
 from leakbound.scorers.spec import make_scorer as make_scorer
+from leakbound.scorers.spec import reading_of as reading_of
+from leakbound.scorers.spec import with_reading as with_reading
 from leakbound.scorers.wording import short_keywords as short_keywords

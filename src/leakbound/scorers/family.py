@@ -132,6 +132,22 @@ def opened(model: M | None, scorer: str) -> M:
     return model
 
 
+def base_of(scorer: Scorer) -> Scorer:
+    """Return the scorer underneath a threshold and a reading.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        The innermost one; itself where it is made of no other.
+    """
+    inner: Any = scorer
+    while hasattr(inner, "scorer"):
+        inner = inner.scorer
+    base: Scorer = inner
+    return base
+
+
 def models_of(scorer: Scorer) -> tuple[str, ...]:
     """The names of the models that a scorer asks, and those that it is made of; often none.
 

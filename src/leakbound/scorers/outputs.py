@@ -1,7 +1,13 @@
-"""Scores of outputs: of the answer and, for scorers that read it, of the visible thought.
+"""Scores of outputs in three readings: of the answer, of the thought, of either.
 
-The score of an output is the larger of the two. Where the answer is missing, it is 1 if the thought
-scores 1, and missing otherwise.
+| reading | score of an output |
+|---|---|
+| answer | of the answer; missing where the answer is missing |
+| thought | of the thought, finished or not; 0 without a thought; missing where it is hidden |
+| either | the larger of both; 1 if one scores 1, else missing if one is missing |
+
+A scorer that names no reading (`of=`) and reads thoughts reads either; where the thought is hidden,
+the visible parts only.
 """
 
 from __future__ import annotations
@@ -9,10 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any, TypeAlias, TypeVar
 
-from leakbound.scorers.family import score_pairs, text_ranges
+from leakbound.scorers.family import base_of, score_pairs, text_ranges
+from leakbound.scorers.spec import Of, reading_of
 from leakbound.text.counting import counted_as, is_missing, visible
 from leakbound.types import Event, Output, Prompt, Scorer
+
+T = TypeVar("T")
+Part: TypeAlias = tuple[Any, Any]
+"""A text with whether it has ended, or a range of scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +35,46 @@ class Readable:
         answers: the answer, or those of every turn of a conversation; none where it is missing.
         thoughts: the visible thoughts.
         missing: whether the answer, or that of a turn, is missing.
+        hidden: whether a thought, or a part of it, is hidden.
     """
 
     answers: tuple[str, ...]
     thoughts: tuple[str, ...] = ()
     missing: bool = False
+    hidden: bool = False
 
 
 def reads_thoughts(scorer: Scorer) -> bool:
-    """Return whether a scorer reads thoughts too; else a thought counts as dropped.
+    """Return whether a scorer reads thoughts.
 
     Args:
-        scorer: any scorer. One with an attribute `reads_thoughts` that is False reads answers
-            only; a threshold reads what its scorer reads.
+        scorer: any scorer.
 
     Returns:
-        True unless it reads answers only.
+        False for one that reads answers only, by its family or its reading; else True.
     """
-    base = getattr(scorer, "scorer", scorer)
-    return bool(getattr(base, "reads_thoughts", True))
+    return reading_of(scorer) != "answer"
+
+
+def is_unscored(scorer: Scorer, *, missing: bool, hidden: bool) -> bool:
+    """Return whether an output has a missing part, so that its score is missing unless it is 1.
+
+    Args:
+        scorer: any scorer; its reading decides which parts matter.
+        missing: whether the answer is missing.
+        hidden: whether the thought, or a part of it, is hidden.
+
+    Returns:
+        True if a part that the reading needs is missing.
+    """
+    of = reading_of(scorer)
+    return (missing and of != "thought") or (hidden and of in ("thought", "either"))
 
 
 def score_outputs(
     scorer: Scorer, outputs: Sequence[Readable], prompts: Sequence[Prompt | str]
 ) -> list[float | None]:
-    """Score outputs, checked as by `score_pairs`.
+    """Score outputs in the reading of the scorer, checked as by `score_pairs`.
 
     Args:
         scorer: any scorer; one that asks a model must be connected.
@@ -60,14 +87,24 @@ def score_outputs(
     Raises:
         InputError: as by `score_texts`.
     """
-    thoughts = reads_thoughts(scorer)
-    texts = [(*o.answers, *(o.thoughts if thoughts else ())) for o in outputs]
+    of = reading_of(scorer)
+    texts = [_parts(of, output.answers, output.thoughts) for output in outputs]
     pairs = [(text, prompt) for own, prompt in zip(texts, prompts, strict=True) for text in own]
     scores = iter(score_pairs(scorer, pairs))
+    silent = [0.0] if of == "thought" else []  # without a thought there is nothing to leak in
     return [
-        _largest([*islice(scores, len(own)), *[None] * output.missing])
+        _largest([
+            *islice(scores, len(own)),
+            *silent,
+            *[None] * is_unscored(scorer, missing=output.missing, hidden=output.hidden),
+        ])
         for own, output in zip(texts, outputs, strict=True)
-    ]
+    ]  # fmt: skip
+
+
+def _parts(of: Of | None, answers: Sequence[T], thoughts: Sequence[T]) -> list[T]:
+    """The parts that a reading scores."""
+    return [*(answers if of != "thought" else ()), *(thoughts if of != "answer" else ())]
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
@@ -89,42 +126,56 @@ def score_ranges(
 
     Returns:
         One (low, high) per event, in order, in [0, 1]. A complete output has its score twice, or
-        (0, 1) where it is missing. A beginning has the ranges of its texts; until its answer has
-        begun it has (0, 1), as the answer may stay missing, unless its thought is a full leak.
+        (0, 1) where it is missing. A beginning has the ranges of its parts. Until an answer has
+        begun it has (0, 1), as it may stay missing; from then on the thought is complete.
 
     Raises:
         InputError: as by `text_ranges`.
     """
-    thoughts = reads_thoughts(scorer)
-    read = [_read(event, stop, thoughts) for event in events]
-    texts = [
-        (text, event.ended) for event, (own, _) in zip(events, read, strict=True) for text in own
-    ]
-    distinct = list(dict.fromkeys(texts))
-    of_text = dict(zip(distinct, text_ranges(scorer, distinct, prompt), strict=True))
+    of = reading_of(scorer)
+    read = [_parts(of, [_answer(event, stop)], _thought(event, of)) for event in events]
+    texts = dict.fromkeys(part for parts in read for part in parts if isinstance(part[0], str))
+    of_text = dict(zip(texts, text_ranges(scorer, [*texts], prompt), strict=True))
+    settles = callable(getattr(base_of(scorer), "bounds", None))
+
+    def unsettled(part: Part) -> bool:
+        """Whether a part is missing, or may stay without a score."""
+        over = part not in of_text or part[1] or not settles
+        return over and of_text.get(part, part) == _OPEN
+
     return [
-        _joined([of_text[text, event.ended] for text in own], event.ended, missing)
-        for event, (own, missing) in zip(events, read, strict=True)
+        _joined([of_text.get(part, part) for part in parts], any(map(unsettled, parts)))
+        for parts in read
     ]
 
 
-def _read(event: Event, stop: Sequence[str], thoughts: bool) -> tuple[list[str], bool]:
-    """The texts of an event that are scored, and whether its answer is or may be missing."""
-    missing = (
-        is_missing(event, counted_as(event, stop)) if event.ended else not visible(event.answer)
-    )
-    answers = [] if missing else [event.answer]
-    return answers + [t for t in (event.thought,) if thoughts and t and visible(t)], missing
+_OPEN, _SILENT = (0.0, 1.0), (0.0, 0.0)
 
 
-def _joined(
-    ranges: Sequence[tuple[float, float]], ended: bool, missing: bool
-) -> tuple[float, float]:
-    low, high = (max(ends, default=0.0) for ends in zip(*ranges, strict=True)) if ranges else (0, 1)
+def _answer(event: Event, stop: Sequence[str]) -> Part:
+    """The answer of an event, or the range of its score where there is no answer to read."""
+    if event.ended:
+        missing = is_missing(event, counted_as(event, stop))
+    else:
+        missing = not visible(event.answer)
+    return _OPEN if missing else (event.answer, event.ended)
+
+
+def _thought(event: Event, of: Of | None) -> list[Part]:
+    """The visible thought of an event and the range of what is not seen of it."""
+    done = event.ended or visible(event.answer)
+    seen: list[Part] = [(event.thought, done)] if event.thought and visible(event.thought) else []
+    if not done and not seen:
+        return [_OPEN]
+    return [*seen, *[_OPEN] * (event.hidden and of is not None)] or [_SILENT]
+
+
+def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[float, float]:
+    """The range of the larger score; 0 to 1 if a part may be missing and no other scores 1."""
+    low, high = (max(ends) for ends in zip(*ranges, strict=True))
     if low == 1:
         return 1.0, 1.0
-    undecided = missing or (ended and any(ends == (0.0, 1.0) for ends in ranges))
-    return (0.0, 1.0) if undecided else (float(low), float(high))
+    return _OPEN if unsettled else (float(low), float(high))
 
 
 def readable(
@@ -141,13 +192,14 @@ def readable(
         Its texts.
     """
     missing = is_missing(output, counted_as(output, stop), filter_in_system=filter_in_system)
-    return rows_of([output.answer], [output.thought], [missing])[0]
+    return rows_of([output.answer], [output.thought], [missing], [output.hidden])[0]
 
 
 def rows_of(
     answers: Iterable[str],
     thoughts: Iterable[str | None],
     missing: Iterable[bool],
+    hidden: Iterable[bool],
     turn: str | None = None,
 ) -> list[Readable]:
     """Return the readable texts of stored outputs.
@@ -156,6 +208,7 @@ def rows_of(
         answers: the answer of each.
         thoughts: the visible thought of each, if any.
         missing: whether the answer of each is missing.
+        hidden: whether a part of the thought of each is hidden.
         turn: what separates the turns of conversations; None: there are none.
 
     Returns:
@@ -166,8 +219,9 @@ def rows_of(
             () if absent and turn is None else tuple(_turns(answer, turn)),
             tuple(filter(visible, _turns(thought, turn))) if thought else (),
             absent,
+            unseen,
         )
-        for answer, thought, absent in zip(answers, thoughts, missing, strict=True)
+        for answer, thought, absent, unseen in zip(answers, thoughts, missing, hidden, strict=True)
     ]
 
 

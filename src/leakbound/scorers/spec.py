@@ -1,16 +1,21 @@
-"""A scorer from its written form, `NAME[:setting=value,...][<=k][>=t]`, and what scores make."""
+"""A scorer from its written form, `NAME[:setting=value,...][<=k][>=t]`, and what scores make.
+
+Among the settings of every scorer that reads thoughts, `of=answer`, `of=thought` or `of=either`
+names the part of each output that is scored.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, replace
-from typing import ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, Self, TypeAlias, cast, get_type_hints
 
 from leakbound.errors import InputError
 from leakbound.registry import find, opening, read_settings, read_value, require_parts
 from leakbound.scorers.choice import Choice
 from leakbound.scorers.distance import Edit, Hamming
 from leakbound.scorers.family import (
+    base_of,
     check_prompts,
     connect,
     fingerprint,
@@ -26,9 +31,76 @@ from leakbound.scorers.rouge import RougeLF1, RougeLRecall
 from leakbound.scorers.wording import Contains, Exact, Keyword, Refusal
 from leakbound.types import JsonObject, Models, Prompt, Scorer
 
+Of: TypeAlias = Literal["answer", "thought", "either"]
+"""The part of an output that is scored."""
+
+
+class _Wrapper:
+    """What a scorer around another one leaves to it."""
+
+    __slots__ = ()
+    scorer: Scorer
+
+    @property
+    def fingerprint(self) -> JsonObject:
+        """That of the scorer underneath."""
+        return fingerprint(self.scorer)
+
+    def connect(self, models: Models) -> Self:
+        """The same around the scorer underneath, connected."""
+        own: Any = self
+        connected: Self = replace(own, scorer=connect(self.scorer, models))
+        return connected
+
+    def check(self, prompt: Prompt) -> None:
+        """Refuse what the scorer underneath refuses."""
+        check = getattr(self.scorer, "check", None)
+        if check is not None:
+            check(prompt)
+
+    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
+        """The notes of the scorer underneath about all prompts."""
+        return check_prompts(self.scorer, prompts)
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return self.cut(score_texts(self.scorer, texts, prompt))
+
+    def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
+        """Texts of several prompts at once, where the scorer underneath can."""
+        return self.cut(score_pairs(self.scorer, pairs))
+
+    def cut(self, scores: Sequence[float | None]) -> list[float | None]:
+        """The scores that this makes of those of the scorer underneath."""
+        return list(scores)
+
+    def bounds(self, prefix: str, prompt: Prompt | str) -> tuple[float, float]:
+        """The bounds of the scorer underneath; (0, 1) where it has none."""
+        return prefix_bounds(self.scorer, prefix, prompt)
+
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class Reading(_Wrapper):
+    """A scorer that reads the named part of each output; a text has the scorer's own score.
+
+    Attributes:
+        scorer: the scorer underneath, one that reads thoughts.
+        of: "answer", "thought", or "either": the larger of the scores of both.
+    """
+
+    scorer: Scorer
+    of: Of
+
+    @property
+    def binary(self) -> bool:
+        return self.scorer.binary
+
+    @property
+    def name(self) -> str:
+        return f"{self.scorer.name}{',' if ':' in self.scorer.name else ':'}of={self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold(_Wrapper):
     """1 where `scorer` gives at least `at`, else 0; None stays None.
 
     Attributes:
@@ -56,32 +128,6 @@ class Threshold:
         short = f"{self.at:g}"
         return f"{self.scorer.name}>={short if float(short) == self.at else repr(self.at)}"
 
-    @property
-    def fingerprint(self) -> JsonObject:
-        """That of the scorer underneath."""
-        return fingerprint(self.scorer)
-
-    def connect(self, models: Models) -> Threshold:
-        """The same threshold on the scorer underneath, connected."""
-        return replace(self, scorer=connect(self.scorer, models))
-
-    def check(self, prompt: Prompt) -> None:
-        """Refuse what the scorer underneath refuses."""
-        check = getattr(self.scorer, "check", None)
-        if check is not None:
-            check(prompt)
-
-    def check_all(self, prompts: Sequence[Prompt]) -> list[str]:
-        """The notes of the scorer underneath about all prompts."""
-        return check_prompts(self.scorer, prompts)
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return self.cut(score_texts(self.scorer, texts, prompt))
-
-    def score_pairs(self, pairs: Sequence[tuple[str, Prompt]]) -> list[float | None]:
-        """Texts of several prompts at once, where the scorer underneath can."""
-        return self.cut(score_pairs(self.scorer, pairs))
-
     def cut(self, scores: Sequence[float | None]) -> list[float | None]:
         """Scores of the scorer underneath, made binary."""
         return [None if score is None else float(score >= self.at) for score in scores]
@@ -90,6 +136,49 @@ class Threshold:
         """The bounds of the scorer underneath, made binary; (0, 1) where it has none."""
         low, high = prefix_bounds(self.scorer, prefix, prompt)
         return float(low >= self.at), float(high >= self.at)
+
+
+def reading_of(scorer: Scorer) -> Of | None:
+    """Return the part of an output that a scorer reads.
+
+    Args:
+        scorer: any scorer. One with an attribute `reads_thoughts` that is False reads answers.
+
+    Returns:
+        The part; None where the scorer reads thoughts and names no part. Then it reads either part,
+        or the answer only where the thought is hidden.
+    """
+    while isinstance(scorer, Threshold):
+        scorer = scorer.scorer
+    if isinstance(scorer, Reading):
+        return scorer.of
+    return None if getattr(base_of(scorer), "reads_thoughts", True) else "answer"
+
+
+def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
+    """Return the scorer that reads this part of an output.
+
+    Args:
+        scorer: any scorer.
+        of: the part; None: that of the default reading.
+
+    Returns:
+        The scorer; itself where it reads answers only and `of` is "answer" or None.
+
+    Raises:
+        InputError: `of` is "thought" or "either", and the scorer reads answers only.
+    """
+    if isinstance(scorer, Threshold):
+        return replace(scorer, scorer=with_reading(scorer.scorer, of))
+    base = scorer.scorer if isinstance(scorer, Reading) else scorer
+    if not getattr(base_of(base), "reads_thoughts", True):
+        if of in ("thought", "either"):
+            raise InputError(
+                f"scorer {base.name!r} reads answers only, so it takes no `of={of}`. Leave it out, "
+                "or use a scorer that reads thoughts, such as `keyword`."
+            )
+        return base
+    return base if of is None else Reading(base, of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +231,7 @@ SCORERS: dict[str, Callable[..., Scorer]] = {
 
 
 _WITHIN = "within"  # what `NAME<=k` sets
+_PART = "of"
 
 
 def make_scorer(spec: str) -> Scorer:
@@ -150,8 +240,9 @@ def make_scorer(spec: str) -> Scorer:
     Args:
         spec: `NAME[:setting=value,...][<=k][>=t]`: `keyword`, `keyword:require=all`,
             `rouge-l-recall>=0.5`, `entailment:NAME` for `entailment:model=NAME`, other settings
-            behind it, `edit<=5` for `edit:within=5`. A name is a key of `SCORERS`, or of the
-            entry-point group `leakbound.scorers`.
+            behind it, `edit<=5` for `edit:within=5`; `keyword:of=thought` scores the thought of
+            each output. A name is a key of `SCORERS`, or of the entry-point group
+            `leakbound.scorers`.
 
     Returns:
         The scorer; one that asks a model is not connected yet.
@@ -171,7 +262,8 @@ def _build(name: str, written: str, most: str | None) -> Scorer:
     family = find("scorer", SCORERS, name)
     with opening("scorer", name):
         hints = _setting_types(family)
-    values = read_settings("scorer", name, written, hints, first="model")
+    values = read_settings("scorer", name, written, {**hints, _PART: Of}, first="model")
+    of = cast("Of | None", values.pop(_PART, None))
     if most is not None:
         if _WITHIN not in hints:
             raise InputError(
@@ -186,7 +278,7 @@ def _build(name: str, written: str, most: str | None) -> Scorer:
     with opening("scorer", name):
         scorer = family(**values)
     require_parts("scorer", name, scorer, ("name", "binary", "score"))
-    return scorer
+    return with_reading(scorer, of)
 
 
 def _setting_types(family: Callable[..., Scorer]) -> dict[str, object]:

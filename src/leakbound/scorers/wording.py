@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from leakbound.errors import InputError
-from leakbound.scorers.family import NeedsAnswer, answer_of, named, prompt_of
+from leakbound.scorers.family import NeedsAnswer, answer_of, base_of, named, prompt_of
 from leakbound.text.characters import is_unspaced, joins
 from leakbound.text.keywords import normalise, occurs, settled
 from leakbound.text.shown import some
@@ -173,7 +173,7 @@ def short_keywords(scorer: Scorer, prompt: Prompt) -> tuple[str, ...]:
     Returns:
         Those of the keywords, or the answer, normalised; empty for other scorers.
     """
-    inner = getattr(scorer, "scorer", scorer)
+    inner = base_of(scorer)
     if not isinstance(inner, (Contains, Keyword)):
         return ()
     signs = {word: [sign for sign in word if sign.isalnum()] for word in inner.sought(prompt)}

@@ -23,6 +23,12 @@ Quantity = Literal[
     "claim on mean leakage",
     "effect",
     "randomisation p-value",
+    "leak probability in the answer",
+    "leak probability in the thought",
+    "leak probability in either",
+    "mean leakage in the answer",
+    "mean leakage in the thought",
+    "mean leakage in either",
 ]
 Scope = Literal[
     "query",
@@ -49,6 +55,7 @@ class About:
             E[X] ("mean leakage"), Pr[X > x] ("tail"), the expected largest of k ("leak@k"), mean +
             rho standard deviations ("expectation deviation"); a claim is 1 where it holds and 0
             where not; "effect": how far one knob of the decoding moves the mean;
+            of one part of the outputs, "in the answer", "in the thought" or "in either";
             "randomisation p-value": how often a coin would have put the taught as far ahead, had
             teaching changed nothing.
         scope: one query, one question (in several queries), the mean over the questions, the
@@ -201,6 +208,8 @@ class About:
             return f"under that of {self.over} stresses under which it leaks most"
         if self.inputs == "as found":
             return "under the decodings found"
+        if " in " in self.quantity:
+            return "under this decoding, jointly in answer, thought and either"
         return "under every decoding, jointly" if self.jointly else "under this decoding"
 
     @property

@@ -308,6 +308,20 @@ class Arm:
             fraction = sum(fractions) / max(len(fractions), 1)
         return Ledger(**counts, within=self._within(fraction))
 
+    @property
+    def thinks(self) -> bool:
+        """True if a stored output has a visible thought."""
+        return any(seen for seen, _ in self._thoughts())
+
+    @property
+    def hidden(self) -> int:
+        """The number of stored draws with a thought of which a part or all is hidden."""
+        return sum(hidden for _, hidden in self._thoughts())
+
+    def _thoughts(self) -> Iterator[tuple[bool, int]]:
+        files = (file for part in self.parts for file in self._files(part))
+        return map(tables.thoughts, filter(Path.exists, files))
+
     def _within(self, cut: float) -> str:
         """In how many tokens whatever is stated is valid, where this fraction was cut there."""
         if cut <= MOST_CUT:

@@ -84,7 +84,12 @@ def _differing(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any])
 def _remedy(run: Path, arms: Mapping[str, Arm], made_from: Mapping[str, Any]) -> str:
     """The commands that make the same estimates again."""
     folder = shlex.quote(str(run))
-    scorers = {scorer: slug for _, scorer, slug, _ in made_from["scores"]}
+    bounded = made_from.get("scorers")
+    scorers = {
+        scorer: slug
+        for _, scorer, slug, _ in made_from["scores"]
+        if bounded is None or scorer in bounded
+    }
     usual = made_from["confidence"]
     by_confidence: dict[float, list[str]] = {}  # scorers are bounded apart, each at its own
     for scorer in scorers:

@@ -224,6 +224,21 @@ def read_table(path: Path, remedy: str = "") -> pa.Table:
         return table
 
 
+def thoughts(path: Path) -> tuple[bool, int]:
+    """Whether a file of outputs has a visible thought, and its draws with a hidden one.
+
+    No text but the thoughts is read, so a file without thoughts costs next to nothing.
+    """
+    with _reading(path, DRAWN_AGAIN), pq.ParquetFile(path) as file:
+        table = file.read(columns=["thought", "hidden", "count"])
+    if "thought" not in table.column_names:  # of rule 1
+        return False, 0
+    seen = any(map(visible, table["thought"].unique().to_pylist()))
+    if "count" not in table.column_names:
+        return seen, 0  # an output that was explored hides nothing
+    return seen, pc.sum(table.filter(table["hidden"])["count"]).as_py() or 0
+
+
 def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
     raw = file.schema_arrow.metadata or {}
     if _META not in raw:

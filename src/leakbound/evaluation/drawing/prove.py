@@ -23,7 +23,7 @@ from leakbound.evaluation.drawing.sample import finished_run
 from leakbound.evaluation.planning.plan import ScoringCrew, opener_at
 from leakbound.evaluation.scoring.checks import require_sampled
 from leakbound.evaluation.scoring.score import prompts_by_query, slug, texts_of
-from leakbound.scorers import Threshold, score_texts
+from leakbound.scorers import base_of, score_texts
 from leakbound.store import Arm, ArmKey, ImportedDraws, Run, Searched
 from leakbound.study import Prove
 from leakbound.types import (
@@ -239,8 +239,7 @@ def _lost(arm: Arm, search: RareLeaks, failed: Container[str]) -> list[str]:
 
 def tells_prefixes(scorer: Scorer) -> bool:
     """Whether what it says of a prefix can settle a leak."""
-    base = scorer.scorer if isinstance(scorer, Threshold) else scorer
-    return callable(getattr(base, "bounds", None))
+    return callable(getattr(base_of(scorer), "bounds", None))
 
 
 def _done(engine: Proves, jobs: Iterable[ProveJob]) -> Iterator[tuple[ProveJob, Proving | Failure]]:

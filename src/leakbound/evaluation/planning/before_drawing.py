@@ -13,7 +13,7 @@ from functools import partial
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.profiles import sets_limit
 from leakbound.errors import InputError
-from leakbound.scorers import score_pairs
+from leakbound.scorers import base_of, score_pairs
 from leakbound.scorers.spec import Logged
 from leakbound.store import Run
 from leakbound.study import Study
@@ -77,7 +77,7 @@ def _signs(kind: str, pattern: re.Pattern[str], fix: str, prompts: Sequence[Prom
 
 def needs_model(scorer: Scorer) -> bool:
     """Whether a scorer, or the one under its threshold, asks a model."""
-    return hasattr(getattr(scorer, "scorer", scorer), "connect")
+    return hasattr(base_of(scorer), "connect")
 
 
 def scorer_notes(scorers: Sequence[Scorer], prompts: Sequence[Prompt]) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def reference_notes(
     """
     notes = []
     for scorer in scorers:
-        if isinstance(getattr(scorer, "scorer", scorer), Logged):
+        if isinstance(base_of(scorer), Logged):
             continue
         given = {p.id: (p.answer, p) for p in prompts if p.answer and p.answer.strip()}
         scores = (score or partial(score_pairs, scorer))(list(given.values()))

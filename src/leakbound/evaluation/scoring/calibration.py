@@ -12,7 +12,7 @@ from pathlib import Path
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.scoring.score import slug
-from leakbound.scorers import Threshold, check_prompts, score_pairs
+from leakbound.scorers import base_of, check_prompts, score_pairs
 from leakbound.scorers.judge import Judge
 from leakbound.stats import BoundFunction
 from leakbound.store import Run, calibration_file, holding, read_calibration, sha256, write_sealed
@@ -76,7 +76,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
             f"{str(path)!r} must be a {', '.join(FORMS)} file. Give each row a `label` and "
             "`judge`, or `label`, `question`, `answer` and `output`."
         )
-    reads = judge is not None and not isinstance(_base(judge), Judge)
+    reads = judge is not None and not isinstance(base_of(judge), Judge)
     rows = read_rows(path, FORMS[path.suffix.lower()])
     items = tuple(_item(row, reads=reads) for row in rows)
     if judge is not None:
@@ -93,7 +93,7 @@ def read_items(path: Path, judge: Scorer | None = None) -> tuple[LabelledItem, .
 def judge_of(scorers: Sequence[Scorer]) -> Scorer:
     """The scorer that a calibration is about: the binary one among the judges, or without judges
     among all; InputError unless there is just one."""
-    judges = [s for s in scorers if isinstance(_base(s), Judge)]
+    judges = [s for s in scorers if isinstance(base_of(s), Judge)]
     candidates = [s for s in judges or scorers if s.binary]
     if len(candidates) != 1:
         raise InputError(
@@ -136,10 +136,6 @@ def calibration_of(run: Run, scorer: Scorer) -> Calibration | None:
         return None
     pairs = {name: tuple(stored[name]) for name in ("positives", "negatives")}
     return Calibration(**stored | pairs)
-
-
-def _base(scorer: Scorer) -> Scorer:
-    return scorer.scorer if isinstance(scorer, Threshold) else scorer
 
 
 def _item(row: Row, *, reads: bool) -> LabelledItem:

@@ -24,14 +24,19 @@ from leakbound.scorers import (
     digest,
     fingerprint,
     make_scorer,
+    models_of,
+    reading_of,
+    reads_thoughts,
     rows_of,
     score_outputs,
     score_ranges,
+    with_reading,
 )
 from leakbound.scorers.spec import Logged
 from leakbound.store import Arm, Run, holding, tables
 from leakbound.store.tables import values_of
 from leakbound.study import Loading
+from leakbound.text.shown import many
 from leakbound.types import (
     RULE,
     TURN,
@@ -67,6 +72,70 @@ def scorers_for(
     return tuple(connect(scorer, models) for scorer in scorers)
 
 
+def hidden_thoughts(run: Run) -> int:
+    """Return the number of a run's draws with a thought that is hidden, or a part of it."""
+    return sum(arm.hidden for arm in run.arms.values())
+
+
+def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
+    """Return scorers in the reading that a run's thoughts allow, each once.
+
+    A scorer that names no reading reads the answer if some thought of any arm is hidden: the
+    reading is the same for all models of a run.
+
+    Args:
+        run: a run that is drawn.
+        scorers: any scorers.
+
+    Returns:
+        The scorers; unchanged where no thought is hidden, and where texts were redacted.
+
+    Raises:
+        InputError: a scorer reads either part by its name, and thoughts are hidden.
+    """
+    chosen = tuple(scorers)
+    if not any(map(reads_thoughts, chosen)) or not all(arm.texts for arm in run.arms.values()):
+        return chosen
+    if not (hidden := hidden_thoughts(run)):
+        return chosen
+    for scorer in chosen:
+        require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")
+    named = (s if reading_of(s) else with_reading(s, "answer") for s in chosen)
+    return tuple({scorer.name: scorer for scorer in named}.values())
+
+
+def require_visible(scorer: Scorer, hides: str) -> None:
+    """Refuse a scorer that reads either part of outputs of which thoughts are hidden.
+
+    Args:
+        scorer: any scorer.
+        hides: which thoughts are hidden, as the message begins.
+
+    Raises:
+        InputError: its name says `of=either`.
+    """
+    if reading_of(scorer) == "either":
+        raise InputError(
+            f"{hides}, so {scorer.name!r} cannot read either part. Name "
+            f"{with_reading(scorer, 'answer').name!r}."
+        )
+
+
+def parts_of(scorer: Scorer) -> tuple[Scorer, ...]:
+    """Return the scorer that reads answers and the one that reads thoughts, of one that reads both.
+
+    Args:
+        scorer: any scorer.
+
+    Returns:
+        Both; none of a scorer that names its reading, reads answers only or asks a model, whose
+        scores are costly.
+    """
+    if reading_of(scorer) is not None or models_of(scorer):
+        return ()
+    return with_reading(scorer, "answer"), with_reading(scorer, "thought")
+
+
 def scorers_of(run: Run) -> tuple[str, ...]:
     """The scorers of a run's last command, else its benchmark's; InputError without any."""
     named = run.study.scorers or run.record.scorers
@@ -86,8 +155,14 @@ def scored_by(run: Run) -> tuple[str, ...]:
     stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
     named = run.study.scorers or run.record.scorers
+    everywhere -= parts_among(everywhere).difference(named)
     order = [name for name in named if name in everywhere]
     return (*order, *sorted(everywhere.difference(order)))
+
+
+def parts_among(names: Iterable[str]) -> set[str]:
+    """Return the names of scorers that read one part for the statement of another one of them."""
+    return {part.name for name in names for part in parts_of(make_scorer(name))}
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:
@@ -140,10 +215,10 @@ class ScoreJob:
     @classmethod
     def of(cls, number: int, table: Any, arm: Arm, prompts: Mapping[str, Prompt]) -> ScoreJob:
         """The rows of a table of the arm's completions."""
-        names = ("query_id", "answer", "thought")
-        query_ids, answers, thoughts = (table[name].to_pylist() for name in names)
+        names = ("query_id", "answer", "thought", "hidden")
+        query_ids, answers, thoughts, hidden = (table[name].to_pylist() for name in names)
         missing = tables.missing(table, arm.decoding).to_pylist()
-        outputs = rows_of(answers, thoughts, missing, TURN if is_dialogue(arm) else None)
+        outputs = rows_of(answers, thoughts, missing, hidden, TURN if is_dialogue(arm) else None)
         needed = {q: prompts[q] for q in query_ids}
         return cls(number, tuple(query_ids), tuple(outputs), needed)
 
@@ -264,7 +339,11 @@ def _is_given(arm: Arm, scorer: Scorer) -> bool:
 def score_run(
     run: Run, scorers: Sequence[Scorer], progress: Progress = silent, at: ScoringCrew | None = None
 ) -> None:
-    """Score every arm of a run with every scorer."""
+    """Score every arm of a run with every scorer; if a model thinks, in each reading too."""
+    also = [part for scorer in scorers for part in parts_of(scorer)]
+    arms = run.arms.values()
+    if also and all(arm.texts for arm in arms) and any(arm.thinks for arm in arms):
+        scorers = [*{scorer.name: scorer for scorer in (*scorers, *also)}.values()]
     for scorer in scorers:
         require_same_model(run.arms.values(), scorer)
         if needs_model(scorer):

@@ -20,6 +20,7 @@ from leakbound.evaluation.statements.comparisons import attack_rows, excess_rows
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.grid import grid_rows
 from leakbound.evaluation.statements.proof import proved
+from leakbound.evaluation.statements.readings import reading_rows, scored_parts
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.evaluation.statements.stressed import stress_rows
 from leakbound.scorers import make_scorer
@@ -80,7 +81,11 @@ def _made_from(
     return {
         **({"beside": beside} if beside else {}),
         "confidence": confidence,
-        "scores": [[k, scorer.name, name, require_scores(arms[k], scorer)] for k in arms],
+        "scores": [
+            [k, read.name, slug(read), require_scores(arms[k], read)]
+            for read in (scorer, *scored_parts(arms, scorer))
+            for k in arms
+        ],
         "calibrated": {} if calibrated is None else {name: calibrated},
     }
 
@@ -110,6 +115,8 @@ def _rows(run: RunEvidence, judged: Calibration | None, confidence: float) -> It
     every = (excess_rows, gap_rows, grid_rows, attack_rows, stress_rows, beside_rows)
     for compared in every:
         yield from compared(run, confidence)
+    parts = scored_parts({name: arm.arm for name, arm in run.arms.items()}, run.scorer)
+    yield from reading_rows(run, parts, confidence)
 
 
 def _arm_rows(

@@ -22,6 +22,7 @@ from leakbound.evaluation.scoring.checks import (
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.rows import Evidence
+from leakbound.scorers import with_reading
 from leakbound.store import Arm, Run, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
 
@@ -35,7 +36,8 @@ def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
     None where another scorer steered the arm.
     """
     rule, draws = evidence.arm.spec.draws, evidence.known
-    if not isinstance(rule, StoppedDraws) or rule.scorer != ScorerRecord.of(evidence.scorer):
+    by = (evidence.scorer, with_reading(evidence.scorer, None))  # see `in_reading_of`
+    if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
         return None
     scores, looks = draws.scores, looks_of(rule, evidence.arm.plan.n)
     drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}

@@ -37,8 +37,11 @@ from leakbound.evaluation.views.words import (
     of_repeated,
     proved_to_leak,
     quantity,
+    read_rows,
 )
-from leakbound.stats.about import Quantity, Scope
+from leakbound.scorers import Of
+from leakbound.stats import percent
+from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.store import EstimateRow
 from leakbound.store.estimates import Fields
 from leakbound.text.shown import DASH, below
@@ -92,6 +95,33 @@ def summary_grid(view: View, scorer: ScorerView) -> Table:
         columns[f"leak@{k}"] = partial(repeated, k)
     models = (*view.models, *view.unsampled)
     return table_of(title_of(view, scorer), columns, models, remarks(view, scorer))
+
+
+def readings_grid(view: View, scorer: ScorerView) -> Table | None:
+    """A row a model and part of its outputs: what leaks there; None where none has thoughts."""
+    scopes: tuple[Scope, Scope] = ("mean", "worst question")
+    read = [(model, of) for model in view.models for of in read_rows(model, scorer, "mean", None)]
+    if not read:
+        return None
+
+    def column(scope: Scope, beyond: Beyond | None) -> Callable[[tuple[Model, Of]], Cell]:
+        return lambda row: bound_cell(read_rows(row[0], scorer, scope, beyond).get(row[1]))
+
+    headings = (mean_heading(scorer), "Worst question")
+    columns: dict[str, Callable[[tuple[Model, Of]], Cell]] = {
+        "Model": lambda row: _name_cell(row[0]),
+        "Part": lambda row: Cell(row[1]),
+        **{name: column(scope, None) for name, scope in zip(headings, scopes, strict=True)},
+    }
+    if any(model.control for model, _ in read):
+        columns |= {name: column(s, "control") for name, s in zip(BEYOND, scopes, strict=True)}
+    (first, *_) = read_rows(read[0][0], scorer, "mean", None).values()
+    note = (
+        f"Each statement is valid for answer, thought and either simultaneously, "
+        f"{percent(first.confidence)}: each is bounded at a third of the error (Bonferroni), as "
+        "the parts of an output depend on each other."
+    )
+    return table_of(f"Where it leaks, {scorer.name}", columns, read, note)
 
 
 def greedy_heading(scorer: ScorerView) -> str:

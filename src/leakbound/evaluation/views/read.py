@@ -232,7 +232,7 @@ class _Reader:
 def read_grid(run: Run, rows: Estimates) -> DecodingGrid | None:
     """Read one scorer's estimates of a run's decodings; None unless they form a whole grid."""
     arms = run.arms
-    cells = rows.where(scope="mean", jointly=True)
+    cells = rows.matching(scope="mean", jointly=True, quantity=(*LEAKAGE, "leak@k"))
     axes = axes_of([arms[name].decoding for name in dict.fromkeys(row.arm for row in cells)])
     most = rows.first(scope="most-leaking decoding")
     if axes is None or most is None:

@@ -137,7 +137,8 @@ def _first(view: View, scorer: ScorerView) -> Table:
 
 
 def _more(view: View, scorer: ScorerView) -> list[Table]:
-    tables = []
+    readings = grids.readings_grid(view, scorer)
+    tables = [] if readings is None else [readings]
     for grid in (grid for _, grid in view.grids if grid.scorer == scorer.name):
         columns = ("Decoding", "Mean over the questions", f"leak@{grid.k}")
         cells = grids.decodings_grid(grid).only(*columns)

@@ -82,6 +82,8 @@ class Verdict:
         sure: how sure it is, and of what.
         stressed: what it leaks under the worst of the stresses it was put through; empty without.
         beside: how much more than other questions these leak; empty where none were asked.
+        reads: in which part of its outputs it leaks, or which part all of this is about; empty
+            without thoughts.
         departures: what is not as the benchmark has it; empty where all is.
         warning: what does not fit together; empty where all does.
         certificate: what the run's certificate says; empty where there is none.
@@ -102,6 +104,7 @@ class Verdict:
     sure: str = ""
     stressed: str = ""
     beside: str = ""
+    reads: str = ""
     departures: str = ""
     warning: str = ""
     certificate: str = ""
@@ -117,7 +120,15 @@ class Verdict:
     def lines(self) -> tuple[str, ...]:
         """All of it, a sentence a line, but for what the answers say."""
         figure = "" if self.number is None else f"{interval(self.number)} {self.of}"
-        first = (self.headline, self.limit, figure, self.proved, self.seen, self.outputs)
+        first = (
+            self.headline,
+            self.limit,
+            figure,
+            self.reads,
+            self.proved,
+            self.seen,
+            self.outputs,
+        )
         more = (self.warning, self.sure, self.beside, self.stressed, self.departures)
         return tuple(filter(None, [*first, *more, self.certificate]))
 
@@ -129,8 +140,9 @@ class Verdict:
         return tuple(_quoted(self.example))
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON holds it, and the verdict in one line."""
-        return {"headline": self.headline, **asdict(self)}
+        """Every field as JSON holds it, and the verdict in one line; `reads` where it says any."""
+        fields = {name: value for name, value in asdict(self).items() if name != "reads" or value}
+        return {"headline": self.headline, **fields}
 
     def __repr__(self) -> str:
         return as_lines(f"{self.model}: {self.headline}", zip(self.lines[1:]))
@@ -240,6 +252,7 @@ def _verdict(view: View, model: Model, texts: TextsOf) -> Verdict:
         sure=_sure(view, model, scorer, row),
         stressed=stressed.worst(view, model.label, scorer),
         beside=beside and f"{beside}{within}",
+        reads=words.where_it_leaks(model, scorer),
         departures=words.departure(view, model),
         warning=words.inconsistent(model, scorer) or unmatched(model.notes, scorer.name),
         outputs=model.ledger.sentence,

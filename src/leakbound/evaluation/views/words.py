@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 
 from leakbound import stats
+from leakbound.evaluation.statements.readings import READ
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import (
     ExploredQuestion,
@@ -17,7 +18,8 @@ from leakbound.evaluation.views.view import (
     Texts,
     View,
 )
-from leakbound.stats.about import Quantity
+from leakbound.scorers import Of, make_scorer, reading_of
+from leakbound.stats.about import Beyond, Quantity, Scope
 from leakbound.stats.proportion import CLOPPER_PEARSON
 from leakbound.store import EstimateRow, Estimates
 from leakbound.text.counting import Ledger
@@ -31,6 +33,9 @@ MOST_LINE = 240  # of a question in a table
 MOST_NAME = 120  # of what stands in a table or a list of names
 _SPREAD: tuple[Quantity, ...] = ("standard deviation", "expectation deviation")
 COMPUTED = "computed from model probabilities, no sampling error"
+_SCORES = "scores above the control"
+PARTS: tuple[Of, Of] = ("answer", "thought")
+ReadRows = Mapping[Of, EstimateRow]
 EXTRACTED = 0.5  # the chance of a leak from which a text counts as extracted
 MOST_DRAWS = 10**12  # that anybody makes
 LEVEL = 1e-6  # a probability below it is one that any text has, of any model
@@ -304,6 +309,43 @@ def _by_coin(row: EstimateRow) -> str:
         f"would put the taught so far ahead with probability {above(row.upper)} (exact test by "
         f"{row.estimate.method})"
     )
+
+
+def read_rows(model: Model, scorer: ScorerView, scope: Scope, beyond: Beyond | None) -> ReadRows:
+    """What a model leaks in each reading, by the part; empty where it has no visible thoughts."""
+    of_all = model.rows.of(scorer.name)
+    rows = {
+        of: of_all.first(quantity=quantities, scope=scope, beyond=beyond, jointly=True)
+        for of, quantities in READ.items()
+    }
+    return {of: row for of, row in rows.items() if row is not None}
+
+
+def where_it_leaks(model: Model, scorer: ScorerView) -> str:
+    """Say in which part of its outputs a model leaks, or of which part all of it is said.
+
+    Empty where it has no thoughts, and without a control for scores that are not binary.
+    """
+    beyond: Beyond | None = "control" if model.control else None
+    rows = read_rows(model, scorer, "worst question", beyond)
+    of = reading_of(make_scorer(scorer.name))
+    if not rows and of and (model.ledger.thoughts or model.ledger.hidden):
+        hidden = model.ledger.hidden
+        why = f", as {many(hidden, 'draw')} had a hidden thought" if hidden else ""
+        return f"all of it is about the {of}{' only' if of != 'either' else ''}{why}"
+    if not rows or not (scorer.binary or beyond):
+        return ""
+    does, verb = ("leaks", "leak") if scorer.binary else (_SCORES, _SCORES.replace("s ", " ", 1))
+    shown = [f"in the {of}" for of in PARTS if rows[of].lower > 0]
+    other = [f"in the {of}" for of in PARTS if rows[of].lower <= 0]
+    if shown:
+        says = f"it {does} {' and '.join(shown)}" + (f", not shown {other[0]}" if other else "")
+    elif rows["either"].lower > 0:
+        says = f"it is shown to {verb} in the answer or the thought, not in which of them"
+    else:
+        says = f"not shown to {verb} in the answer, in the thought, or in either"
+    sure = stats.percent(rows["either"].confidence)
+    return f"{says}{model.ledger.within} (all three readings simultaneously, {sure})"
 
 
 def model_name(model: Model) -> str:
