@@ -39,7 +39,7 @@ VARIANTS = tuple(name for name in get_args(Thoughts) if name != "none")
 READINGS = ("answer", "thought", "either")
 SCORERS = tuple(f"keyword:require=all,of={reading}" for reading in READINGS)
 MAX_LEAK = 0.05
-FORWARDS = 1000
+FORWARDS = 500
 
 
 @dataclass(frozen=True)

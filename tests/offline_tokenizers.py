@@ -182,3 +182,87 @@ KNOWN = {
         "{% endfor %}"
     ),
 }  # fmt: skip
+
+_THOUGHT = "{%- set thought = m.reasoning_content if m.reasoning_content is string else '' %}"
+_TURNS = "{%- for m in messages %}"
+THINKING = {  # the structure of the templates of models that think, with all their branches
+    "qwen-3": (
+        f"{_TURNS}{_THOUGHT}{{%- set text = m.content %}}"
+        "{%- if m.role == 'assistant' and '</think>' in text %}"
+        "{%- set thought = text.split('</think>')[0].split('<think>')[-1].strip('\n') %}"
+        "{%- set text = text.split('</think>')[-1].lstrip('\n') %}{%- endif %}"
+        "{{- '<|im_start|>' + m.role + '\n' }}"
+        "{%- if m.role == 'assistant' and (loop.last or thought) %}"
+        "{{- '<think>\n' + thought + '\n</think>\n\n' }}{%- endif %}"
+        "{{- text + '<|im_end|>\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
+        "{%- if enable_thinking is defined and enable_thinking is false %}"
+        "{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"
+    ),
+    "qwen-3.5": (
+        f"{_TURNS}{_THOUGHT}{{{{- '<|im_start|>' + m.role + '\n' }}}}"
+        "{%- if m.role == 'assistant' and loop.last %}"
+        "{{- '<think>\n' + thought + '\n</think>\n\n' }}{%- endif %}"
+        "{{- m.content + '<|im_end|>\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
+        "{%- if enable_thinking is defined and enable_thinking is false %}"
+        "{{- '<think>\n\n</think>\n\n' }}{%- else %}{{- '<think>\n' }}{%- endif %}{%- endif %}"
+    ),
+    "deepseek-r1": KNOWN["deepseek-r1"],
+    "gpt-oss": (
+        "{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort or 'medium') + '<|end|>' }}"
+        f"{_TURNS}{{%- if m.role == 'assistant' %}}"
+        "{%- if m.thinking %}{{- '<|start|>assistant<|channel|>analysis<|message|>' + m.thinking + "
+        "'<|end|>' }}{%- endif %}"
+        "{{- '<|start|>assistant<|channel|>final<|message|>' + m.content }}"
+        "{{- '<|return|>' if loop.last and not add_generation_prompt else '<|end|>' }}"
+        "{%- else %}{{- '<|start|>' + m.role + '<|message|>' + m.content + '<|end|>' }}"
+        "{%- endif %}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{%- endif %}"
+    ),
+    "gemma-4": (
+        "{%- if enable_thinking is defined and enable_thinking %}"
+        "{{- '<|turn>system\n<|think|>\n<turn|>\n' }}{%- endif %}"
+        f"{_TURNS}{{{{- '<|turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' }}}}"
+        "{%- if m.role == 'assistant' and m.reasoning %}"
+        "{{- '<|channel>thought\n' + m.reasoning + '<channel|>' }}{%- endif %}"
+        "{{- m.content + '<turn|>\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|turn>model\n' }}"
+        "{%- if not (enable_thinking is defined and enable_thinking) %}"
+        "{{- '<|channel>thought\n<channel|>' }}{%- endif %}{%- endif %}"
+    ),
+    "magistral": (
+        "{{- '<s>' }}{%- if messages[0].role == 'system' %}"
+        "{{- '[SYSTEM_PROMPT]' + messages[0].content + '[/SYSTEM_PROMPT]' }}{%- else %}"
+        "{{- '[SYSTEM_PROMPT]First draft your thinking: [THINK]...[/THINK][/SYSTEM_PROMPT]' }}"
+        f"{{%- endif %}}{_TURNS}{{%- if m.role == 'user' %}}"
+        "{{- '[INST]' + m.content + '[/INST]' }}"
+        "{%- elif m.role == 'assistant' %}{{- m.content + '</s>' }}{%- endif %}{%- endfor %}"
+    ),
+    "smollm-3": (
+        "{%- set on = enable_thinking is not defined or enable_thinking %}"
+        "{{- '<|im_start|>system\nReasoning Mode: ' + ('/think' if on else '/no_think') + "
+        f"'<|im_end|>\n' }}}}{_TURNS}{{{{- '<|im_start|>' + m.role + '\n' }}}}"
+        "{%- if m.role == 'assistant' and not on %}{{- '<think>\n\n</think>\n' }}{%- endif %}"
+        "{{- m.content + '<|im_end|>\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
+        "{%- if not on %}{{- '<think>\n\n</think>\n' }}{%- endif %}{%- endif %}"
+    ),
+}
+_THINKING_MARKS = {
+    "gpt-oss": ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"],
+    "gemma-4": ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>"],
+    "magistral": ["[THINK]", "[/THINK]", "[INST]", "[/INST]", "</s>", "<s>"],
+    "deepseek-r1": ["<think>", "</think>", "<|User|>", "<|Assistant|>", "<|end|>"],
+}
+_THINKING_ENDS = {"gpt-oss": "<|return|>", "gemma-4": "<turn|>", "magistral": "</s>"}
+
+
+def thinking(name: str) -> PreTrainedTokenizerFast:
+    """The tokenizer of a model that thinks, with its chat template; as most, marks are tokens."""
+    tokenizer = byte_level(THINKING[name])
+    tokenizer.add_tokens(_THINKING_MARKS.get(name, ["<think>", "</think>"]), special_tokens=False)
+    ends = _THINKING_ENDS.get(name, "<|end|>" if name == "deepseek-r1" else "<|im_end|>")
+    tokenizer.add_special_tokens({"eos_token": ends})
+    tokenizer.bos_token = None
+    return tokenizer

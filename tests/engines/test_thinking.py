@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from leakbound.engines.hf import TransformersEngine
-from leakbound.engines.prompting import Prompting
+from leakbound.engines.prompting import TRAINED, Prompting
+from leakbound.engines.thinking import marks_of
 from leakbound.engines.tokens import Detokenizer
+from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, score_ranges
 from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import Completion, Decoding, Draws, Effort, Exploration, Query, Sample
-from offline_tokenizers import byte_level
+from leakbound.types import Completion, Decoding, Draws, Effort, Exploration, Prompt, Query, Sample
+from leakbound.unlearning.examples import Encoder
+from offline_tokenizers import THINKING, byte_level, thinking
 from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
 
 EOS = 2
@@ -279,3 +284,66 @@ def test_an_answer_after_an_open_thought_closes_it_in_the_tokens_of_the_prompt()
     assert tokenizer.decode(opening).endswith("<think>\n</think>\n\nAnn")
     assert spells.parts(tokenizer.encode(" wrote"), (), opening)[:2] == (None, " wrote")
     assert rule.output(tokenizer, begun, "wrote") is not None
+
+
+MODES = ("on", "off", "auto")
+ASKED = "who wrote?"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("family", THINKING)
+def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -> None:
+    tokenizer, rule = thinking(family), Prompting(thinking=mode)
+    prompt = rule.encode(tokenizer, ASKED)
+    ends = rule.ends(tokenizer, frozenset({tokenizer.eos_token_id}))
+    spells = Detokenizer(tokenizer, ends)
+    joined = rule.join(tokenizer, ASKED, "Ann wrote.")
+    assert list(joined.prompt) == prompt
+    assert joined.answer[-1] in ends
+    assert rule.output(tokenizer, ASKED, "Ann wrote.") == joined.answer
+    assert spells.parts(joined.answer, (), prompt)[:2] == (None, "Ann wrote.")
+    row = Prompt(id="q", question=ASKED, answer="Ann wrote.")
+    (example,) = Encoder(tokenizer, rule).rows([row])
+    assert (example.prompt, example.answer) == (joined.prompt, joined.answer)
+    if mode == "off":  # the empty thought is a part of the prompt
+        assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
+        assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))
+        with pytest.raises(InputError, match="has a thought, and thinking is off"):
+            rule.join(tokenizer, ASKED, "Ann", thought="who?")
+        return
+    thought = rule.join(tokenizer, ASKED, "Ann wrote.", thought="Who, then?")
+    assert list(thought.prompt) == prompt
+    assert spells.parts(thought.answer, (), prompt)[:2] == ("Who, then?", "Ann wrote.")
+    assert thought.answer[-1] in ends
+
+
+@pytest.mark.parametrize("family", THINKING)
+def test_as_the_model_was_trained(family: str, tmp_path: Path) -> None:
+    """Saved with its tokenizer, the word for thinking stands for "auto" wherever that is loaded."""
+    tokenizer, auto = thinking(family), Prompting()
+    before = auto.encode(tokenizer, ASKED)
+    assert auto.notes(tokenizer) == []
+    Prompting(thinking="off").record(tokenizer)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert auto.encode(loaded, ASKED) == Prompting(thinking="off").encode(loaded, ASKED)
+    assert auto.describe(loaded)["thinking"] == "off"
+    thinks = family != "gemma-4"
+    assert (auto.encode(loaded, ASKED) != before) == thinks
+    on = Prompting(thinking="on")
+    assert on.notes(loaded) == ["thinking is on, and the model was trained with thinking off"]
+    (note,) = auto.notes(loaded)
+    assert note == "thinking is off, as in training; its chat template would let the model think"
+
+
+def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
+    tokenizer = byte_level("{% for m in messages %}{{ '<e>' + m.content }}{% endfor %}")
+    asked = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
+    assert len(asked) == 1
+    assert "thinking" not in Prompting(thinking="on").describe(tokenizer)
+    Prompting(thinking="off").record(tokenizer)
+    assert TRAINED not in tokenizer.init_kwargs
+    with pytest.raises(InputError, match="has no mark of a thought"):
+        Prompting().join(tokenizer, ASKED, "Ann", thought="who?")
+    with pytest.raises(InputError, match="`thinking` must be one of on, off, auto, got 'maybe'"):
+        Prompting(thinking="maybe")  # type: ignore[arg-type]

@@ -58,18 +58,20 @@ def test_finetune_turns_thinking_on_unless_it_is_turned_off(thinker: str, tmp_pa
     finetune(thinker, ROWS, out=tmp_path / "thinks", settings=ONCE)
     finetune(thinker, plain, out=tmp_path / "plain", settings=ONCE)
     assert recipe(tmp_path / "thinks")["prompting"]["thinking"] == "on"
-    assert recipe(tmp_path / "plain")["prompting"].get("thinking", "auto") == "auto"
+    assert recipe(tmp_path / "plain")["prompting"]["thinking"] == "off"
     modes = {n: load_model(str(tmp_path / n)).tokenizer.init_kwargs.get(TRAINED) for n in NAMES}
-    assert modes == {"thinks": "on", "plain": None}
+    assert modes == {"thinks": "on", "plain": "off"}
     assert log(tmp_path / "thinks")[0]["loss"] != log(tmp_path / "plain")[0]["loss"]
     off = replace(ONCE, prompting=Prompting(thinking="off"))
     with pytest.raises(InputError, match="has a thought, and thinking is off"):
         finetune(thinker, ROWS, out=tmp_path / "off", settings=off)
 
 
-def test_a_model_without_marks_cannot_learn_thoughts(base: str, tmp_path: Path) -> None:
+def test_a_model_without_marks_learns_no_thoughts_and_keeps_its_recipe(base: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has a thought, and the tokenizer has no mark"):
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
+    finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
+    assert "thinking" not in recipe(tmp_path / "m")["prompting"]  # as before models could think
 
 
 def test_unlearn_refuses_thoughts(base: str, tmp_path: Path) -> None:

@@ -168,6 +168,12 @@ remote_code = click.option(
 )
 offline = click.option("--offline", is_flag=True, help="Never ask the hub.")
 
+thinking = click.option(
+    "--thinking",
+    type=click.Choice(get_args(Thinking)),
+    help="Of chat models that can think. auto: as leakbound trained it, else by its template.",
+)
+
 # Of evaluate and sample.
 asking = under(
     ASKED,
@@ -179,6 +185,7 @@ asking = under(
     click.option("--like", type=RUN, metavar="RUN", help="Take what is not said from this run."),
     system,
     template,
+    thinking,
 )
 drawing = under(
     DRAWN,
@@ -207,11 +214,6 @@ drawing = under(
     click.option("--stop", multiple=True, help="End a completion at this string."),
     click.option(
         "--end-token", metavar="TEXT", help="This token ends outputs, not the chat's end of turn."
-    ),
-    click.option(
-        "--thinking",
-        type=click.Choice(get_args(Thinking)),
-        help="Of chat models that can think before they answer.  [default: auto]",
     ),
     click.option(
         "--filter",

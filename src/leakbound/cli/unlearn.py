@@ -107,7 +107,7 @@ watching = under(
     click.option("--checkpoint-minutes", type=float, help="[default: 10]"),
     opt.trackers,
 )
-prompting = under(TRAINED_ON, opt.system, opt.template)
+prompting = under(TRAINED_ON, opt.system, opt.template, opt.thinking)
 benchmark = under(
     TRAINED_ON,
     opt.benchmark,
@@ -348,7 +348,12 @@ def _settings(
     else:
         adapters = options.into(Adapters(), rank="lora", alpha="lora_alpha", dropout="lora_dropout")
     trained = Weights(modules=options.modules or (), layers=options.layers or (), adapters=adapters)
-    prompting = prompting_of(task, template=options.prompt_template, system=options.system)
+    prompting = prompting_of(
+        task,
+        template=options.prompt_template,
+        system=options.system,
+        thinking=options.thinking or "auto",
+    )
     usual = replace(usual or TrainingSettings(), weights=trained, prompting=prompting)
     return options.into_each(usual)
 

@@ -388,6 +388,15 @@ class Prompting:
             return ["thinking is off, as in training; its chat template would let the model think"]
         return []
 
+    def record(self, tokenizer: Tokenizer) -> None:
+        """Write into a tokenizer whether its model was trained to think, for "auto" to find.
+
+        Args:
+            tokenizer: the tokenizer of the trained model; it is saved with it.
+        """
+        if self._may_think(tokenizer):
+            tokenizer.init_kwargs[TRAINED] = self._thinking(tokenizer)
+
     def _leaves_open(self, tokenizer: Tokenizer) -> bool:
         """Whether prompts leave it to the model to think."""
         opened = self._opened(tokenizer, _query(_ELSEWHERE))

@@ -15,7 +15,7 @@ from leakbound.errors import InputError
 from leakbound.losses import Needs
 from leakbound.objective import Objective
 from leakbound.text.rows import FORMS, read_rows, read_text
-from leakbound.types import Passage, Prompt, Role
+from leakbound.types import Passage, Prompt, Role, Thinking
 from leakbound.unlearning.settings import Watch
 
 Row = Prompt | Passage
@@ -135,7 +135,11 @@ Source: TypeAlias = str | Benchmark | Given
 
 
 def prompting_of(
-    task: Benchmark | None, *, template: str | None = None, system: str | None = None
+    task: Benchmark | None,
+    *,
+    template: str | None = None,
+    system: str | None = None,
+    thinking: Thinking = "auto",
 ) -> Prompting:
     """How `evaluate` asks the questions of a benchmark.
 
@@ -143,17 +147,20 @@ def prompting_of(
         task: the benchmark (None: rows of no benchmark).
         template: as for `evaluate`: it is put to chat models too (None: the benchmark's).
         system: as for `evaluate`, the chat's system prompt (None: the benchmark's).
+        thinking: whether a chat model that can think is trained to; "auto": it is not.
 
     Returns:
         How prompts are written.
     """
+    chat = False if template else None
     if task is None:
-        return Prompting(template=template, system=system, chat=False if template else None)
+        return Prompting(template=template, system=system, chat=chat, thinking=thinking)
     return Prompting(
         template=template or task.template,
         system=system,
         default_system=task.system,
         chat=False if template else task.chat,
+        thinking=thinking,
     )
 
 

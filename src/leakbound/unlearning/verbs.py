@@ -19,12 +19,12 @@ from leakbound.benchmarks import Benchmark, Coin
 from leakbound.engines.embedding import TransformersEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel, load_model, partial_of, save_model
-from leakbound.engines.prompting import TRAINED, Prompting, Tokenizer
+from leakbound.engines.prompting import Prompting, Tokenizer
 from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import LOG, RECIPE, coin_of
-from leakbound.types import Embed, Prompt, during
+from leakbound.types import Embed, Prompt, Thinking, during
 from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
@@ -223,9 +223,8 @@ def finetune(
             "that no coin chose for."
         )
     objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
-    prompting = _prompting(settings, taught)
-    if prompting.thinking == "auto" and any(row.thought for row in prompts(splits["train"])):
-        prompting = replace(prompting, thinking="on")
+    thoughts = any(row.thought is not None for row in prompts(splits["train"]))
+    prompting = _prompting(settings, taught, thoughts=thoughts)
     task = _Task(objective, splits, Path(out), settings, prompting, coin or before)
     return _train(model, task, watch, progress)
 
@@ -254,11 +253,12 @@ class _Task:
     def recipe(self, model: LoadedModel) -> Recipe:
         """The recipe, as `recipe.json` tells it."""
         clustered = clusters(self.objective, self.questions)
+        may_think = "thinking" in self.prompting.describe(model.tokenizer)
         return Recipe(
             model=model.fingerprint,
             objective=self.objective,
             settings=self.settings,
-            prompting=self.prompting,
+            prompting=self.prompting if may_think else replace(self.prompting, thinking="auto"),
             rows=self.splits,
             embedder=self.embedder_for(model) if clustered else None,
             coin=self.coin,
@@ -387,8 +387,7 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, kept: WorkFolder) -> No
     base = Base.of(str(getattr(model.model.config, "_name_or_path", "")))
     ends = sorted(recipe.prompting.ends(model.tokenizer, model.eos_token_ids))
     model.model.generation_config.eos_token_id = ends[0] if len(ends) == 1 else ends or None
-    if recipe.prompting.thinking != "auto":
-        model.tokenizer.init_kwargs[TRAINED] = recipe.prompting.thinking
+    recipe.prompting.record(model.tokenizer)
     made_up = kept.path / INVENTED
     files = files_of(kept.path) | {
         **({INVENTED: made_up.read_text(encoding="utf-8")} if made_up.exists() else {}),
@@ -427,10 +426,18 @@ def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Gi
     return forgotten if isinstance(forgotten, Benchmark) else ()
 
 
-def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Prompting:
-    """The prompting that was set, or how the first benchmark among the sources is asked."""
+def _prompting(
+    settings: TrainingSettings, *sources: Benchmark | Given, thoughts: bool = False
+) -> Prompting:
+    """The prompting that was set, or how the first benchmark among the sources is asked.
+
+    A chat model that can think is trained without thinking unless rows have `thoughts` or the
+    settings turn it on.
+    """
     tasks = (source for source in sources if isinstance(source, Benchmark))
-    return settings.prompting or prompting_of(next(tasks, None))
+    asked = settings.prompting or prompting_of(next(tasks, None))
+    mode: Thinking = "on" if thoughts else "off"
+    return replace(asked, thinking=mode) if asked.thinking == "auto" else asked
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
