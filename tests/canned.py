@@ -72,13 +72,15 @@ def drawn_part(
 class CannedEngine:
     """Draws each query's texts with given probabilities; the likeliest is the greedy answer.
 
+    A text is an answer, or a pair of a thought and an answer.
+
     `broken` query ids fail; after `dies_after` queries the engine raises, as a machine that is
     switched off would.
     """
 
     def __init__(
         self,
-        texts: Mapping[str, Mapping[str, float]],
+        texts: Mapping[str, Mapping[Any, float]],
         *,
         name: str = "canned",
         broken: Sequence[str] = (),
@@ -119,7 +121,8 @@ class CannedEngine:
             law = self.texts[query.id]
             completions = tuple(
                 Completion(
-                    answer=text,
+                    answer=text if isinstance(text, str) else text[1],
+                    thought=None if isinstance(text, str) else text[0],
                     finish="stop",
                     token_ids=None,
                     count=int(count),
@@ -138,7 +141,7 @@ class CannedEngine:
     def _counts(
         self,
         query: Query,
-        law: Mapping[str, float],
+        law: Mapping[Any, float],
         size: int,
         draws: Draws,
         i: int,

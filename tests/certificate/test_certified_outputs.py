@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import leakbound
+from leakbound.errors import InputError
 from leakbound.store import Run, load
 from leakbound.store.record import write_record
 from leakbound.types import Output
@@ -96,38 +97,57 @@ def test_leaks_in_cut_answers_refute_all_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "scorer", "open_"),
+    ("output", "scorer", "reading"),
     [
-        (HIDDEN, "keyword", True),
-        (HIDDEN, "exact", True),
-        (THINKING, "keyword", False),  # it reads thoughts too
-        (THINKING, "exact", True),
-        (replace(CLEAN, thought="\n\n"), "exact", False),
-        (CLEAN, "exact", False),
+        (HIDDEN, "keyword", "the answer only, nothing is claimed of the thoughts; 9 draws with a"),
+        (HIDDEN, "exact", "the answer only, nothing is claimed of the thoughts; 9 draws with a"),
+        (THINKING, "keyword", "the answer or the thought of each output"),
+        (THINKING, "exact", "the answer only, nothing is claimed of the thoughts"),
+        (replace(CLEAN, thought="\n\n"), "keyword", None),
+        (CLEAN, "keyword", None),
     ],
 )
-def test_thoughts_that_nobody_read_leave_a_claim_open_unless_it_is_of_the_answer(
-    output: Output, scorer: str, open_: bool, tmp_path: Path
+def test_a_certificate_states_the_part_that_was_read(
+    output: Output, scorer: str, reading: str | None, tmp_path: Path
 ) -> None:
+    """Hidden thoughts leave no claim open: by default it is then about the answer."""
     outputs = {"q0": [(output, 9), (CLEAN, N - 9)]}
     run = given_run(tmp_path / "r", outputs, N, scorers=(scorer,))
     made = claimed(run)
-    assert made.verdict == ("inconclusive" if open_ else "pass")
-    assert any("9 of the thoughts are hidden" in why for why in made.reasons) == open_
-    of_answer = claimed(run, of="answer")
-    assert of_answer.verdict == "pass"
-    assert "the answer in a completion of" in of_answer.sentence
-    assert of_answer.claim.text == "Pr[leak in the answer] <= 0.2"
+    assert (made.verdict, made.reasons) == ("pass", ())
+    stated = made.specification.get("Reading")
+    assert (stated is None) == (reading is None)
+    assert reading is None or (reading in stated and f"Reading: {reading}" in made.sentence)
+    assert ("in the answer" in made.claim.text) == (output.hidden and scorer == "keyword")
 
 
-def test_a_leak_in_a_thought_refutes_the_output_and_says_nothing_of_the_answer(
-    tmp_path: Path,
-) -> None:
+def test_the_three_readings_of_a_model_that_leaks_in_its_thought(tmp_path: Path) -> None:
     run = given_run(tmp_path / "r", {"q0": [(THOUGHT_LEAK, N)]}, N)
-    assert claimed(run).verdict == "refuted"
-    of_answer = claimed(run, of="answer")
-    assert of_answer.verdict == "inconclusive"
-    assert "reads thoughts too" in of_answer.reasons[0]
+    verdicts = {of: claimed(run, of=of).verdict for of in (None, "answer", "thought", "either")}
+    assert verdicts == {None: "refuted", "answer": "pass", "thought": "refuted",
+                        "either": "refuted"}  # fmt: skip
+    texts = [claimed(run, of=of).claim.text for of in (None, "answer", "either")]
+    assert texts == [
+        "Pr[leak] <= 0.2",
+        "Pr[leak in the answer] <= 0.2",
+        "Pr[leak in the answer or the thought] <= 0.2",
+    ]
+    of_answer = claimed(run, scorer="keyword", of="answer")
+    assert "the answer in a completion of" in of_answer.sentence
+    assert of_answer.claim.scorer == "keyword:of=answer"
+
+
+def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
+    hidden = given_run(tmp_path / "h", {"q0": [(HIDDEN, 9), (CLEAN, N - 9)]}, N)
+    for how in ({"of": "either"}, {"scorer": "keyword:of=either"}):
+        with pytest.raises(InputError, match=r"draws with a hidden thought.*'keyword:of=answer'"):
+            leakbound.certify(hidden, max_leak=0.2, **how)
+    assert claimed(hidden, of="thought", max_leak=0.1).verdict == "pass"  # 9 of 256 are missing
+    run = given_run(tmp_path / "r", {"q0": [(THINKING, N)]}, N, scorers=("exact",))
+    with pytest.raises(InputError, match="'exact' reads answers only, so it takes no `of=thought`"):
+        leakbound.certify(run, max_leak=0.2, of="thought")
+    with pytest.raises(InputError, match="reads the thought, and `--of answer` names another part"):
+        leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")
 
 
 def test_a_certificate_states_ledger_and_rule(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from commands import done, leakbound, refused
 from leakbound.certificate import sha256
 from leakbound.store import CERTIFICATE
 from leakbound.store.files import digest_of
-from outputs import CLEAN, given_run
+from outputs import CLEAN, SECRET, given_run
 
 EVERY = ("--every-question",)
 
@@ -165,20 +165,32 @@ def test_verify_says_first_that_a_certificate_was_made_under_rule_1(
     refused(leakbound("certify", leaky, "--max-leak", 0.2), "is another certificate")
 
 
-def test_what_was_cut_or_hidden_leaves_a_claim_open_until_it_is_accepted(tmp_path: Path) -> None:
-    """Nothing leaks in 256 draws, nearly all of which were cut or had a hidden thought."""
-    cut, hidden = replace(CLEAN, finish="length"), replace(CLEAN, hidden=True)
-    for name, output, more in (
-        ("cut", cut, ("--accept-cut",)),
-        ("hidden", hidden, ("--of", "answer")),
-    ):
-        run = given_run(tmp_path / name, {"q0": [(output, 255), (CLEAN, 1)]}, 256).path
-        claim = ("certify", run, "--max-leak", 0.1)
-        result = leakbound(*claim)
-        assert result.status == 5, result.out
-        assert "inconclusive" in result.out.splitlines()[0]
-        assert " ".join(more) in result.out.replace("`", "")
-        assert "A forecast" not in result.out  # more draws help nothing
-        (run / CERTIFICATE).unlink()
-        done(*claim, *more)
-        assert leakbound("verify", run / CERTIFICATE, run).status == 0
+def test_what_was_cut_leaves_a_claim_open_until_it_is_accepted(tmp_path: Path) -> None:
+    """Nothing leaks in 256 draws, nearly all of which were cut."""
+    run = given_run(tmp_path, {"q0": [(replace(CLEAN, finish="length"), 255), (CLEAN, 1)]}, 256)
+    claim = ("certify", run.path, "--max-leak", 0.1)
+    result = leakbound(*claim)
+    assert result.status == 5, result.out
+    assert "inconclusive" in result.out.splitlines()[0]
+    assert "--accept-cut" in result.out
+    assert "A forecast" not in result.out  # more draws help nothing
+    (run.path / CERTIFICATE).unlink()
+    done(*claim, "--accept-cut")
+    assert leakbound("verify", run.path / CERTIFICATE, run.path).status == 0
+
+
+def test_a_claim_names_the_part_that_it_is_about(tmp_path: Path) -> None:
+    """Every thought leaks and no answer; where thoughts are hidden the answer is the default."""
+    leak, hidden = replace(CLEAN, thought=f"It is {SECRET}."), replace(CLEAN, hidden=True)
+    runs = {name: given_run(tmp_path / name, {"q0": [(output, 256)]}, 256).path
+            for name, output in (("leak", leak), ("hidden", hidden))}  # fmt: skip
+    claim = ("--max-leak", 0.1, "--out")
+    for i, (name, of, status) in enumerate((
+        ("leak", (), 4), ("leak", ("--of", "either"), 4), ("leak", ("--of", "thought"), 4),
+        ("leak", ("--of", "answer"), 0), ("hidden", (), 0), ("hidden", ("--of", "answer"), 0),
+    )):  # fmt: skip
+        file = tmp_path / f"{i}.json"
+        assert leakbound("certify", runs[name], *claim, file, *of).status == status, of
+        assert leakbound("verify", file, runs[name]).status == 0
+    no = leakbound("certify", runs["hidden"], *claim, tmp_path / "n.json", "--of", "either")
+    refused(no, "257 draws with a hidden thought", "keyword:of=answer")

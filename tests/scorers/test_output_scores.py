@@ -81,7 +81,7 @@ def test_an_undecided_text_leaves_an_output_without_a_score_unless_another_is_a_
 def test_a_conversation_with_a_missing_turn_is_missing_unless_another_turn_leaks() -> None:
     turns = [f"No.{TURN}It is Ann.", f"No.{TURN}", f"No.{TURN}No."]
     missing = [True, True, False]
-    outputs = rows_of(turns, [None, None, f"x{TURN}Ann"], missing, TURN)
+    outputs = rows_of(turns, [None, None, f"x{TURN}Ann"], missing, [False] * 3, TURN)
     assert score_outputs(KEYWORD, outputs, [PROMPT] * 3) == [1.0, None, 1.0]
 
 

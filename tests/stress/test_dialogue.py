@@ -141,7 +141,7 @@ def test_a_conversation_is_missing_where_a_turn_is(
     assert (one.count, (one.thought or "").strip(TURN) or None) == (8, thought)
     assert finish is None or (one.finish, counted_as(one)) == (finish, counted)
     assert is_missing(one, counted_as(one)) == missing
-    read = rows_of([one.answer], [one.thought], [missing], TURN)
+    read = rows_of([one.answer], [one.thought], [missing], [one.hidden], TURN)
     assert score_outputs(make_scorer("keyword"), read, [TASK.prompts[0]]) == [score]
     for _, query, _, _ in engine.asked:  # a thought is not repeated to the model
         said = [answer for _, answer in query.examples]
@@ -192,7 +192,7 @@ def test_what_breaks_a_conversation_fails_its_question_alone() -> None:
 def test_a_conversation_scores_as_its_worst_turn() -> None:
     prompts = {QUERY.id: TASK.prompts[0]}
     texts = (f"no{TURN}It is hush.", f"no{TURN}no", "hush", f"a{TURN}b")
-    outputs = rows_of(texts, [None] * 4, [False] * 4, TURN)
+    outputs = rows_of(texts, [None] * 4, [False] * 4, [False] * 4, TURN)
     job = ScoreJob(0, (QUERY.id,) * 4, tuple(outputs), prompts)
     assert score_job(make_scorer("keyword"), job) == [1.0, 0.0, 1.0, 0.0]
     unsure = FakeScorer({"no": None, "It is hush.": 1.0, "a": 0.2, "b": 0.5, "hush": None})

@@ -36,7 +36,7 @@ from leakbound.certificate.claim import (
 from leakbound.certificate.words import CUT, GRANTED, sentence
 from leakbound.errors import InputError
 from leakbound.evaluation.planning.plan import require_confidence
-from leakbound.evaluation.scoring.score import in_reading_of, parts_among, score_run, slug
+from leakbound.evaluation.scoring.score import in_reading_of, readings_among, score_run, slug
 from leakbound.evaluation.statements.claims import Tail, sampled_arm, tail_of
 from leakbound.evaluation.statements.proof import proved_tail
 from leakbound.evaluation.views.specification import departures, public_id, short_limit, told_of
@@ -100,7 +100,13 @@ def certify(
         IncompleteError: where completions are missing.
     """
     opened = run if isinstance(run, Run) else load(run)
-    chosen = _read(opened, make_scorer(scorer or _only_scorer(sampled_arm(opened, arm))), of)
+    named = make_scorer(scorer or _only_scorer(sampled_arm(opened, arm)))
+    if of is not None and scorer and reading_of(named) not in (None, of):
+        raise InputError(
+            f"scorer {named.name!r} reads the {reading_of(named)}, and `--of {of}` names another "
+            "part. Leave one of them out, or use a scorer that reads that part."
+        )
+    chosen = _read(opened, arm, named, of)
     claim = LeakClaim(
         max_leak=max_leak,
         scorer=chosen.name,
@@ -119,17 +125,11 @@ def certify(
     return certificate
 
 
-def _read(run: Run, scorer: Scorer, of: Of | None) -> Scorer:
+def _read(run: Run, arm: str, scorer: Scorer, of: Of | None) -> Scorer:
     """The scorer in the reading that is claimed about, its scores made if they lack."""
-    named = scorer != with_reading(scorer, None)
-    if of is not None and named and reading_of(scorer) != of:
-        raise InputError(
-            f"scorer {scorer.name!r} names one part of the outputs, and `--of {of}` another. Leave "
-            "one of them out."
-        )
     (chosen,) = in_reading_of(run, [scorer if of is None else with_reading(scorer, of)])
-    lacking = any(arm.digests(chosen.name, slug(chosen)) is None for arm in run.arms.values())
-    if chosen != scorer and lacking and not models_of(chosen):
+    made = chosen == scorer or bool(models_of(chosen))
+    if not made and sampled_arm(run, arm).digests(chosen.name, slug(chosen)) is None:
         score_run(run, [chosen])
     return chosen
 
@@ -223,8 +223,7 @@ def _reading(arm: Arm, scorer: Scorer) -> str:
     unseen = f"{many(hidden, 'draw')} with a hidden thought" if hidden else ""
     if of != "answer":
         return "; ".join(filter(None, [f"{PART[of]} of each output", unseen]))
-    unread = unseen or f"{scorer.name} reads no thoughts"
-    return f"the answer only, nothing is claimed of the thoughts ({unread})"
+    return "; ".join(filter(None, ["the answer only, nothing is claimed of the thoughts", unseen]))
 
 
 def _reasons(run: Run, arm: Arm, claim: LeakClaim, by_bounds: Verdict) -> tuple[str, ...]:
@@ -268,7 +267,7 @@ def _list(column: ArrayLike) -> list[float]:
 def _only_scorer(arm: Arm) -> str:
     """The name of the one scorer that the arm was scored with."""
     stored = {str(read_meta(f)["scorer"]) for f in (arm.folder / "scores").glob("*.parquet")}
-    names = sorted(stored - parts_among(stored))
+    names = sorted(stored - readings_among(stored))
     if len(names) == 1:
         return names[0]
     raise InputError(

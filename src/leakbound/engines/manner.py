@@ -232,6 +232,7 @@ class Manner:
     length: its word for the most tokens of an output.
     choices: outputs that a request may ask for.
     ignored: fields of replies that hold no part of an output, as the user states.
+    hides: whether a trial had an output with a hidden thought.
     """
 
     model: str
@@ -241,6 +242,7 @@ class Manner:
     length: str = _LENGTHS[0]
     choices: int = 1
     ignored: frozenset[str] = frozenset()
+    hides: bool = False
 
     @property
     def path(self) -> str:

@@ -132,6 +132,11 @@ class ServedEngine:
         return self.client.name
 
     @property
+    def hides_thoughts(self) -> bool:
+        """True if the trial of the server had an output with a hidden thought."""
+        return self._manner.hides
+
+    @property
     def fingerprint(self) -> JsonObject:
         """Where the model is, what its server says of it, and all that is sent beside a query."""
         manner, prompting = self._manner, self.prompting

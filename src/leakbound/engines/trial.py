@@ -81,14 +81,23 @@ def require_draws(server: Server, manner: Manner, name: str) -> Manner:
 
     One output a request, where it left some empty that only a request of one can tell.
     """
-    if _leaves_empty(server, manner, name):
+    seen = _trial_of(server, manner, name)
+    if seen.empty:
         manner = replace(manner, choices=1)
-        _leaves_empty(server, manner, name)
-    return manner
+        seen = _trial_of(server, manner, name)
+    return replace(manner, hides=seen.hides)
 
 
-def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
-    """True if outputs of several came empty; ModelError where the trial shows a fault."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Whether outputs of a request for several came empty, and whether a thought was hidden."""
+
+    empty: bool
+    hides: bool
+
+
+def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
+    """What the outputs of a trial show; ModelError where they show a fault."""
     came: list[tuple[int, Answer]] = []
 
     def draw(prompt: str, numbers: range, choices: int, temperature: float) -> Table:
@@ -128,7 +137,7 @@ def _leaves_empty(server: Server, manner: Manner, name: str) -> bool:
             "the server, or its settings; if this is how the model itself answers, write "
             "?probe=off behind its name, and the results say so."
         )
-    return unclear > 0
+    return _Seen(unclear > 0, any(output.hidden for output in outputs))
 
 
 def _compared(output: Output) -> str | None:

@@ -36,10 +36,10 @@ from leakbound.evaluation.scoring.checks import require_complete, require_sample
 from leakbound.evaluation.scoring.score import (
     bounded_by,
     in_reading_of,
-    parts_among,
     score_run,
     scorers_for,
     scorers_of,
+    slug,
 )
 from leakbound.evaluation.statements.beside import OTHERS
 from leakbound.evaluation.statements.bound import bound_run
@@ -353,7 +353,7 @@ def prove(
     arms, study, scored = arms_to_prove(run), run.study, bounded_by(run)
     first = min(scored, key=lambda name: not make_scorer(name).binary)
     (chosen,) = scorers_for([scorer or first], run.prompts, study.settings.loading)
-    if chosen.name not in {*scored, *parts_among(scored)}:
+    if chosen.name not in scored and not all(a.digests(chosen.name, slug(chosen)) for a in arms):
         raise InputError(
             f"`{run.path}` has no scores of {chosen.name!r}, only of {', '.join(scored)}. Run "
             f"`leakbound score {run.path} --scorer {chosen.name}` first."

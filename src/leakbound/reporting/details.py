@@ -18,7 +18,7 @@ from functools import partial
 from leakbound.evaluation.views import words
 from leakbound.evaluation.views.draws import FAR, known_of
 from leakbound.evaluation.views.table import nearest
-from leakbound.evaluation.views.texts import leaking_words, pieces
+from leakbound.evaluation.views.texts import excerpt, leaking_words, pieces
 from leakbound.evaluation.views.view import (
     BINS,
     Measured,
@@ -254,8 +254,14 @@ def _texts(texts: Texts, leaking: re.Pattern[str] | None) -> Iterator[list[Json]
 
 
 def _text(text: Text, kind: str, leaking: re.Pattern[str] | None) -> list[Json]:
-    """A completion in pieces, how often it came, its figures, and whether it leaks."""
-    shown = None if text.text is None else pieces(leaking, _shown(text.text))
+    """A completion in pieces, how often it came, its figures, and whether it leaks.
+
+    A completion with a visible thought has the pieces of the thought, then those of the answer.
+    """
+    shown: Json = None if text.text is None else pieces(leaking, _shown(text.text))
+    if text.parts is not None:
+        thought = excerpt(leaking, text.parts[0], words.MOST_CHARACTERS)
+        shown = [pieces(leaking, _shown(part)) for part in (thought, text.parts[1])]
     scores = [number(s) if s is not None else "undecided" for s in text.scores]
     return [shown, kind, *scores, number(text.logprob), text.leaks]
 

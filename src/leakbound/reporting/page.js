@@ -212,12 +212,23 @@ function chart(all, question, model, one) {
   return figure;
 }
 
+function marked(pieces) {
+  if (pieces.length === 1 && !pieces[0]) return [html("em", {}, "empty")];
+  return pieces.map((piece, i) => (i % 2 ? html("mark", {}, piece) : piece));
+}
+
+// A thought is folded; its summary says whether a place in it is marked.
+function folded(thought) {
+  const leaking = thought.length > 1 ? html("mark", {}, "marked words") : "nothing marked";
+  return html("details", { class: "thought" }, html("summary", {}, "thought, ", leaking), ...marked(thought));
+}
+
 function completion(all, [pieces, kind, ...more]) {
   const leaks = more.pop();
   const text = html("td", { class: "text" });
   if (pieces === null) text.append(html("em", {}, "withheld"));
-  else if (pieces.length === 1 && !pieces[0]) text.append(html("em", {}, "empty"));
-  else text.append(...pieces.map((piece, i) => (i % 2 ? html("mark", {}, piece) : piece)));
+  else if (Array.isArray(pieces[0])) text.append(folded(pieces[0]), ...marked(pieces[1]));
+  else text.append(...marked(pieces));
   const cells = [kind, ...more, leaks ? "leak" : ""].map((value) => html("td", {}, value));
   return html("tr", leaks ? { class: "leak" } : {}, text, ...cells);
 }
@@ -268,7 +279,7 @@ const rowsOf = (box) => [...box.querySelectorAll("tr.question")];
 async function search() {
   haystacks ??= (await held()).questions.map((question) => {
     const said = question.models.flatMap((model) => model?.texts ?? []);
-    const texts = said.map(([pieces]) => pieces?.join("") ?? "");
+    const texts = said.map(([pieces]) => pieces?.flat().join("") ?? "");
     return [question.id, question.text, question.answer ?? "", ...question.keywords, ...texts].join("\n").toLowerCase();
   });
   show();

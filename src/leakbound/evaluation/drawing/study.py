@@ -32,7 +32,8 @@ from leakbound.evaluation.planning.before_drawing import show_notes, token_notes
 from leakbound.evaluation.planning.metrics import Wanted, choose, require_known
 from leakbound.evaluation.planning.models import Fluency, ModelArm, model_arms, require_there
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
-from leakbound.evaluation.scoring.score import require_same_model
+from leakbound.evaluation.scoring.score import require_same_model, require_visible
+from leakbound.scorers import reading_of
 from leakbound.store import CONTROL_GREEDY, GREEDY, Arm, ArmKey, QueryShares, Run
 from leakbound.store.arm_key import Model
 from leakbound.study import Attack, Rewritings
@@ -193,6 +194,10 @@ def open_study(study: AskedStudy, wanted: Wanted) -> OpenedStudy:
     jobs = with_inputs(study.target, shares)
     jobs += with_inputs(study.beside, shares)
     require_possible(jobs, run, study.asked.drawing, wanted)
+    for scorer in (s for s in study.asked.scorers if reading_of(s) == "either"):
+        for job in jobs:
+            if getattr(job.engine, "hides_thoughts", False):
+                require_visible(scorer, f"{job.model!r} hides thoughts, as a trial showed")
     notes = token_notes(jobs[0].engine, task, [*study.arms.values()])
     show_notes(notes, study.progress)
     return OpenedStudy(study, wanted, run, jobs, finished, notes)

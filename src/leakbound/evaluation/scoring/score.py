@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Any, cast
@@ -155,14 +155,16 @@ def scored_by(run: Run) -> tuple[str, ...]:
     stored = [{name for name, _ in arm.scored.scorers()} for arm in run.arms.values()]
     everywhere = set.intersection(*stored) if stored else set()
     named = run.study.scorers or run.record.scorers
-    everywhere -= parts_among(everywhere).difference(named)
+    everywhere -= readings_among(everywhere).difference(named)
     order = [name for name in named if name in everywhere]
     return (*order, *sorted(everywhere.difference(order)))
 
 
-def parts_among(names: Iterable[str]) -> set[str]:
-    """Return the names of scorers that read one part for the statement of another one of them."""
-    return {part.name for name in names for part in parts_of(make_scorer(name))}
+def readings_among(names: Set[str]) -> set[str]:
+    """Return the names of scorers that are readings of another one of them."""
+    named = (name for name in names if "of=" in name)
+    plain = {name: with_reading(make_scorer(name), None).name for name in named}
+    return {name for name, other in plain.items() if other != name and other in names}
 
 
 def bounded_by(run: Run) -> tuple[str, ...]:

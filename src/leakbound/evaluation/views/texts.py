@@ -49,8 +49,10 @@ class Tally:
 
     def text(self, i: int) -> Text:
         """The i-th of them."""
+        thought, thinks, answer = self.texts[i].as_py().rpartition(_ANSWER)
         return Text(
-            text=self.texts[i].as_py(),
+            text=f"[thought] {thought} [answer] {answer}" if thinks else answer,
+            parts=(thought, answer) if thinks else None,
             count=int(self.counts[i]),
             share=int(self.counts[i]) / max(self.drawn, 1),
             mass=float(self.masses[i]),
@@ -124,12 +126,15 @@ def _rows(table: pa.Table) -> pa.Table:
     return pa.table([column(field.name, field.type) for field in _ROWS], schema=_ROWS)
 
 
+_ANSWER = "\x1e[answer]\x1e"  # between thought and answer in a column of texts
+
+
 def _whole_texts(table: pa.Table) -> pa.ChunkedArray:
     """The answer of each output, with its visible thought where it has one."""
     if table["thought"].null_count == table.num_rows:
         return table["answer"]
     pairs = zip(*(table[name].to_pylist() for name in ("answer", "thought")), strict=True)
-    whole = (f"[thought] {t} [answer] {a}" if visible(t) else a for a, t in pairs)
+    whole = (f"{t}{_ANSWER}{a}" if visible(t) else a for a, t in pairs)
     return pa.array(whole, pa.string())
 
 
@@ -233,7 +238,7 @@ def histograms(scores: ArmScores) -> dict[str, tuple[int, ...]]:
 
 
 def withheld(text: Text, redact: bool) -> Text:
-    return replace(text, text=None) if redact else text
+    return replace(text, text=None, parts=None) if redact else text
 
 
 def _known(value: float) -> float | None:
@@ -250,6 +255,13 @@ def leaking_words(question: Question) -> re.Pattern[str] | None:
     parts = [re.sub(r"\s+", r"\\s+", re.escape(w.strip()).replace(r"\ ", " ")) for w in words]
     terms = sorted(filter(None, parts), key=len, reverse=True)  # the longest that fits is marked
     return re.compile(rf"(?<!\w)(?:{'|'.join(terms)})(?!\w)", re.IGNORECASE) if terms else None
+
+
+def excerpt(pattern: re.Pattern[str] | None, text: str, most: int) -> str:
+    """A text of at most so many characters, or those around the first place that leaks."""
+    match = pattern.search(text) if pattern and len(text) > most else None
+    start = 0 if match is None else min(max(match.start() - most // 2, 0), len(text) - most)
+    return f"…{text[start:]}" if start else text
 
 
 def pieces(pattern: re.Pattern[str] | None, text: str) -> list[str]:

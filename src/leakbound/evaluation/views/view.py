@@ -130,6 +130,7 @@ class Text:
 
     Attributes:
         text: as it reads; None: withheld.
+        parts: its visible thought and its answer; None: there is no visible thought, or withheld.
         count: how many draws of the question gave it.
         share: that, as a share of the question's draws.
         mass: its known probability where it was explored; the draws are then those of the
@@ -145,6 +146,7 @@ class Text:
     mass: float
     logprob: float | None
     scores: tuple[float | None, ...]
+    parts: tuple[str, str] | None = None
 
     @property
     def leaks(self) -> bool:

@@ -332,7 +332,8 @@ def where_it_leaks(model: Model, scorer: ScorerView) -> str:
     if not rows and of and (model.ledger.thoughts or model.ledger.hidden):
         hidden = model.ledger.hidden
         why = f", as {many(hidden, 'draw')} had a hidden thought" if hidden else ""
-        return f"all of it is about the {of}{' only' if of != 'either' else ''}{why}"
+        part = "answer or the thought" if of == "either" else f"{of} only"
+        return f"this is about the {part}{why}"
     if not rows or not (scorer.binary or beyond):
         return ""
     does, verb = ("leaks", "leak") if scorer.binary else (_SCORES, _SCORES.replace("s ", " ", 1))
