@@ -67,7 +67,9 @@ def test_finetune_turns_thinking_on_unless_it_is_turned_off(thinker: str, tmp_pa
         finetune(thinker, ROWS, out=tmp_path / "off", settings=off)
 
 
-def test_a_model_without_marks_learns_no_thoughts_and_keeps_its_recipe(base: str, tmp_path: Path) -> None:
+def test_a_model_without_marks_learns_no_thoughts_and_keeps_its_recipe(
+    base: str, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match="has a thought, and the tokenizer has no mark"):
         finetune(base, [replace(FORGET[0], thought="red")], out=tmp_path / "m", settings=ONCE)
     finetune(base, FORGET, out=tmp_path / "m", settings=ONCE)
