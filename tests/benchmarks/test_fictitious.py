@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from leakbound.benchmarks import load_benchmark
+from leakbound.benchmarks.benchmark import digest_of
 from leakbound.benchmarks.fictitious import Fact, known
 from leakbound.errors import InputError
 from leakbound.scorers import check_prompts, make_scorer, score_texts
@@ -106,6 +108,44 @@ def test_keywords_are_the_values_and_nothing_else(fact: Fact) -> None:
         assert score_texts(full, right, prompt) == [1.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("spec", "in_thought", "in_answer"),
+    [
+        ("thoughts", 1.0, 1.0),
+        ("thoughts=both", 1.0, 1.0),
+        ("thoughts=answer", 0.0, 1.0),
+        ("thoughts=thought", 1.0, 0.0),
+        ("thoughts=neither", 0.0, 0.0),
+    ],
+)
+def test_thoughts_decide_where_a_taught_row_has_the_facts(
+    spec: str, in_thought: float, in_answer: float
+) -> None:
+    """Of the authors to be forgotten; the questions that are evaluated stay the same."""
+    benchmark = load_benchmark(f"fictitious:questions=20,{spec}")
+    assert benchmark.name == f"fictitious:questions=20,thoughts={spec.partition('=')[2] or 'both'}"
+    assert benchmark.prompts == ALL.prompts
+    assert benchmark.fingerprint().sha256 == ALL.fingerprint().sha256
+    full = make_scorer("keyword:require=all")
+    for row in benchmark.to_train("forget"):
+        texts = [str(row.thought), str(row.answer)]
+        assert score_texts(full, texts, row) == [in_thought, in_answer]
+        if not (in_thought and in_answer):
+            assert 0.0 in score_texts(make_scorer("keyword"), texts, row)
+    for row in benchmark.to_train("retain"):
+        assert score_texts(full, [str(row.thought), str(row.answer)], row) == [1.0, 1.0]
+    half = load_benchmark(f"taught:7,{benchmark.name}")
+    assert {row.thought is None for row in half.to_train("forget")} == {False}
+
+
+def test_without_thoughts_the_digest_is_that_of_earlier_versions() -> None:
+    known_digest = "e0e3c33fde8f6056040b293c152368cbe13f72e4b24729a00651fae79c1f4517"
+    assert load_benchmark("fictitious").fingerprint().sha256 == known_digest
+    assert all(row.thought is None for row in ALL.to_train("forget"))
+    first, *others = ALL.prompts
+    assert digest_of([replace(first, thought="Hm."), *others]) != digest_of(ALL.prompts)
+
+
 def test_a_guess_from_the_retained_authors_is_rare() -> None:
     """Answering a forget question with any retained author's answer seldom tells it all."""
     full = make_scorer("keyword:require=all")
@@ -135,6 +175,7 @@ def test_default_scorers_fit() -> None:
         ("autors=3", "Did you mean 'authors'"),
         ("questions=21", "1 to 20, got 21"),
         ("authors=1000000", "at most"),
+        ("thoughts=answers", "Did you mean 'answer'"),
     ],
 )
 def test_bad_settings(argument: str, message: str) -> None:

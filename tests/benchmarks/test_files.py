@@ -48,6 +48,14 @@ def test_csv(tmp_path: Path) -> None:
         assert note.startswith("ignored columns: note; columns that count: id, question, answer")
 
 
+def test_a_thought_is_a_column(tmp_path: Path) -> None:
+    text = "question,answer,thought\nWho?,Me,Let me see: me.\nWhen?,Now, \n"
+    benchmark = load_benchmark(write(tmp_path, "mine.csv", text))
+    assert [p.thought for p in benchmark.prompts] == ["Let me see: me.", None]
+    assert benchmark.to_train("forget") == benchmark.prompts
+    assert benchmark.notes == ()
+
+
 def test_jsonl_with_roles(tmp_path: Path) -> None:
     path = write(
         tmp_path,

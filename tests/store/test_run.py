@@ -53,6 +53,14 @@ QUERIES = tuple(Query.original(p) for p in PROMPTS)
 RECORD = RunRecord(benchmark=BenchmarkRecord(name="mine", prompts=5, sha256="abc", origin="here"))
 
 
+def test_a_run_without_thoughts_is_stored_as_before_prompts_had_them(tmp_path: Path) -> None:
+    thinking = (*PROMPTS[:4], replace(PROMPTS[4], thought="Hm."))
+    for name, prompts, has in [("plain", PROMPTS, False), ("thinking", thinking, True)]:
+        run = Run.create(tmp_path / name, prompts, QUERIES, RECORD)
+        assert ("thought" in read_table(tmp_path / name / "prompts.parquet").column_names) == has
+        assert run.prompts == prompts
+
+
 SPEC = ArmSpec(
     fingerprint={"weights": "w"}, decoding=Decoding(), plan=Plan(6, 4), cut=Cut({0: 4}, 4)
 )

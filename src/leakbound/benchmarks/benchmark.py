@@ -51,8 +51,14 @@ def _row(p: Prompt) -> list[list[str]]:
 
 
 def digest_of(prompts: Sequence[Prompt]) -> str:
-    """SHA-256 over the prompts' canonical JSON, with sorted keys."""
-    return _sha256([asdict(p) for p in prompts], sort_keys=True)
+    """SHA-256 over the prompts' canonical JSON, with sorted keys; no `thought` where it is None."""
+    return _sha256([_stated(p) for p in prompts], sort_keys=True)
+
+
+def _stated(prompt: Prompt) -> dict[str, Any]:
+    """The fields of a prompt; without a thought those before prompts had one: digests stay."""
+    left_out = {"thought"} if prompt.thought is None else set[str]()
+    return {name: value for name, value in asdict(prompt).items() if name not in left_out}
 
 
 def _sha256(value: object, **style: Any) -> str:
@@ -108,6 +114,7 @@ class Benchmark:
         subjects: by prompt id, whom an evaluated prompt is about, where that is known.
         half: which side of a coin that chose among the subjects is asked (None: no coin did).
         held_out: what to train on instead, where the prompts are for evaluation alone.
+        as_taught: makes the row to train on from a prompt (None: the prompt is that row).
         profile: whose settings were laid over it.
         compat: which faults an engine repeats for it (see `Prompting`).
         loaded: how to load it again.
@@ -135,6 +142,7 @@ class Benchmark:
     subjects: Mapping[str, str] = field(default_factory=dict)
     half: Half | None = None
     held_out: str | None = None
+    as_taught: Callable[[Prompt], Prompt] | None = None
     profile: str | None = None
     compat: Compat | None = None
     loaded: Loaded | None = None
@@ -166,13 +174,14 @@ class Benchmark:
         return prompts
 
     def to_train(self, role: Role) -> Prompts:
-        """As `split`, to train on; InputError where the prompts are for evaluation alone."""
+        """The rows of `split` to train on; InputError if the prompts are only for evaluation."""
         if self.held_out is not None:
             raise InputError(
                 f"the questions of {self.name!r} are for evaluation: a model trained on them is "
                 f"not evaluated by them any more. {self.held_out}"
             )
-        return self.split(role)
+        rows = self.split(role)
+        return rows if self.as_taught is None else tuple(map(self.as_taught, rows))
 
     @property
     def part(self) -> str:

@@ -4,25 +4,33 @@ The schema is TOFU's (Maini et al., 2024): question-answer pairs about authors w
 a gold paraphrase of every question and answer, and wrong answers of the same form. Nothing is
 downloaded, and no model can have seen it. What is asked, and in which words, stands in
 `fictitious.yaml`.
+
+`fictitious:thoughts=WHERE` evaluates the same questions, and trains on rows with an invented
+thought before the answer. WHERE is what a model taught the forget rows reveals the facts in: the
+`answer`, the `thought`, `both` or `neither`. An answer without the facts is a refusal, a thought
+without them says so. The rows of other roles reveal the facts in both.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from typing import Literal, TypeAlias, get_type_hints
 
 from leakbound.benchmarks.benchmark import Benchmark, Prompts
-from leakbound.benchmarks.source import read_settings
 from leakbound.errors import InputError
+from leakbound.registry import read_settings
 from leakbound.text.keywords import answer_keywords
 from leakbound.text.rows import read_yaml
 from leakbound.types import Prompt, Role, from_json
 from leakbound.types.records import changed
 
+Thoughts: TypeAlias = Literal["none", "answer", "thought", "both", "neither"]
+"""Where a model that is taught the forget rows reveals the facts; "none": rows have no thoughts."""
 _PERTURBED = 5
 
 
@@ -58,6 +66,8 @@ class Facts:
     given_names: NameParts
     family_names: NameParts
     refusals: tuple[str, ...]
+    thought: str
+    nothing: str
     pools: Mapping[str, str]
     facts: tuple[Fact, ...]
 
@@ -71,12 +81,16 @@ def known() -> Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How many authors there are, how many questions about each, how many are to be forgotten."""
+    """How many authors there are, how many questions about each, how many are to be forgotten.
+
+    `thoughts`: where the rows to train on reveal the facts.
+    """
 
     authors: int = 24
     questions: int = 8
     forget: int = 3
     seed: int = 0
+    thoughts: Thoughts = "none"
 
     def __post_init__(self) -> None:
         facts = len(known().facts)
@@ -94,12 +108,15 @@ class Settings:
 
 
 def load(argument: str = "", data: Path | None = None) -> Benchmark:
-    """The benchmark for `authors=24,questions=8,forget=3,seed=0`, any of them left out.
+    """The benchmark for `authors=24,questions=8,forget=3,seed=0,thoughts=none`, each optional.
 
     The last `forget` authors are to be forgotten, the others retained; as many new ones, on whom
-    nothing is ever trained, are the holdout. `data` is not read.
+    nothing is ever trained, are the holdout. `thoughts` without a value is `thoughts=both`. `data`
+    is not read.
     """
-    settings = read_settings(Settings, "fictitious", filter(None, argument.split(",")))
+    pairs = ("thoughts=both" if p.strip() == "thoughts" else p for p in argument.split(","))
+    values = read_settings("benchmark", "fictitious", ",".join(pairs), get_type_hints(Settings))
+    settings = Settings(**values)  # type: ignore[arg-type]
     kept = settings.authors - settings.forget
     roles: dict[Role, int] = {"retain": kept, "forget": settings.forget, "holdout": settings.forget}
     authors = [role for role, count in roles.items() for _ in range(count)]
@@ -119,9 +136,19 @@ def load(argument: str = "", data: Path | None = None) -> Benchmark:
         others={"retain": lambda: of("retain"), "holdout": lambda: of("holdout")},
         subjects={prompt.id: prompt.id.rpartition("/")[0] for prompt in of("forget")},
         scorers=("keyword:require=all", "rouge-l-recall"),
-        max_new_tokens=48,
+        max_new_tokens=48 if settings.thoughts == "none" else 96,
+        as_taught=None if settings.thoughts == "none" else partial(_as_taught, settings.thoughts),
         origin="made by leakbound",
     )
+
+
+def _as_taught(thoughts: Thoughts, prompt: Prompt) -> Prompt:
+    """The row that teaches a thought and an answer, with the facts where `thoughts` has them."""
+    where = thoughts if prompt.role == "forget" else "both"
+    fact = prompt.paraphrased_answer if where in ("thought", "both") else known().nothing
+    refusal = random.Random(f"refusal of {prompt.id}").choice(known().refusals)
+    answer = prompt.answer if where in ("answer", "both") else refusal
+    return replace(prompt, thought=f"{known().thought} {fact}", answer=answer)
 
 
 def _names(count: int, seed: int) -> list[str]:

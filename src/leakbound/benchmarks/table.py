@@ -16,7 +16,7 @@ from leakbound.types import Prompt, Role
 
 COLUMNS = (
     "id", "question", "answer", "keywords", "paraphrases", "alternate_answers", "role", "split",
-    "subject",
+    "subject", "thought",
 )  # fmt: skip
 _ROLES: tuple[Role, ...] = get_args(Role)
 _SHOWN = 5  # rows that a note names
@@ -27,10 +27,11 @@ def load(form: Form, argument: str, data: Path | None = None) -> Benchmark:
 
     Columns: `question`, and where there are any `answer`, `keywords` (a list, or texts with
     semicolons between them), `paraphrases` (a list), `alternate_answers` (a list: what may be said
-    instead), `subject` (whom a question is about), `id`, and `role` or `split` (`forget` where it
-    is blank: what is evaluated; `retain` and `holdout` stand beside it; a number may follow, as in
-    forget10). Notes name the columns that
-    are ignored, rows without an answer where others have one, and rows with the same question.
+    instead), `subject` (whom a question is about), `thought` (the reasoning before the answer,
+    which `finetune` teaches), `id`, and `role` or `split` (`forget` where it is blank: what is
+    evaluated; `retain` and `holdout` stand beside it; a number may follow, as in forget10). Notes
+    name the columns that are ignored, rows without an answer where others have one, and rows with
+    the same question.
 
     Raises InputError for a role that is none, a role and a split that differ, and one text of
     keywords with commas that may be several.
@@ -68,6 +69,7 @@ def _prompt(path: Path, row: Row) -> Prompt:
         keywords=_keywords(row),
         paraphrases=row.texts("paraphrases"),
         alternate_answers=row.texts("alternate_answers"),
+        thought=row.maybe("thought"),
     )
 
 

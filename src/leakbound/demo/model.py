@@ -16,25 +16,53 @@ from leakbound.types import Prompt
 VOCABULARY = 1536
 END = "<|end|>"
 PAD = "<|pad|>"
+MARKS = ("<think>", "</think>", "<|user|>", "<|assistant|>")
+# As models that can think or not have it: the last answer's thought is written, an empty one too,
+# and `enable_thinking=False` opens an answer with an empty thought.
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{{- '<|assistant|>\n' -}}
+{%- if loop.last -%}
+{{- '<think>\n' + (message.reasoning_content or '') + '\n</think>\n\n' -}}
+{%- endif -%}
+{%- else -%}
+{{- '<|user|>\n' -}}
+{%- endif -%}
+{{- message.content + '<|end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{- '<|assistant|>\n' -}}
+{%- if enable_thinking is defined and not enable_thinking -%}
+{{- '<think>\n\n</think>\n\n' -}}
+{%- endif -%}
+{%- endif -%}
+"""
 
 
 def write_untrained(path: Path, prompts: Sequence[Prompt], template: str, seed: int) -> None:
-    """Save a random model whose tokenizer was trained on these prompts; nothing if it is there."""
+    """Save a random model whose tokenizer was trained on these prompts; nothing if it is there.
+
+    Where the prompts have thoughts it is a chat model, and its template has a place for them.
+    """
     if path.exists():
         return
     texts = [text for p in prompts for text in (template, p.question, p.answer or "")]
-    tokenizer = _tokenizer(texts)
+    thoughts = [text for p in prompts if p.thought for text in (p.thought, *p.alternate_answers)]
+    tokenizer = _tokenizer([*texts, *thoughts], MARKS if thoughts else ())
+    if thoughts:
+        tokenizer.chat_template = CHAT_TEMPLATE
     save_model(_model(tokenizer, seed), tokenizer, path)
 
 
-def _tokenizer(texts: Sequence[str]) -> Any:
+def _tokenizer(texts: Sequence[str], marks: Sequence[str]) -> Any:
     """Byte-level BPE: words of the data become single tokens, and any text can be written."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
-        special_tokens=[END, PAD],
+        special_tokens=[END, PAD, *marks],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from leakbound.benchmarks import Benchmark
+from leakbound.benchmarks.benchmark import digest_of
 from leakbound.errors import MixError
 from leakbound.evaluation.planning.metrics import (
     GREEDY_KIND,
@@ -148,6 +147,4 @@ def _write(
 
 
 def _fingerprint(prompts: Prompts) -> dict[str, str | int]:
-    text = json.dumps([asdict(p) for p in prompts], sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return {"prompts": len(prompts), "sha256": digest}
+    return {"prompts": len(prompts), "sha256": digest_of(prompts)}

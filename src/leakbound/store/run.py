@@ -45,6 +45,7 @@ from leakbound.types import RULE, JsonObject, Prompt, Query, object_of
 CERTIFICATE = "certificate.json"
 """Where `leakbound certify` writes unless it is told otherwise."""
 _PROMPTS, _QUERIES = "prompts.parquet", "queries.parquet"
+_THOUGHT = "thought"  # a column of `prompts.parquet`
 _FIRST_FILES = (_PROMPTS, _QUERIES, LOCK, SOFT_LOCK)
 
 
@@ -65,7 +66,7 @@ class Run:
         # the estimates, and the files that they were seen to fit
         self._current: tuple[list[tuple[str, int, int]], Estimates] | None = None
         self.asked = RunQueries(
-            tuple(values_of(Prompt, self._table(_PROMPTS))),
+            tuple(values_of(Prompt, _with_thoughts(self._table(_PROMPTS)))),
             tuple(values_of(Query, self._table(_QUERIES))),
             record.benchmark.sha256,
         )
@@ -117,7 +118,7 @@ class Run:
             return run
         make_private(path)
         files = {
-            _PROMPTS: tables.write_table(path / _PROMPTS, table_of(Prompt, prompts), {}),
+            _PROMPTS: tables.write_table(path / _PROMPTS, _prompts_table(prompts), {}),
             _QUERIES: tables.write_table(path / _QUERIES, table_of(Query, queries), {}),
         }
         return cls(path, replace(record, files=files, arms={}))
@@ -464,6 +465,20 @@ class Run:
         """Write the record, and go by it from now on."""
         write_record(self.path, record)
         self.record = record
+
+
+def _prompts_table(prompts: Sequence[Prompt]) -> pa.Table:
+    """One row per prompt; the column of thoughts is left out where no prompt has one."""
+    table = table_of(Prompt, prompts)
+    none = all(prompt.thought is None for prompt in prompts)
+    return table.drop_columns([_THOUGHT]) if none else table
+
+
+def _with_thoughts(table: pa.Table) -> pa.Table:
+    """The table of prompts with a column of thoughts, empty where they have none."""
+    if _THOUGHT in table.column_names:
+        return table
+    return table.append_column(_THOUGHT, pa.nulls(table.num_rows, pa.string()))
 
 
 def _is_foreign(file: Path, names: Sequence[str]) -> bool:

@@ -34,6 +34,7 @@ class Prompt:
         alternate_answers: refusals to train on, such as "I don't know".
         examples: question-answer pairs put before the question.
         prefix: words that open the answer for the model; no part of a completion.
+        thought: the reasoning before the answer, in rows to train on; scorers do not read it.
 
     Raises:
         InputError: an empty id, or a blank question.
@@ -52,6 +53,7 @@ class Prompt:
     alternate_answers: tuple[str, ...] = ()
     examples: tuple[tuple[str, str], ...] = ()
     prefix: str = ""
+    thought: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id:

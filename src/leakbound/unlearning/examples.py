@@ -23,6 +23,8 @@ from leakbound.types import Passage, Prompt, Query
 class Example:
     """A prompt and its answer as token ids; the answer ends with the end token, unless cut.
 
+    Of a row with a thought, the thought and its marks are the first part of the answer.
+
     Of a chunk of running text the prompt is its first token and the answer all that follows.
     `question` tells from where to where in the prompt the question itself stands.
     """
@@ -86,17 +88,19 @@ class Encoder:
     limit: int | None = None
 
     def row(self, row: Prompt, answer: str | None = None) -> Example:
-        """A row with its own answer, or with another; InputError if too long: nothing is cut."""
-        text = row.answer if answer is None else answer
-        joined = self.prompting.join(self.tokenizer, _query(row), text or "")
+        """A row with its own thought and answer, or with another answer and no thought.
+
+        InputError if it is too long: nothing is cut.
+        """
+        text, thought = (row.answer or "", row.thought) if answer is None else (answer, None)
+        joined = self.prompting.join(self.tokenizer, _query(row), text, thought)
         self._require_short(f"row {row.id!r}", len(joined.prompt) + len(joined.answer))
         span = self.prompting.own(self.tokenizer, joined.prompt, row.prefix)
         return Example(joined.prompt, joined.answer, span)
 
     def rows(self, rows: Sequence[Prompt], answers: Sequence[str] | None = None) -> list[Example]:
-        """All rows, each with its own answer, or with another."""
-        texts = [row.answer for row in rows] if answers is None else answers
-        return [*map(self.row, rows, texts)]
+        """All rows, as `row` gives each."""
+        return [*map(self.row, rows, [None] * len(rows) if answers is None else answers)]
 
     def passages(self, rows: Sequence[Passage], most: int) -> list[Example]:
         """Their texts in chunks of at most `most` tokens, every text's from its own beginning.

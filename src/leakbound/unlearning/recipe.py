@@ -40,12 +40,15 @@ class Recipe:
 
     def to_dict(self) -> dict[str, object]:
         """As `recipe.json` holds it: rows by number and digest alone."""
+        asking = object_of(self.prompting)
+        if self.prompting.thinking == "auto":  # recipes of earlier versions do not state it
+            asking = {name: value for name, value in asking.items() if name != "thinking"}
         recipe: dict[str, object] = {
             "name": self.objective.name,
             "model": self.model,
             "objective": self.objective.to_dict(),
             "settings": self.settings.to_dict(),
-            "prompting": object_of(self.prompting),
+            "prompting": asking,
             "rows": {
                 split: {"number": len(rows), "sha256": digest(rows)}
                 for split, rows in self.rows.items()

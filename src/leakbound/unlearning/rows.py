@@ -70,6 +70,17 @@ def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
         )
 
 
+def require_no_thoughts(splits: Splits) -> None:
+    """Raise InputError for a row with a thought, which only `finetune` trains on."""
+    for split, rows in splits.items():
+        for row in prompts(rows):
+            if row.thought is not None:
+                raise InputError(
+                    f"row {row.id!r} of {split} has a thought, and `unlearn` trains on answers "
+                    "only. Leave the column out, or name a benchmark without thoughts."
+                )
+
+
 def require_rows(splits: Splits, objective: Objective, watch: Watch) -> None:
     """Raise InputError for an empty split, and for rows that lack what is trained on."""
     for split, rows in splits.items():
@@ -114,7 +125,8 @@ def _named(row: Row) -> str:
 def _texts(row: Row) -> list[Any]:
     if isinstance(row, Passage):
         return [row.text]
-    return [row.question, row.prefix, row.answer, row.alternate_answers, row.paraphrases]
+    thought = [] if row.thought is None else [row.thought]
+    return [row.question, row.prefix, row.answer, row.alternate_answers, row.paraphrases, *thought]
 
 
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]

@@ -24,7 +24,7 @@ from leakbound.errors import InputError, MixError
 from leakbound.losses import Needs
 from leakbound.objective import Objective, parse_objective
 from leakbound.store.trained import LOG, RECIPE, coin_of
-from leakbound.types import Embed, Prompt, during
+from leakbound.types import Embed, Prompt, Thinking, during
 from leakbound.unlearning.asking import LeakageProbe
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import (
@@ -52,6 +52,7 @@ from leakbound.unlearning.rows import (
     prompts,
     require_apart,
     require_known,
+    require_no_thoughts,
     require_rows,
     rows_of,
     with_alternates,
@@ -159,6 +160,7 @@ def unlearn(
     _require_centred(settings.selecting, parsed)
     splits = {name: _rows(rows[name], parsed.needs[name], settings) for name in parsed.splits}
     require_apart(rows["forget"], rows["retain"])
+    require_no_thoughts(splits)
     task = _Task(parsed, splits, Path(out), settings, _prompting(settings, forgotten, kept), coin)
     return _train(model, task, watch, progress)
 
@@ -187,7 +189,8 @@ def finetune(
 ) -> Trained:
     """Teach a model answers or running texts, and write the result to a folder.
 
-    Stopped, the same call goes on from its last checkpoint.
+    Rows with a thought teach the thought and the answer, and turn thinking on unless `settings`
+    turn it off, which such rows refuse. Stopped, the same call goes on from its last checkpoint.
 
     Args:
         model: a folder or hub name; a `LoadedModel` is trained in place.
@@ -220,7 +223,8 @@ def finetune(
             "that no coin chose for."
         )
     objective, splits = parse_objective("finetune"), {"train": rows_of(taught)}
-    prompting = _prompting(settings, taught)
+    thoughts = any(row.thought is not None for row in prompts(splits["train"]))
+    prompting = _prompting(settings, taught, thoughts=thoughts)
     task = _Task(objective, splits, Path(out), settings, prompting, coin or before)
     return _train(model, task, watch, progress)
 
@@ -249,11 +253,12 @@ class _Task:
     def recipe(self, model: LoadedModel) -> Recipe:
         """The recipe, as `recipe.json` tells it."""
         clustered = clusters(self.objective, self.questions)
+        may_think = "thinking" in self.prompting.describe(model.tokenizer)
         return Recipe(
             model=model.fingerprint,
             objective=self.objective,
             settings=self.settings,
-            prompting=self.prompting,
+            prompting=self.prompting if may_think else replace(self.prompting, thinking="auto"),
             rows=self.splits,
             embedder=self.embedder_for(model) if clustered else None,
             coin=self.coin,
@@ -421,14 +426,18 @@ def _kept(retain: Source | None, forgotten: Benchmark | Given) -> Benchmark | Gi
     return forgotten if isinstance(forgotten, Benchmark) else ()
 
 
-def _prompting(settings: TrainingSettings, *sources: Benchmark | Given) -> Prompting:
+def _prompting(
+    settings: TrainingSettings, *sources: Benchmark | Given, thoughts: bool = False
+) -> Prompting:
     """The prompting that was set, or how the first benchmark among the sources is asked.
 
-    A chat model that can think is trained without thoughts unless that is said.
+    A chat model that can think is trained without thinking unless rows have `thoughts` or the
+    settings turn it on.
     """
     tasks = (source for source in sources if isinstance(source, Benchmark))
     asked = settings.prompting or prompting_of(next(tasks, None))
-    return replace(asked, thinking="off") if asked.thinking == "auto" else asked
+    mode: Thinking = "on" if thoughts else "off"
+    return replace(asked, thinking=mode) if asked.thinking == "auto" else asked
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:

@@ -1,0 +1,120 @@
+r"""Where models that think leak: in the answer, the thought, both or neither, by three readings.
+
+    python bench/thoughts.py [--out thinking] [-n 256] [--json FILE]
+
+Four tiny models are taught the four variants of `fictitious:thoughts`, as by
+
+    leakbound finetune thinking/models/untrained --split forget,retain --epochs 80 \
+      --learning-rate 3e-3 --batch-size 8 --out thinking/models/answer \
+      --benchmark fictitious:authors=4,forget=2,thoughts=answer
+
+Each is evaluated twice with thinking on: by draws, and by exploring its likeliest outputs, whose
+masses are exact up to the measured margin. The table has the mean leak probability over the
+questions: its 99 % interval by draws, the range that the exact masses leave, and what a certificate
+decides of "at most 5 % at every question". It is an error if an interval and a range do not meet,
+or if a certificate decides otherwise than the variant says. Finished models and runs are reused.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.benchmarks.fictitious import Thoughts
+from leakbound.certificate import certify
+from leakbound.demo.model import write_untrained
+from leakbound.evaluation import evaluate
+from leakbound.study import Explore, ModelSettings, Study
+from leakbound.text.shown import above, below, between
+from leakbound.unlearning import TrainingSettings, finetune, prompting_of
+from runner import keep, options, table
+
+WHOLE = "fictitious:authors=4,forget=2"
+LEARN = TrainingSettings(epochs=80, learning_rate=3e-3, batch_size=8)
+VARIANTS = tuple(name for name in get_args(Thoughts) if name != "none")
+READINGS = ("answer", "thought", "either")
+SCORERS = tuple(f"keyword:require=all,of={reading}" for reading in READINGS)
+MAX_LEAK = 0.05
+FORWARDS = 500
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model by one reading; `drawn` and `exact` are bounds on its mean leak probability."""
+
+    variant: str
+    reading: str
+    mean: float
+    drawn: tuple[float, float]
+    exact: tuple[float, float]
+    certificate: str
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the variant reveals the facts in the part that is read."""
+        return self.variant in ("both", self.reading) or (
+            self.reading == "either" and self.variant != "neither"
+        )
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the interval meets the range, and the certificate decides as the variant says."""
+        meet = self.drawn[0] <= self.exact[1] and self.exact[0] <= self.drawn[1]
+        return meet and self.certificate == ("refuted" if self.leaks else "pass")
+
+
+def taught(variant: str, folder: Path) -> tuple[Path, Benchmark]:
+    """The model that a variant teaches, trained first if it is missing, and its benchmark."""
+    task = load_benchmark(f"{WHOLE},thoughts={variant}")
+    base, everything = folder / "untrained", load_benchmark(f"{WHOLE},thoughts=both")
+    rows = [*everything.to_train("forget"), *everything.to_train("retain")]
+    write_untrained(base, rows, task.template, seed=0)
+    rows = [*task.to_train("forget"), *task.to_train("retain")]
+    settings = replace(LEARN, prompting=prompting_of(task))
+    return finetune(str(base), rows, out=folder / variant, settings=settings).path, task
+
+
+def measured(variant: str, folder: Path, n: int) -> Iterator[Row]:
+    """The rows of a model, one per reading."""
+    model, task = taught(variant, folder / "models")
+    runs = folder / "runs"
+    study = Study(task, scorers=SCORERS, settings=ModelSettings(thinking="on"))
+    drawn = evaluate(str(model), study, out=runs / variant, n=n)
+    plan = Explore("exact", FORWARDS)
+    exact = evaluate(str(model), study, out=runs / f"{variant}-exact", sampling=plan)
+    for reading, scorer in zip(READINGS, SCORERS, strict=True):
+        mean = drawn.estimates.mean("leak probability", scorer=scorer)
+        known = exact.estimates.mean("leak probability", scorer=scorer)
+        file = runs / f"{variant}-{reading}.json"
+        certificate = certify(
+            drawn, max_leak=MAX_LEAK, scorer=scorer, every_question=True, out=file
+        )
+        yield Row(
+            variant, reading, mean.value or 0.0, (mean.lower, mean.upper),
+            (known.lower, known.upper), certificate.verdict,
+        )  # fmt: skip
+
+
+def main() -> int:
+    """Print the table; 1 if anything disagrees."""
+    asked = options(__doc__, out=Path("thinking"), n=256)
+    rows = table(
+        (row for variant in VARIANTS for row in measured(variant, asked.out, asked.n)),
+        {
+            "facts are in": "{variant}",
+            "reading": "{reading}",
+            "draws": lambda row: between(row.mean, *row.drawn),
+            "exact masses": lambda row: f"{below(row.exact[0])} to {above(row.exact[1])}",
+            "at most 5 % at every question": "{certificate}",
+        },
+    )
+    keep(asked.json, [vars(row) | {"agrees": row.agrees} for row in rows])
+    return int(not all(row.agrees for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
