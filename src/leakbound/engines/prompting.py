@@ -458,13 +458,13 @@ class Prompting:
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
         turns, marks = self._conversation(tokenizer, query), marks_of(tokenizer)
-        opened = written(tokenizer, turns, open_ended=True, thinking=self._told(tokenizer))
-        if self._told(tokenizer) is False:
+        opened = written(tokenizer, turns, open_ended=True, thinking=self._setting(tokenizer))
+        if self._setting(tokenizer) is False:
             opened += marks.skip(opened)
         leads = marks.lead(opened) if query.prefix and not self.compat else ""
         return f"{opened}{leads}{query.prefix}"
 
-    def _told(self, tokenizer: Tokenizer) -> bool | None:
+    def _setting(self, tokenizer: Tokenizer) -> bool | None:
         """What the chat template is told of thinking; None: nothing."""
         if not self._may_think(tokenizer):
             return None
@@ -478,8 +478,8 @@ class Prompting:
         if self.uses_chat(tokenizer) and family_of(tokenizer).turn is None:
             reply = turn_of("assistant", query.prefix + answer)
             turns = [*self._conversation(tokenizer, query), reply]
-            told = self._told(tokenizer)
-            text = written(tokenizer, turns, open_ended=False, thinking=told)
+            thinking = self._setting(tokenizer)
+            text = written(tokenizer, turns, open_ended=False, thinking=thinking)
             # Some templates rewrite or wrap what was said; generation would not start there.
             kept = text.startswith(start) and answer.strip() in text[len(start) :]
             if kept or self.compat is not None:

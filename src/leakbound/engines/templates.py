@@ -91,8 +91,8 @@ def written(
     Raises InputError where the template refuses them, ModelError where it leaves out what the user
     says last.
     """
-    told = {} if thinking is None else {"enable_thinking": thinking}
-    prompt = _rendered(tokenizer, turns, open_ended, **told)
+    settings = {} if thinking is None else {"enable_thinking": thinking}
+    prompt = _rendered(tokenizer, turns, open_ended, **settings)
     question = next(turn["content"] for turn in reversed(turns) if turn["role"] == "user")
     if not asks(prompt, question):
         raise ModelError(
@@ -102,7 +102,7 @@ def written(
     return prompt
 
 
-def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **told: bool) -> str:
+def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: bool) -> str:
     try:
         template = tokenizer.get_chat_template()
         prompt: str = tokenizer.apply_chat_template(
@@ -111,7 +111,7 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **told: bool
             tokenize=False,
             add_generation_prompt=open_ended,
             date_string=DATE_STRING,
-            **told,
+            **settings,
         )
     except MemoryError:
         raise  # it says nothing about the template

@@ -137,7 +137,7 @@ def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
         if why == "cut":
             says += f": its thoughts are hidden and do not end within {room:,} tokens"
     if says is not None and not _ROOM[manner.thinks] and any(map(has_thought, outputs)):
-        return _leaves_empty(server, replace(manner, thinks="hidden"), name)  # with more room
+        return _trial_of(server, replace(manner, thinks="hidden"), name)  # with more room
     if says is not None:
         raise ModelError(
             f"{name!r} was tried with random words, and {says}. No bound would hold. Fix "

@@ -79,7 +79,7 @@ class _Wrapper:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(_Wrapper):
+class PartReader(_Wrapper):
     """A scorer that reads the named part of each output; a text has the scorer's own score.
 
     Attributes:
@@ -150,7 +150,7 @@ def reading_of(scorer: Scorer) -> Of | None:
     """
     while isinstance(scorer, Threshold):
         scorer = scorer.scorer
-    if isinstance(scorer, Reading):
+    if isinstance(scorer, PartReader):
         return scorer.of
     return None if getattr(base_of(scorer), "reads_thoughts", True) else "answer"
 
@@ -170,7 +170,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
     """
     if isinstance(scorer, Threshold):
         return replace(scorer, scorer=with_reading(scorer.scorer, of))
-    base = scorer.scorer if isinstance(scorer, Reading) else scorer
+    base = scorer.scorer if isinstance(scorer, PartReader) else scorer
     if not getattr(base_of(base), "reads_thoughts", True):
         if of in ("thought", "either"):
             raise InputError(
@@ -178,7 +178,7 @@ def with_reading(scorer: Scorer, of: Of | None) -> Scorer:
                 "or use a scorer that reads thoughts, such as `keyword`."
             )
         return base
-    return base if of is None else Reading(base, of)
+    return base if of is None else PartReader(base, of)
 
 
 @dataclass(frozen=True, slots=True)

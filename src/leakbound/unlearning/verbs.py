@@ -435,9 +435,9 @@ def _prompting(
     settings turn it on.
     """
     tasks = (source for source in sources if isinstance(source, Benchmark))
-    asked = settings.prompting or prompting_of(next(tasks, None))
+    prompting = settings.prompting or prompting_of(next(tasks, None))
     mode: Thinking = "on" if thoughts else "off"
-    return replace(asked, thinking=mode) if asked.thinking == "auto" else asked
+    return replace(prompting, thinking=mode) if prompting.thinking == "auto" else prompting
 
 
 def _rows(rows: Sequence[Row], needs: Needs, settings: TrainingSettings) -> Sequence[Row]:
