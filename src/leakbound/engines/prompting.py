@@ -465,7 +465,7 @@ class Prompting:
         return f"{opened}{leads}{query.prefix}"
 
     def _setting(self, tokenizer: Tokenizer) -> bool | None:
-        """What the chat template is told of thinking; None: nothing."""
+        """The setting of thinking that the chat template gets; None: none."""
         if not self._may_think(tokenizer):
             return None
         return {"on": True, "off": False}.get(self._thinking(tokenizer))
