@@ -17,6 +17,7 @@ from leakbound.evaluation.comparing import compare, compare_methods
 from leakbound.evaluation.following import follow
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.remarks import remarks
+from leakbound.reporting.details import unpacked
 from leakbound.reporting.page import report_html
 from leakbound.store import Run
 from leakbound.study import Explore
@@ -142,6 +143,25 @@ def test_a_visible_thought_is_shown_and_so_is_the_leak_in_it(tmp_path: Path) -> 
     (texts,) = (model.texts["q0"] for model in read_view({"r": run}).models)
     assert [text.text for text in texts.shown] == ["no idea", verdict.example.leak]
     assert [text.scores for text in texts.shown] == [(0.0,), (1.0,)]
+
+
+def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
+    """The pieces of thought and answer, every second of which is marked; a long thought is cut."""
+    long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
+    short = replace(CLEAN, answer=SECRET, thought="hm")
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 9), (long, 8), (short, 7)]}, 24)
+    (question,) = unpacked(report_html({"r": run}))["questions"]
+    greedy, clean, first, second = (text[0] for text in question["models"][0]["texts"])
+    assert greedy == clean == ["no idea"]
+    (before, leak, after), answer = first
+    assert leak == SECRET
+    assert (before[0], before[-10:]) == ("…", "so it was ")
+    assert "more characters)" in after
+    assert len(before + after) < 700
+    assert answer == ["no idea"]
+    assert second == [["hm"], ["", SECRET, ""]]
+    withheld = unpacked(report_html({"r": run}, redact=True))["questions"][0]["models"][0]["texts"]
+    assert {text[0] for text in withheld} == {None}
 
 
 def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path) -> None:
