@@ -155,6 +155,13 @@ def test_where_thoughts_are_hidden_the_answer_is_read(tmp_path: Path) -> None:
     assert thought.upper == 1
 
 
+def test_a_note_on_reference_answers_stays_where_the_answer_is_read(tmp_path: Path) -> None:
+    task = benchmark_of(["q0"], answer="Ann", keywords=("Zoe",))
+    run = given_run(tmp_path / "r", {"q0": [(HIDDEN, 64)]}, 64, task=task, allow_unmatched=True)
+    assert run.estimates.scorers == ("keyword:of=answer",)
+    assert leakbound.show(run).warning.endswith("use another scorer")
+
+
 class HidingEngine(GivenEngine):
     """As an engine whose trial had an output with a hidden thought."""
 
@@ -227,6 +234,7 @@ TRUTH = {"answer": (0.0, 0.2), "thought": (0.2, 0.1), "either": (0.2, 0.2)}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # 1,000 evaluations: some minutes of computing
 def test_the_simultaneous_statement_covers_dependent_parts(tmp_path: Path) -> None:
     """Of 1,000 evaluations at 90 % the three readings fail together in at most a tenth.
 

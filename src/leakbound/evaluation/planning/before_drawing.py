@@ -13,7 +13,7 @@ from functools import partial
 from leakbound.benchmarks import Benchmark
 from leakbound.benchmarks.profiles import sets_limit
 from leakbound.errors import InputError
-from leakbound.scorers import base_of, score_pairs
+from leakbound.scorers import base_of, make_scorer, score_pairs, with_reading
 from leakbound.scorers.spec import Logged
 from leakbound.store import Run
 from leakbound.study import Study
@@ -123,7 +123,8 @@ def reference_notes(
 
 def unmatched(notes: Sequence[str], scorer: str) -> str:
     """The note of a run on reference answers that a scorer does not count; empty: they count."""
-    begin = f"{_UNMATCHED.format(scorer)} "
+    names = (scorer, with_reading(make_scorer(scorer), None).name)  # see `in_reading_of`
+    begin = tuple(f"{_UNMATCHED.format(name)} " for name in names)
     return next((note.rstrip(".") for note in notes if note.startswith(begin)), "")
 
 
