@@ -273,7 +273,7 @@ def test_every_option_of_the_command_line_reaches_the_study() -> None:
         "control_questions": "o.csv", "allow_unmatched": True, "check_scorers": True,
         "seed": 5, "confidence": 0.9,
         "dtype": "float16", "device": "cpu", "system": "be", "prompt_template": "{question}",
-        "trust_remote_code": True,
+        "trust_remote_code": True, "thinking": "on", "max_thinking_tokens": 9,
     }  # fmt: skip
     known = {parameter.name for parameter in from_shell.params}
     others = {"model", "engine", "out", "control", "study", "like", "offline", "dry_run", "as_json"}
