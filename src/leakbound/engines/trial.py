@@ -99,7 +99,7 @@ class _Seen:
 
 
 def _trial_of(server: Server, manner: Manner, name: str) -> _Seen:
-    """What the outputs of a trial show; ModelError where they show a fault."""
+    """The signs that the outputs of a trial show; ModelError where they show a fault."""
     came: list[tuple[int, Answer]] = []
     room = _TRIED.max_new_tokens + _ROOM[manner.thinks]
 
