@@ -264,7 +264,7 @@ def _difference(
 
 def _sha256(text: str) -> str:
     """A digest in place of the text, which a report of differences must not show."""
-    return f"SHA-256 {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _stored(arm: Arm, slug: str) -> tuple[dict[str, list[Completion]], list[str]]:
