@@ -210,7 +210,7 @@ THINKING = {  # the structure of the templates of models that think, with all th
     ),
     "deepseek-r1": KNOWN["deepseek-r1"],
     "gpt-oss": (
-        "{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort or 'medium') + '<|end|>' }}"
+        "{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort or 'medium') }}<|end|>"
         f"{_TURNS}{{%- if m.role == 'assistant' %}}"
         "{%- if m.thinking %}{{- '<|start|>assistant<|channel|>analysis<|message|>' + m.thinking + "
         "'<|end|>' }}{%- endif %}"

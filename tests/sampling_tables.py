@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from leakbound.sampling import Root, TableModel
-from leakbound.types import Decoding
+from leakbound.types import Decoding, Finish
 
 VOCAB, EOS, LEAK = 7, 6, 3
 ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]
@@ -84,6 +84,11 @@ def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float,
 def says_12(ids: Ids) -> bool:
     """Whether a stop string of "12" ends these."""
     return "12" in "".join(map(str, ids))
+
+
+def stops_12(ids: Ids) -> Finish | None:
+    """As a sampler is told of it."""
+    return "stop_string" if says_12(ids) else None
 
 
 def next_law(p: Sequence[float], decoding: Decoding, greedy: bool = False) -> np.ndarray:

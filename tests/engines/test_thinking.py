@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoTokenizer
 
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.prompting import TRAINED, Prompting
-from leakbound.engines.thinking import marks_of
+from leakbound.engines.thinking import ThoughtBudget, marks_of
 from leakbound.engines.tokens import Detokenizer
 from leakbound.errors import InputError
 from leakbound.scorers import make_scorer, score_ranges
@@ -347,3 +349,131 @@ def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
         Prompting().join(tokenizer, ASKED, "Ann", thought="who?")
     with pytest.raises(InputError, match="`thinking` must be one of on, off, auto, got 'maybe'"):
         Prompting(thinking="maybe")  # type: ignore[arg-type]
+
+
+BUDGETS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
+
+
+def outputs_under(made: TransformersEngine, how: Decoding, opened: bool) -> dict[Any, Any]:
+    """Every output and its probability, from the model's own logits: a thought of 3 tokens at most,
+    the last of them its end, and 2 of the answer."""
+    tokenizer = made.loaded.tokenizer
+    begin, end = (id_of(tokenizer, mark) for mark in QWEN)
+    blank = {0, 1, EOS}  # they are no text
+    prompt, done = made.prompt_ids(QUERY), dict[Any, Any]()
+    open_: dict[Any, tuple[float, bool, int, int, bool]]
+    open_ = {(): (1.0, opened, 0, 0, False)}
+    while open_:
+        following = {}
+        with torch.inference_mode():
+            batch = torch.tensor([[*prompt, *path] for path in open_])
+            laws = made.loaded.model(batch).logits[:, -1].double().softmax(-1).tolist()
+        for (path, (mass, inside, thought, answer, closed)), law in zip(
+            open_.items(), laws, strict=True
+        ):
+            for token, p in enumerate(law):
+                if force := inside and thought >= 2 and not closed:
+                    p = float(token == end)
+                if not p:
+                    continue
+                if answer or (not inside and token not in {*blank, begin, end}):
+                    after = (False, thought, answer + 1, closed)
+                else:
+                    now = token == begin or (inside and token != end)
+                    after = (now, thought + 1, 0, closed or force)
+                longer, chance = (*path, token), mass * p
+                if token == EOS or after[2] == 2 or len(longer) == 5:
+                    done[longer] = chance
+                else:
+                    following[longer] = (chance, *after)
+        open_ = following
+    return done
+
+
+@pytest.mark.parametrize("template", ["{question} ", "{question} <think>"])
+def test_budgets_of_thought_and_answer_are_one_law(template: str) -> None:
+    """Masses, draws, forced outputs and what is drawn again are all about it."""
+    tokenizer = words(*QWEN)
+    made = engine(tokenizer, template)
+    wanted = outputs_under(made, BUDGETS, "<think>" in template)
+    assert sum(wanted.values()) == pytest.approx(1)
+
+    def unknown(query: Query, events: Any) -> list[tuple[float, float]]:
+        return [(0.0, 1.0)] * len(events)
+
+    effort = Effort(mode="exact", forwards=300)
+    (found,) = made.explore([QUERY], BUDGETS, effort, unknown)
+    assert isinstance(found, Exploration)
+    ended = [event for event in found.events if event.ended]
+    assert len(ended) > 100
+    for event in ended:
+        assert event.mass == pytest.approx(wanted[event.token_ids], rel=1e-3)
+    closed = [
+        e for e in ended if len(e.token_ids) > 3 and e.token_ids[2] == id_of(tokenizer, QWEN[1])
+    ]
+    assert any(event.finish == "length" and event.answer for event in closed)
+    (drawn,) = made.generate([QUERY], BUDGETS, Draws(sizes=(3000,)))
+    assert isinstance(drawn, Sample)
+    assert {one.token_ids for one in drawn.completions} <= wanted.keys()
+    for one in drawn.completions:
+        assert one.logprob == pytest.approx(math.log(wanted[one.token_ids]), abs=1e-3)
+        if one.count > 60:
+            assert one.count / 3000 == pytest.approx(wanted[one.token_ids], abs=0.03)
+    again = made.force_ids([(QUERY, one.token_ids) for one in drawn.completions], BUDGETS)
+    for one, same in zip(drawn.completions, again, strict=True):
+        assert same is not None
+        assert (same.thought, same.answer, same.finish) == (one.thought, one.answer, one.finish)
+    (redrawn,) = made.redraw([QUERY], BUDGETS, Draws(sizes=(3000,)), {"q": drawn.completions})
+    assert redrawn.differs_after is None
+    (proof,) = made.prove([(QUERY, ["red"])], BUDGETS, 50, _reds)
+    assert proof.events
+
+
+def _reds(query: Query, events: Any) -> list[tuple[float, float]]:
+    return score_ranges(make_scorer("contains"), events, "red")
+
+
+def test_what_budgets_a_model_cannot_have() -> None:
+    plain = engine(words())
+    with pytest.raises(InputError, match="needs a model with tokens that mark a thought"):
+        plain.check([QUERY], BUDGETS)
+    made = engine(words(*QWEN))
+    with pytest.raises(InputError, match="must be more than the 1 tokens that close a thought"):
+        made.check([QUERY], Decoding(max_new_tokens=2, max_thinking_tokens=1))
+    for other in ({"adaptive_temperature": 0.9}, {"max_tokens": 9}, {"max_thinking_tokens": 0}):
+        with pytest.raises(InputError, match="`max_thinking_tokens` must be"):
+            Decoding(**({"max_thinking_tokens": 3} | other))
+
+
+HARMONY_CLOSED = "<|end|> <|start|> assistant <|channel|> final <|message|>"
+
+
+@pytest.mark.parametrize(
+    ("marks", "opened", "output", "most", "answer", "wanted"),
+    [
+        (QWEN, True, "red red </think> sky blue who", 3, 2, "red red </think> sky blue"),
+        (QWEN, True, "red </think> sky", 3, 2, "red </think> sky"),
+        (QWEN, True, "red red red red", 3, 2, "red red red"),
+        (QWEN, False, "<think> red red red", 3, 2, "<think> red red"),
+        (QWEN, False, "red sky blue", 3, 2, "red sky"),
+        (QWEN, False, "<think> </think> <pad> red sky blue", 9, 1, "<think> </think> <pad> red"),
+        (HARMONIC, False, f"<|channel|> analysis <|message|> red {HARMONY_CLOSED} sky who", 99, 1,
+         f"<|channel|> analysis <|message|> red {HARMONY_CLOSED} sky"),
+        (HARMONIC, False, "<|channel|> analysis <|message|> red red red red red", 7, 1,
+         "<|channel|> analysis <|message|> red red red red"),
+        (HARMONIC, False, "<|channel|> final <|message|> red red red", 10, 1,
+         "<|channel|> final <|message|> red"),
+    ],
+)  # fmt: skip
+def test_an_engine_that_forces_no_token_ends_an_output_where_a_budget_is_spent(
+    marks: tuple[str, ...], opened: bool, output: str, most: int, answer: int, wanted: str
+) -> None:
+    tokenizer = words(*marks)
+    spells = Detokenizer(tokenizer, {EOS})
+    prompt = ids(tokenizer, "who <think>" if opened else "who")
+    how = Decoding(max_new_tokens=answer, max_thinking_tokens=most)
+    family = marks_of(tokenizer)
+    closing = ids(tokenizer, HARMONY_CLOSED) if marks is HARMONIC else ids(tokenizer, "</think>")
+    budget = ThoughtBudget(family, closing, spells._decode, how, opened=opened)
+    assert budget.start(prompt).part == ("thought" if opened else "answer")
+    assert budget.cut(ids(tokenizer, output)) == ids(tokenizer, wanted)

@@ -34,6 +34,7 @@ from sampling_tables import (
     perturbed,
     probabilities,
     says_12,
+    stops_12,
     table,
     unsettled,
 )
@@ -56,7 +57,7 @@ def explore(
 ) -> list[ExploredTree]:
     model = model or table()
     effort = Effort(mode=mode, forwards=forwards, seed=seed)  # type: ignore[arg-type]
-    tree = SearchTree(model, decoding, settle, margin, rows, ended=says_12)
+    tree = SearchTree(model, decoding, settle, margin, rows, ended=stops_12)
     found = list(Explorer(tree, effort).explore(roots))
     assert model.held == 0
     broken = any(each.broken_at is not None for each in found)
@@ -280,7 +281,7 @@ def test_settled_prefixes_are_events_beside_draws_too() -> None:
 def test_stop_strings_end_outputs() -> None:
     decoding, reasons = Decoding(max_new_tokens=4, stop=("12",)), set()
     for each in explore("exact", 10_000, decoding):
-        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=says_12)
+        law = enumerate_law(decoding, ROOTS[each.root].token_ids, ended=stops_12)
         assert {n.token_ids for n in each.nodes} == set(law)
         for node in each.nodes:
             assert math.isclose(math.exp(node.logprob), law[node.token_ids], abs_tol=1e-12)

@@ -31,7 +31,7 @@ from sampling_tables import (
     mass_of,
     perturbed,
     probabilities,
-    says_12,
+    stops_12,
     table,
 )
 
@@ -252,7 +252,7 @@ def test_only_what_is_complete_and_was_not_before_is_an_output() -> None:
         (0, 1, 2): "stop_string",
     }
     keys = [(0, ids) for ids in cases]
-    found = force(flat, decoding, ROOTS, keys, margin=0.0, ended=says_12)
+    found = force(flat, decoding, ROOTS, keys, margin=0.0, ended=stops_12)
     assert [leaf and leaf.finish for leaf in found] == list(cases.values())
     for ids, leaf in zip(cases, found, strict=True):
         if leaf is not None:

@@ -225,9 +225,11 @@ class TransformersEngine:
             InputError: a query that does not fit, or that the chat template refuses.
             ModelError: a chat template that leaves the question out.
         """
-        limit = self.loaded.context_length
-        for query in queries:
-            require_room(query, len(self.prompt_ids(query)), decoding, limit)
+        limit, prompts = self.loaded.context_length, [*map(self.prompt_ids, queries)]
+        for query, prompt in zip(queries, prompts, strict=True):
+            require_room(query, len(prompt), decoding, limit)
+        if decoding.max_thinking_tokens is not None:
+            self._text.budget(decoding, prompts)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -370,7 +372,10 @@ class TransformersEngine:
     def _output(self, query: Query, text: str, decoding: Decoding) -> tuple[int, ...] | None:
         """See `Prompting.output`; cut where the decoding ends."""
         ids = self.prompting.output(self.loaded.tokenizer, query, text)
-        return ids and ids[: decoding.max_new_tokens]
+        if ids is None or decoding.max_thinking_tokens is None:
+            return ids and ids[: decoding.max_new_tokens]
+        budget = self._text.budget(decoding, [self.prompt_ids(query)])
+        return budget.cut(ids)
 
     def _tell_refused(self, query_ids: Sequence[str]) -> None:
         """Note the queries of texts that are no outputs of what is sampled."""
@@ -435,7 +440,7 @@ class TransformersEngine:
                 "adaptive temperature in two passes has no exact mode. Use adaptive_mode "
                 "'running', or sample only."
             )
-        return self._sampler(decoding.max_new_tokens)
+        return self._sampler(decoding.longest)
 
     def _grow(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, tell: Tell | None = None

@@ -9,11 +9,12 @@ known of the texts of a beginning stays true of every output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from leakbound.types import Parts
+from leakbound.types import Decoding, Parts
+from leakbound.types.decoding import require
 
 Begins: TypeAlias = Literal["thought", "answer", "header", "content"]
 """The part of an output that follows a mark; a header names its "content"."""
@@ -202,3 +203,124 @@ def token_of(tokenizer: Any, text: str) -> int | None:
     token = tokenizer.convert_tokens_to_ids(text)
     exact = token is not None and tokenizer.convert_ids_to_tokens(token) == text
     return int(token) if exact else None
+
+
+class Phase(NamedTuple):
+    """How far an output is.
+
+    Attributes:
+        part: that which its next token belongs to.
+        header: the tokens of a header so far.
+        thought: tokens of the thought, its marks and the blanks around it included.
+        answer: tokens of the answer.
+        closed: tokens that closed the thought because its budget was spent.
+    """
+
+    part: Begins
+    header: tuple[int, ...] = ()
+    thought: int = 0
+    answer: int = 0
+    closed: int = 0
+
+
+_KEPT = 1 << 16  # phases
+
+
+class ThoughtBudget:
+    """At most so many tokens of a thought, then of the answer; see `leakbound.sampling.budget`.
+
+    The tokens that close a thought belong to its budget.
+
+    Args:
+        marks: of the model, which are tokens.
+        closing: the tokens that lead from a thought to the answer.
+        decode: the text of tokens.
+        decoding: has the budgets.
+        opened: whether prompts leave a thought open.
+
+    Raises:
+        InputError: a budget that the closing alone exceeds.
+    """
+
+    def __init__(
+        self,
+        marks: Marks,
+        closing: Sequence[int],
+        decode: Callable[[Sequence[int]], str],
+        decoding: Decoding,
+        *,
+        opened: bool,
+    ) -> None:
+        most = decoding.max_thinking_tokens or 0
+        want = f"more than the {len(closing)} tokens that close a thought of this model"
+        require(most > len(closing), "max_thinking_tokens", most, want)
+        self._marks, self._closing, self._decode = marks, tuple(closing), decode
+        self._most, self._answer = most, decoding.max_new_tokens
+        self._first = Phase("thought" if opened else "answer")
+        self._blank: dict[int, bool] = {}
+        self._phases: dict[tuple[int, ...], Phase] = {}
+
+    def start(self, prompt: Sequence[int]) -> Phase:
+        """See `Budget.start`."""
+        return self._first
+
+    def follow(self, state: Phase, token: int) -> Phase:
+        """See `Budget.follow`."""
+        closed = state.closed + (self.forced(state) is not None)
+        mark = self._marks.ids.get(token)
+        if state.answer or (mark is None and state.part == "answer" and not self._is_blank(token)):
+            return state._replace(answer=state.answer + 1, closed=closed)
+        part, header = state.part, state.header
+        if mark is not None:
+            part, header = self._marks.begins[mark], ()
+            if part == "content":
+                named = self._decode(state.header).strip()
+                part = "answer" if named in _ANSWERS else "thought"
+        elif part == "header":
+            header = (*header, token)
+        return Phase(part, header, state.thought + 1, 0, closed)
+
+    def forced(self, state: Phase) -> int | None:
+        """See `Budget.forced`."""
+        begun = state.closed > 0 or (
+            state.part != "answer" and state.thought >= self._most - len(self._closing)
+        )
+        going = begun and not state.answer and state.closed < len(self._closing)
+        return self._closing[state.closed] if going else None
+
+    def spent(self, ids: tuple[int, ...]) -> bool:
+        """See `Budget.spent`."""
+        return len(ids) >= self._answer and self._phase(ids).answer >= self._answer
+
+    def cut(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        """Return an output as far as its budgets go, where nothing closes a thought.
+
+        Args:
+            ids: its tokens, drawn without the budgets.
+
+        Returns:
+            The tokens up to where a budget is spent: a thought that has spent it has no answer.
+        """
+        state = self._first
+        for at, token in enumerate(ids):
+            thinks = not state.answer and state.part != "answer"
+            if state.answer >= self._answer or (thinks and state.thought >= self._most):
+                return ids[:at]
+            state = self.follow(state, token)
+        return ids
+
+    def _phase(self, ids: tuple[int, ...]) -> Phase:
+        if len(self._phases) > _KEPT:
+            self._phases.clear()
+        state = self._phases.get(ids[:-1])
+        if state is None:
+            state = self._first
+            for token in ids[:-1]:
+                state = self.follow(state, token)
+        self._phases[ids] = self.follow(state, ids[-1])
+        return self._phases[ids]
+
+    def _is_blank(self, token: int) -> bool:
+        if token not in self._blank:
+            self._blank[token] = not self._decode((token,)).strip()
+        return self._blank[token]

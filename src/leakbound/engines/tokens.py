@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from leakbound.engines.thinking import Begins, marks_of
+from leakbound.engines.thinking import Begins, ThoughtBudget, marks_of
 from leakbound.errors import InputError
-from leakbound.types import Parts
+from leakbound.types import Decoding, Parts
 
 Tokenizer: TypeAlias = Any  # a transformers tokenizer; importing its type costs seconds
 
@@ -94,6 +94,22 @@ class Detokenizer:
         called = self._marks.call in map(self._marks.ids.get, ids[-1:])
         stopped = any(string in self._decode(ids) for string in stop)
         return parts._replace(finish="tool" if called else "error" if stopped else None)
+
+    def budget(self, decoding: Decoding, prompts: Sequence[Sequence[int]]) -> ThoughtBudget:
+        """See `Spells.budget`."""
+        if not self._marks.ids:
+            raise InputError(
+                "`max_thinking_tokens` needs a model with tokens that mark a thought, and this one "
+                "has none. Leave it out: `max_new_tokens` bounds thought and answer together."
+            )
+        opened = {self._opens(prompt) for prompt in prompts}
+        if len(opened) > 1:
+            raise InputError(
+                "`max_thinking_tokens` needs prompts that all leave the thought open, or none, and "
+                "some open the answer. Leave it out, or ask them apart."
+            )
+        closing = self._tokenizer.encode(self._marks.closing, add_special_tokens=False)
+        return ThoughtBudget(self._marks, closing, self._decode, decoding, opened=opened == {True})
 
     def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """True of ids whose text holds a stop string."""

@@ -44,7 +44,10 @@ from leakbound.types import (
 )
 
 _SEED_BITS = 62  # sample i of a call takes seed + i, which must stay below 2**63
-_OFFERED = ("temperature", "top_p", "top_k", "max_new_tokens", "max_tokens", "stop")
+_OFFERED = (
+    *("temperature", "top_p", "top_k", "stop"),
+    *("max_new_tokens", "max_tokens", "max_thinking_tokens"),
+)
 _COLDEST = 0.01  # vLLM raises what is lower, and above 0, to this
 _LARGER = "raise max_model_len after the `?`"
 _ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
@@ -273,9 +276,11 @@ class VllmEngine:
                 f"{decoding.temperature:g}. Use 0, or at least {_COLDEST}."
             )
         limit = self.llm.llm_engine.model_config.max_model_len
-        for query in queries:
-            ids = self.prompting.encode(self._tokenizer, query)
+        prompts = [self.prompting.encode(self._tokenizer, query) for query in queries]
+        for query, ids in zip(queries, prompts, strict=True):
             require_room(query, len(ids), decoding, limit, _LARGER)
+        if decoding.max_thinking_tokens is not None:
+            self._text.budget(decoding, prompts)
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -361,6 +366,8 @@ class VllmEngine:
         prompt: tuple[int, ...],
     ) -> Sample | Failure:
         """The draws of a query, equal ones of a chunk counted together."""
+        thinks = decoding.max_thinking_tokens is not None
+        budget = self._text.budget(decoding, [prompt]) if thinks else None
         counts: Counter[_Key] = Counter()
         kept: dict[_Key, Completion] = {}
         for chunk, output in drawn:
@@ -371,7 +378,10 @@ class VllmEngine:
                     query=query,
                     reason=f"the model's probabilities are NaN or infinite in {text[:80]!r}",
                 )
-            key = (chunk, ids, _finish_reason(output))
+            finish = _finish_reason(output)
+            if budget is not None and (within := budget.cut(ids)) != ids:
+                ids, finish = within, "length"
+            key = (chunk, ids, finish)
             counts[key] += 1
             if key not in kept:
                 parts = self._text.parts(ids, decoding.stop, prompt)
@@ -420,6 +430,7 @@ def _finish_reason(output: Any) -> Finish:
 def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Completion:
     chunk, ids, finish = key
     drawn = float(output.cumulative_logprob)
+    whole = len(ids) == len(output.token_ids)  # what was drawn is more than what a budget left
     return Completion(
         answer=parts.answer,
         thought=parts.thought,
@@ -429,9 +440,10 @@ def _completion(key: _Key, output: Any, parts: Parts, decoding: Decoding) -> Com
         count=1,
         chunk=chunk,
         # Of a greedy draw vLLM tells what the untruncated model says at T = 1.
-        logprob=0.0 if decoding.greedy else drawn,
+        logprob=0.0 if decoding.greedy else drawn if whole else None,
         model_logprob=drawn
-        if decoding.temperature == 0 or (decoding.temperature == 1 and not decoding.truncated)
+        if decoding.temperature == 0
+        or ((decoding.temperature == 1 and not decoding.truncated) and whole)
         else None,
     )
 

@@ -266,7 +266,7 @@ class Explorer:
     def __init__(self, tree: SearchTree, effort: Effort) -> None:
         self._tree, self._effort, self._ending = tree, effort, tree.ending
         # the first draw must not cost more than the whole effort
-        self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.max_new_tokens
+        self._draws = effort.mode != "exact" and effort.forwards >= tree.decoding.longest
         store = _STORE // (4 * tree.model.vocab_size)
         self._most = store if self._draws else effort.forwards
         at_once = min(_HANDLES, store) if self._draws else _HANDLES

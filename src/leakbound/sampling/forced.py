@@ -40,7 +40,7 @@ def force(
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
         rows: the most prefixes forwarded together.
-        ended: whether generated ids contain a stop string; needed where the decoding has some.
+        ended: why generated ids end at a stop string or a budget; needed where there are some.
         beginnings: whether ids that stop short of their end are the beginning of outputs, with the
             probability of all of these and the finish "unknown".
 

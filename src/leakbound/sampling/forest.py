@@ -97,7 +97,7 @@ class Forest:
         rows: the most prefixes forwarded at a time, at least 1.
         held: the most prefixes held, but for the widest query; at least as many as `rows` are.
             Where they are more, few wait for the last draws of others.
-        ended: whether generated ids contain a stop string; needed where the decoding has some.
+        ended: why generated ids end at a stop string or a budget; needed where there are some.
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
         tell: hears what is done after every step.
@@ -129,7 +129,7 @@ class Forest:
         self._model, self._decoding, self._draws = model, decoding, draws
         self._rows, self._held, self._margin, self._tell = rows, max(rows, held), margin, tell
         self._ended = 0  # draws, so far
-        self._lengths = Lengths(decoding.max_new_tokens)
+        self._lengths = Lengths(decoding.longest)
         self._first_splits = np.zeros(2, dtype=np.int64)  # prompts read, rows that they became
         self._ending = Ending.of(model, decoding, ended)
         self._chunks = len(draws.sizes)  # of the widest tree

@@ -174,18 +174,18 @@ class TableModel(WholePrefixes):
             return torch.from_numpy(np.log(np.stack([self.probabilities(p) for p in prefixes])))
 
 
-Ended = Callable[[Ids], bool]
-"""Whether generated ids contain a stop string, where the decoding has some."""
+Ended = Callable[[Ids], Finish | None]
+"""Why generated ids end at a stop string or a budget, where the decoding has some; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The ends of a completion: an end token, a stop string or its length, in this order.
+    """The ends of a completion, in this order: an end token, a stop string, a budget, its length.
 
     Attributes:
         eos: the end tokens.
         longest: the most tokens.
-        ended: whether generated ids contain a stop string; None: there are no stop strings.
+        ended: why else generated ids end; None: they end at nothing else.
     """
 
     eos: frozenset[int]
@@ -199,17 +199,19 @@ class Ending:
         Args:
             model: has the end tokens.
             decoding: has the stop strings and the length.
-            ended: whether generated ids contain a stop string; needed where the decoding has some.
+            ended: why else generated ids end; needed where the decoding has stop strings or a
+                budget for thoughts.
 
         Returns:
             The endings.
 
         Raises:
-            InputError: stop strings without `ended`.
+            InputError: such a decoding without `ended`.
         """
-        if decoding.stop and ended is None:
-            raise InputError("a decoding with stop strings needs `ended`. Pass one.")
-        return cls(model.eos_token_ids, decoding.max_new_tokens, ended if decoding.stop else None)
+        needed = decoding.stop or decoding.max_thinking_tokens is not None
+        if needed and ended is None:
+            raise InputError("a decoding with stop strings or budgets needs `ended`. Pass one.")
+        return cls(model.eos_token_ids, decoding.longest, ended if needed else None)
 
     def ends(
         self, last: NDArray[np.int64], depth: NDArray[np.int64], paths: Callable[[], Sequence[Ids]]
@@ -219,13 +221,15 @@ class Ending:
         Args:
             last: the last token of each, [n].
             depth: how many tokens each has, [n].
-            paths: gives all of them; called only where there are stop strings.
+            paths: gives all of them; called only where there is `ended`.
 
         Returns:
             A mask, [n].
         """
         ended: NDArray[np.bool_] = np.isin(last, list(self.eos)) | (depth == self.longest)
-        return ended if self.ended is None else ended | np.array([*map(self.ended, paths())])
+        if self.ended is not None:
+            ended |= np.array([self.ended(path) is not None for path in paths()])
+        return ended
 
     def reason(self, path: Ids) -> Finish | None:
         """Why generated ids are complete.
@@ -238,6 +242,5 @@ class Ending:
         """
         if path[-1] in self.eos:
             return "stop"
-        if self.ended is not None and self.ended(path):
-            return "stop_string"
-        return "length" if len(path) == self.longest else None
+        reason = None if self.ended is None else self.ended(path)
+        return reason or ("length" if len(path) == self.longest else None)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
+from leakbound.sampling.budget import Budget, Budgeted
 from leakbound.sampling.explore import Explorer
 from leakbound.sampling.forced import force
 from leakbound.sampling.forest import Forest
-from leakbound.sampling.model import Ids, PrefixModel
+from leakbound.sampling.model import Ended, Ids, PrefixModel
 from leakbound.sampling.prove import Prover
 from leakbound.sampling.retrace import Retracer, StoredOutputs
 from leakbound.sampling.search import Node, SearchTree
@@ -72,6 +73,22 @@ class Spells(Protocol):
         """
         ...
 
+    def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Budget:
+        """The budgets of thought and answer of a decoding that has `max_thinking_tokens`.
+
+        Args:
+            decoding: has them.
+            prompts: what outputs are drawn after.
+
+        Returns:
+            The budgets.
+
+        Raises:
+            InputError: a model that marks no thought by tokens, a budget that its marks exceed, or
+                prompts of which some open a thought and others do not.
+        """
+        ...
+
     def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         """A test for ids whose text holds a stop string.
 
@@ -116,8 +133,8 @@ class Sampler:
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws, longest: int | None = None
     ) -> Iterator[Sample | Failure]:
         """See `Generate.generate`; with `longest`, no completion has more tokens than that."""
-        forest, started = self._forest(Forest, decoding, draws, longest), time.perf_counter()
-        roots = self._roots(queries)
+        started, roots = time.perf_counter(), self._roots(queries)
+        forest = self._forest(Forest, roots, decoding, draws, longest)
         for tree in forest.sample(roots):
             query, prompt = queries[tree.root], roots[tree.root].token_ids
             if tree.broken_at is not None:
@@ -134,28 +151,50 @@ class Sampler:
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
         """See `Redraws.redraw`."""
-        forest, started = self._forest(Retracer, decoding, draws), time.perf_counter()
+        started, roots = time.perf_counter(), self._roots(queries)
+        forest = self._forest(Retracer, roots, decoding, draws)
         outputs = {query_id: _outputs(own) for query_id, own in stored.items()}
-        for traced in forest.retrace(self._roots(queries), outputs):
+        for traced in forest.retrace(roots, outputs):
             after = None if traced.differs_at is None else len(traced.differs_at)
             yield Redrawn(query=queries[traced.root], differs_after=after, excused=traced.excused)
         self._count(forest.usage, started)
 
     def _forest(
-        self, kind: type[F], decoding: Decoding, draws: Draws, longest: int | None = None
+        self,
+        kind: type[F],
+        roots: Sequence[Root],
+        decoding: Decoding,
+        draws: Draws,
+        longest: int | None = None,
     ) -> F:
         """A forest that draws as this decoding says, no completion longer than `longest` tokens."""
-        most = decoding.max_new_tokens if longest is None else longest
+        if longest not in (None, decoding.longest):
+            decoding = replace(decoding, max_new_tokens=longest)
+        model, ended = self._law(roots, decoding)
         return kind(
-            self.model,
-            replace(decoding, max_new_tokens=most),
+            model,
+            decoding,
             draws,
             rows=self.rows,
             held=self.held,
-            ended=self.spells.stopped(decoding.stop),
+            ended=ended,
             margin=self.margin,
             tell=self.tell,
         )
+
+    def _law(self, roots: Sequence[Root], decoding: Decoding) -> tuple[PrefixModel, Ended]:
+        """The model under the budgets of a decoding, and what ends an output beside its tokens."""
+        stopped = self.spells.stopped(decoding.stop)
+        if decoding.max_thinking_tokens is None:
+            return self.model, lambda ids: "stop_string" if stopped(ids) else None
+        budget = self.spells.budget(decoding, [root.token_ids for root in roots])
+
+        def ended(ids: Ids) -> Finish | None:
+            if stopped(ids):
+                return "stop_string"
+            return "length" if budget.spent(ids) else None
+
+        return Budgeted(self.model, budget), ended
 
     def explore(
         self, queries: Sequence[Query], decoding: Decoding, effort: Effort, ranges: Ranges
@@ -218,13 +257,14 @@ class Sampler:
             events = [self._event(*node, decoding.stop, prompt) for node in nodes]
             return ranges(queries[root], events)
 
+        model, ended = self._law(roots, decoding)
         return SearchTree(
-            self.model,
+            model,
             decoding,
             settle,
             self.margin,
             rows=min(_EXPLORE_ROWS, self.rows),
-            ended=self.spells.stopped(decoding.stop),
+            ended=ended,
             tell=self.tell,
         )
 
@@ -240,14 +280,15 @@ class Sampler:
         """
         numbers = {query: i for i, query in enumerate(dict.fromkeys(q for q, _ in outputs))}
         roots = self._roots([*numbers])
+        model, ended = self._law(roots, decoding)
         leaves = force(
-            self.model,
+            model,
             decoding,
             roots,
             [(numbers[query], ids or ()) for query, ids in outputs],
             margin=self.margin,
             rows=self.rows,
-            ended=self.spells.stopped(decoding.stop),
+            ended=ended,
             beginnings=beginnings,
         )
         prompts = (roots[numbers[query]].token_ids for query, _ in outputs)

@@ -343,7 +343,7 @@ class SearchTree:
         margin: how far a T = 1 log-probability may move with the batch shape, in nats; at least 0
             (see `law`).
         rows: the most prefixes forwarded at a time.
-        ended: whether generated ids contain a stop string; needed where the decoding has some.
+        ended: why generated ids end at a stop string or a budget; needed where there are some.
         tell: hears what is done after every step.
         usage: what the search cost is added here.
 

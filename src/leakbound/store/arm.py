@@ -315,6 +315,8 @@ class Arm:
         first = f"the first {many(self.decoding.max_new_tokens, 'token')}"
         if "max_new_tokens" in self.decoding.unknown or self.decoding.max_tokens is not None:
             first = "the first tokens"  # how many is not known, or differs by question
+        if self.decoding.max_thinking_tokens is not None:
+            first += " of the answer"
         what = "outputs" if self.explored else "draws"
         return f" in {first} ({share(cut)} of the {what} were cut there)"
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from leakbound.errors import InputError
 from leakbound.sampling import TableModel
-from leakbound.sampling.model import Ended
+from leakbound.sampling.budget import Budget
 from leakbound.sampling.outputs import Sampler
 from leakbound.types import (
     Completion,
@@ -113,7 +113,11 @@ class WordEngine:
 
     settled = parts  # a word is whole
 
-    def stopped(self, stop: Sequence[str]) -> Ended:
+    def budget(self, decoding: Decoding, prompts: Sequence[tuple[int, ...]]) -> Budget:
+        """Refused: a table marks no thought."""
+        raise InputError(f"`max_thinking_tokens` {decoding.max_thinking_tokens} needs thoughts.")
+
+    def stopped(self, stop: Sequence[str]) -> Callable[[tuple[int, ...]], bool]:
         """See `Spells.stopped`."""
         return lambda ids: any(string in self._spelt(ids) for string in stop)
 

@@ -82,6 +82,8 @@ class Decoding:
             ("max_new_tokens", self.max_new_tokens >= 1, "at least 1"),
             ("max_tokens", most is None or most >= 1, "at least 1, or None"),
             ("max_thinking_tokens", thought is None or thought >= 1, "at least 1, or None"),
+            ("max_thinking_tokens", thought is None or most is threshold is None,
+             "None beside `max_tokens` or `adaptive_temperature`"),
             ("adaptive_temperature", threshold is None or 0 < threshold <= 1,
              "a number in (0, 1], or None"),
             ("adaptive_mode", self.adaptive_mode in modes, "'running' or 'two_pass'"),
@@ -100,6 +102,11 @@ class Decoding:
     def truncated(self) -> bool:
         """True if only some of the tokens that the model gives mass to can be drawn."""
         return any(getattr(self, cut) != keeps_all for cut, (_, keeps_all) in CUTS.items())
+
+    @property
+    def longest(self) -> int:
+        """The most tokens of an output, its thought included."""
+        return self.max_new_tokens + (self.max_thinking_tokens or 0)
 
     @property
     def greediest(self) -> Decoding:
@@ -146,7 +153,7 @@ class Decoding:
             The most new tokens; 0 or less where `max_tokens` leaves no room.
         """
         most = self.max_tokens
-        return self.max_new_tokens if most is None else min(self.max_new_tokens, most - length)
+        return self.longest if most is None else min(self.longest, most - length)
 
     def to_dict(self) -> dict[str, Json]:
         """Every field, as JSON holds it; later ones only where they are not at their default.

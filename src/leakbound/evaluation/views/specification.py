@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from leakbound import stats
-from leakbound.evaluation.views.words import described
+from leakbound.evaluation.views.words import described, length_of
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import (
     Arm,
@@ -160,6 +160,8 @@ def _prompt(arm: ArmSpec) -> str:
         text = f"a chat, in the model's own template{with_system}"
     else:  # which has no place for a system message
         text = f"the plain text {_quoted(str(template))}" if template else "a plain text"
+    if (thinking := rule.get("thinking", "auto")) != "auto":
+        text += f", thinking {thinking}"
     if end := rule.get("end_token"):
         text += f", each output ended by {end!r}"
     return f"{text}, as {rule['compat']} reads it" if rule.get("compat") else text
@@ -212,17 +214,20 @@ def _departures(record: RunRecord, arm: ArmSpec) -> Iterator[str]:
         own = Decoding(max_new_tokens=arm.decoding.max_new_tokens)
     else:
         own = arm.decoding if usual is None else usual.decoding
-    if arm.decoding.max_new_tokens != own.max_new_tokens:
-        yield f"at most {arm.decoding.max_new_tokens:,} new tokens, not {own.max_new_tokens:,}"
+    if (mine := length_of(arm.decoding)) != (usually := length_of(own)):
+        yield f"{mine}, not {usually.removeprefix('at most ').removesuffix(' new tokens')}"
     if arm.decoding.max_tokens != own.max_tokens:
         yield f"{_length(arm.decoding)}, not {_length(own)}"
     if arm.decoding.filter != own.filter:
         yield "outputs as the service's filter lets them through"
     if arm.decoding.stop != own.stop:
         yield f"{_stops(arm.decoding)}, in place of {_stops(own)}"
+    rule = fingerprint.prompting
+    if isinstance(rule, Mapping) and rule.get("thinking", "auto") != "auto":
+        yield f"thinking {rule['thinking']}"
     if number := len(fingerprint.ordinary_end_tokens):
         yield f"ended by {number:,} ordinary {'token' if number == 1 else 'tokens'} of the model"
-    if usual is not None and isinstance(rule := fingerprint.prompting, Mapping):
+    if usual is not None and isinstance(rule, Mapping):
         if not rule.get("chat") and rule.get("template") not in (None, usual.template):
             yield f"prompt {_quoted(str(rule['template']))}, not {_quoted(usual.template)}"
         if rule.get("chat") and rule.get("system") != usual.system:

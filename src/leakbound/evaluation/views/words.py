@@ -77,12 +77,20 @@ def described(decoding: Decoding, confirmed: bool = True) -> str:
     elif whole:
         parts.append("nothing truncated")
     if "max_new_tokens" not in decoding.unknown:
-        parts.append(f"at most {decoding.max_new_tokens:,} new tokens")
+        parts.append(length_of(decoding))
     if decoding.max_tokens is not None:
         parts.append(f"at most {decoding.max_tokens:,} with the prompt")
     if decoding.stop:
         parts.append(f"ended by {' or '.join(map(repr, decoding.stop))}")
     return ", ".join(parts)
+
+
+def length_of(decoding: Decoding) -> str:
+    """How many tokens an output has at most."""
+    thought = decoding.max_thinking_tokens
+    if thought is None:
+        return f"at most {decoding.max_new_tokens:,} new tokens"
+    return f"at most {thought:,} tokens of thought and {decoding.max_new_tokens:,} of the answer"
 
 
 def clipped(text: str, most: int = MOST_CHARACTERS) -> str:

@@ -1,0 +1,122 @@
+"""A budget of tokens for the thought before an answer, and one for the answer.
+
+A thought that has spent its budget is closed: the tokens that lead to the answer follow with
+probability 1. That is a law over outputs like any other, so draws, exact masses and proofs are all
+about it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from leakbound.sampling.model import Handles, Ids, PrefixModel
+
+
+class Budget(Protocol):
+    """How far an output is in its thought and in its answer.
+
+    A state is any value; it follows from the prompt and the generated tokens alone.
+    """
+
+    def start(self, prompt: Sequence[int]) -> Any:
+        """The state of an output without a token.
+
+        Args:
+            prompt: the tokens before it.
+
+        Returns:
+            The state.
+        """
+        ...
+
+    def follow(self, state: Any, token: int) -> Any:
+        """The state after one more token.
+
+        Args:
+            state: that before it.
+            token: the token.
+
+        Returns:
+            The state.
+        """
+        ...
+
+    def forced(self, state: Any) -> int | None:
+        """The only token that can come next, where the thought has spent its budget.
+
+        Args:
+            state: of an output.
+
+        Returns:
+            The token; None where the model decides.
+        """
+        ...
+
+    def spent(self, ids: Ids) -> bool:
+        """Whether an answer has as many tokens as it may have.
+
+        Args:
+            ids: the generated tokens.
+
+        Returns:
+            True of an output that ends here.
+        """
+        ...
+
+
+class Budgeted:
+    """A model whose thoughts are closed when their budget is spent; see `PrefixModel`.
+
+    Args:
+        model: decides every other token.
+        budget: says where a token is forced.
+    """
+
+    def __init__(self, model: PrefixModel, budget: Budget) -> None:
+        self.vocab_size, self.eos_token_ids = model.vocab_size, model.eos_token_ids
+        self._model, self._budget = model, budget
+        self._states: dict[int, Any] = {}
+
+    @property
+    def full(self) -> bool:
+        """See `PrefixModel.full`."""
+        return self._model.full
+
+    def prefill(self, prompts: Sequence[Sequence[int]]) -> tuple[Handles, torch.Tensor]:
+        """See `PrefixModel.prefill`."""
+        handles, logits = self._model.prefill(prompts)
+        return handles, self._law(handles, map(self._budget.start, prompts), logits)
+
+    def extend(
+        self, parents: Handles, tokens: NDArray[np.int64], takes_over: NDArray[np.bool_]
+    ) -> tuple[Handles, torch.Tensor]:
+        """See `PrefixModel.extend`."""
+        before = [self._states[parent] for parent in parents.tolist()]
+        states = map(self._budget.follow, before, tokens.tolist())
+        for parent in parents[takes_over].tolist():
+            del self._states[parent]
+        handles, logits = self._model.extend(parents, tokens, takes_over)
+        return handles, self._law(handles, states, logits)
+
+    def release(self, handles: Handles) -> None:
+        """See `PrefixModel.release`."""
+        for handle in handles.tolist():
+            del self._states[handle]
+        self._model.release(handles)
+
+    def _law(self, handles: Handles, states: Any, logits: torch.Tensor) -> torch.Tensor:
+        """Keep the states; the logits, with all mass on a token where it is forced."""
+        self._states.update(zip(handles.tolist(), states, strict=True))
+        forced = [self._budget.forced(self._states[handle]) for handle in handles.tolist()]
+        rows = [row for row, token in enumerate(forced) if token is not None]
+        if rows:
+            logits = logits.clone()
+            logits[rows] = -math.inf
+            logits[rows, [forced[row] for row in rows]] = 0.0
+        return logits
