@@ -264,3 +264,6 @@ def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
 def test_a_plain_prompt_has_no_switch_for_thoughts() -> None:
     with pytest.raises(InputError, match="--thinking off is a setting of chats"):
         open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting(thinking="off"))
+    plain = open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting())
+    with pytest.raises(InputError, match="Leave max_thinking_tokens out"):
+        plain.check([QUERY], Decoding(max_thinking_tokens=9))

@@ -330,8 +330,7 @@ class Manner:
 
     def room(self, decoding: Decoding) -> int:
         """The most tokens of thought and answer together: a server has one limit for both."""
-        thought = 0 if self.thinks == "off" else decoding.max_thinking_tokens or 0
-        return thought + decoding.max_new_tokens
+        return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def question(self, text: str) -> Json:
         """A text by itself, as this server is asked."""

@@ -186,9 +186,10 @@ class ServedEngine:
 
         Raises:
             InputError: a decoding beyond temperature, top-p, stop strings and the number of new
-                tokens, or a query of a chat that opens the answer for the model.
+                tokens (of a chat, also of a thought), or a query of a chat that opens the answer
+                for the model.
         """
-        require_offered(decoding)
+        require_offered(decoding, thoughts=self.api == "chat")
         if self.api == "completions":
             return
         for query in queries:
