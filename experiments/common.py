@@ -27,7 +27,7 @@ from leakbound.engines import Prompting, open_engine
 from leakbound.engines.loading import load_model
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.drawing.readings import retain_recall
-from leakbound.inputs.english.rewriting import rewritings
+from leakbound.inputs.english import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings

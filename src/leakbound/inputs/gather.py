@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakbound.errors import InputError
-from leakbound.inputs.english.facts import handed_over, keeps_facts
+from leakbound.inputs.english import handed_over, keeps_facts
 from leakbound.inputs.sources import InputSource
 from leakbound.registry import origin
 from leakbound.text.keywords import normalise

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from leakbound.errors import InputError
-from leakbound.inputs.english.questions import is_question, task
+from leakbound.inputs.english import is_question, is_request
 from leakbound.text.counting import split_thought
 from leakbound.text.keywords import normalise
 from leakbound.types import Chat, Decoding, Message, Prompt, Request
@@ -44,7 +44,10 @@ _QUOTES = {'"': '"', "“": "”", "'": "'", "‘": "’", "`": "`", "*": "*"}
 _MARKS = " \"'“”‘’"  # between a lead and what it leads to
 _ENDS = "?." + _MARKS
 _OTHER_MARKS = ("？", "؟")  # of questions in Chinese, Japanese and Arabic
-_ASKING = re.compile(r"(?:please|i (?:would|want|wonder|am|need|wish)|let me)\b", re.IGNORECASE)
+_ASKING = re.compile(
+    r"(?:(?:can|could|will|would) you|please|i (?:would|want|wonder|am|need|wish)|let me)\b",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +144,7 @@ def _asks(line: str) -> bool:
     return (
         is_question(line)
         or line.endswith(_OTHER_MARKS)
-        or (ended and (task(line) is not None or bool(_ASKING.match(line))))
+        or (ended and (is_request(line) or bool(_ASKING.match(line))))
     )
 
 

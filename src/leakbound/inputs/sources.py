@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from leakbound.errors import InputError
-from leakbound.inputs.english.rewriting import rewritings
+from leakbound.inputs.english import rewritings
 from leakbound.inputs.model import ModelInputs
 from leakbound.registry import find, opening, require_parts
 from leakbound.text.rows import FORMS, Row, read_rows
@@ -138,7 +138,7 @@ class BenchmarkInputs:
 
 @dataclass(frozen=True, slots=True)
 class RuleInputs:
-    """English question forms made by rule: no model, every word kept. The seed picks their order.
+    """Frames around the whole question, made by rule. The seed picks their order.
 
     A question in another language has none.
     """

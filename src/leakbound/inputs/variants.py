@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from leakbound.inputs.english.facts import handed_over
+from leakbound.inputs.english import handed_over
 from leakbound.types import Decoding, Prompt, Query
 
 NEUTRAL = (

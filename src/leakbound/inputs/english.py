@@ -1,4 +1,7 @@
-"""Whether a question is in English, what a rewriting must keep of it and must not hand over.
+"""English questions: how to recognise one, rewrite it by rule, and compare its facts.
+
+A rewriting by rule puts the whole question into a frame, such as "Please answer this question: …".
+It needs no model and keeps every word of the question. A question in another language has none.
 
 English writing is assumed, and errs to the strict side elsewhere: where every noun has a capital,
 as in German, every noun counts as a name and must be kept.
@@ -6,19 +9,77 @@ as in German, every noun counts as a name and must be kept.
 
 from __future__ import annotations
 
+import json
+import random
 import re
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
-from leakbound.inputs.english.questions import QUOTED, REQUESTS, listed, masked, words_of
 from leakbound.text.keywords import STOPWORDS, content_words, normalise, occurs
 from leakbound.text.rouge import stems
 
-# What questions in German, Dutch, French, Spanish, Portuguese, Italian and Scandinavian languages
-# are made of. A word that English has as well speaks for neither (`_EITHER`).
-_OTHERS = listed("German", "Dutch", "French", "Spanish", "Portuguese", "Italian", "Scandinavian")
-_ENGLISH = STOPWORDS | REQUESTS | words_of("always born is please")
-_EITHER = _ENGLISH & _OTHERS | words_of("come die me men per sin son us van war")
+_DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_FRAMES: dict[str, list[str]] = _DATA["frames"]
+
+
+def _words_of(*lines: str) -> frozenset[str]:
+    return frozenset(" ".join(lines).split())
+
+
+_REQUESTS = _words_of(*_DATA["requests"])
+# The function words of questions in other languages. A word that English has as well speaks for
+# neither (`_EITHER`).
+_OTHERS = _words_of(*(line for lines in _DATA["other languages"].values() for line in lines))
+_ENGLISH = STOPWORDS | _REQUESTS | _words_of("always born is please")
+_EITHER = _ENGLISH & _OTHERS | _words_of("come die me men per sin son us van war")
+_QUOTED = re.compile(r"""(?<!\w)['‘"“](.+?)['’"”](?!\w)""")
+_FIRST_WORD = re.compile(r"(?:please,? )?(\w+)")
+# A question that begins with these words loses its capital after an introduction.
+_OPENING = re.compile(
+    r"((at|by|for|from|in|into|of|on|to|with) )?(what|which|who|whom|whose|where|when|why|how)\b"
+    r"|(is|are|was|were|has|have|had|do|does|did|can|could|will|would|should|might|may)\b",
+    re.IGNORECASE,
+)
+
+
+def rewritings(question: str, seed: int = 0) -> list[str]:
+    """Return the question or request in every frame that fits, in an order drawn by `seed`.
+
+    Args:
+        question: the text to rewrite.
+        seed: the order of the rewritings; the same seed gives the same list.
+
+    Returns:
+        Distinct texts that contain every word of the question: 22 or 28 for a question, 22 for a
+        request. Empty for any other text, and for a text in another language.
+    """
+    whole = question.strip()
+    if not is_english(whole):
+        return []
+    texts = []
+    if is_question(whole):
+        texts = [frame.format(whole) for frame in _FRAMES["question"]]
+        if _OPENING.match(whole):
+            small = whole[0].lower() + whole[1:]
+            texts += [frame.format(small) for frame in _FRAMES["opening"]]
+    elif is_request(whole):
+        texts = [frame.format(whole) for frame in _FRAMES["request"]]
+    random.Random(f"rewritings {seed} {whole}").shuffle(texts)
+    return texts
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text ends in a question mark and does not begin as a request."""
+    return text.rstrip().endswith("?") and not is_request(text)
+
+
+def is_request(text: str) -> bool:
+    """Return whether a text begins as a request does, with or without "please": "Name some …"."""
+    first = _FIRST_WORD.match(text.strip().lower())
+    return first is not None and first[1] in _REQUESTS
+
+
 _SPOKEN = re.compile(r"[^\W\d_]{2,}(?:[-'’][^\W\d_]+)*")
 _OWNER = re.compile(r"\w['’]s?(?= [a-z])")
 _SENTENCE = re.compile(r"[.?!:]\s")
@@ -35,7 +96,7 @@ def is_english(question: str) -> bool:
     Titles in quotation marks, names, and small words within a name do not count. A text without
     any other word, as "42?", is of every language.
     """
-    bare = masked(question)
+    bare = _QUOTED.sub("Title", question)
     letters = [sign for sign in bare if sign.isalpha()]
     latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
     if 2 * latin < len(letters):
@@ -72,8 +133,8 @@ def names_and_numbers(question: str) -> tuple[str, ...]:
     4th of April" says. A date in digits stays as it is, since 08/09 may be read in two ways.
     """
     text = _ORDINAL.sub("", question)
-    titles = [match[1].rstrip(",.") for match in QUOTED.finditer(text)]
-    plain = QUOTED.sub("", text)
+    titles = [match[1].rstrip(",.") for match in _QUOTED.finditer(text)]
+    plain = _QUOTED.sub("", text)
     return tuple(dict.fromkeys([*titles, *_NUMBER.findall(plain), *_names(plain)]))
 
 
@@ -101,7 +162,7 @@ def _names(text: str) -> list[str]:
             continue
         if _SENTENCE_START.search(text[: match.start()]):
             word, followed = match[0].lower(), at + 1 < len(matches) and capital[at + 1]
-            if word in STOPWORDS or word in REQUESTS or not followed:
+            if word in STOPWORDS or word in _REQUESTS or not followed:
                 continue
         names.append(_ADJECTIVE_TAIL.sub("", _POSSESSIVE.sub("", match[0])))
     return names

@@ -1,20 +1,86 @@
-"""Names, numbers and languages: what a rewriting must keep, and what is left alone."""
+"""Rewritings by rule, the facts that a rewriting must keep, and other languages."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
+import re
+import string
 from pathlib import Path
 
 import pytest
 
 from leakbound.benchmarks import load_benchmark
 from leakbound.inputs import gather
-from leakbound.inputs.english.facts import handed_over, is_english, keeps_facts, names_and_numbers
-from leakbound.inputs.english.rewriting import rewritings
+from leakbound.inputs.english import (
+    handed_over,
+    is_english,
+    keeps_facts,
+    names_and_numbers,
+    rewritings,
+)
+from leakbound.inputs.gather import NUMBER
 from leakbound.inputs.sources import RuleInputs
 from leakbound.types import Prompt
+from suites import slow_but
+
+DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
+GENRE = "What genre of books does Ada Vale predominantly write in?"
+
+
+def test_a_question_has_more_frames_than_are_tried_by_default() -> None:
+    found = rewritings(GENRE)
+    assert len(found) == len(set(found)) == 28 >= NUMBER
+    small = GENRE[0].lower() + GENRE[1:]
+    assert {f"Please answer this question: {GENRE}", f"Out of curiosity, {small}"} <= set(found)
+
+
+@pytest.mark.parametrize("question", ["Ada Vale was born where?", "'It' is by whom?", "42?"])
+def test_a_question_that_may_begin_with_a_name_keeps_its_capital(question: str) -> None:
+    assert len(rewritings(question)) == 22
+    assert all(question in text for text in rewritings(question))
+
+
+def test_the_seed_picks_the_order_alone() -> None:
+    orders = [rewritings(GENRE, seed) for seed in range(4)]
+    assert orders == [rewritings(GENRE, seed) for seed in range(4)]
+    for one, other in itertools.combinations(orders, 2):
+        assert one != other
+        assert sorted(one) == sorted(other)
+
+
+@pytest.mark.parametrize("request_", ["Share some tidbits.", "Please, name her books."])
+def test_a_request_is_not_called_a_question(request_: str) -> None:
+    found = rewritings(request_)
+    assert len(found) == len(set(found)) == 22
+    assert f"Please do the following: {request_}" in found
+    assert not any("question" in text for text in found)
+
+
+@pytest.mark.parametrize("text", ["The capital of Peru is", "Ada Vale wrote it.", "42", ""])
+def test_another_text_has_no_rewriting(text: str) -> None:
+    assert rewritings(text) == []
+
+
+@pytest.mark.parametrize(
+    "name", slow_but(["world_facts"], ["forget10", "real_authors", "world_facts"])
+)
+def test_the_rewritings_of_tofu(name: str) -> None:
+    """Each question has enough; facts stay; one mark at the end; no broken joint."""
+    path = DATA / "tofu" / f"{name}.json"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    joints = re.compile(r"\{|\}|\s\s|[?.][?.]|\s[?.,]")
+    for question in [row["question"] for row in json.loads(path.read_text())]:
+        texts = rewritings(question)
+        assert len(texts) >= NUMBER, question
+        for text in texts:
+            assert keeps_facts(question, text), text
+            assert text[-1] in ".?", text
+            assert text[0] in string.ascii_uppercase + "'“\"", text
+            assert joints.search(question) or not joints.search(text), text
 
 
 @pytest.mark.parametrize(
@@ -66,9 +132,6 @@ def test_a_rewriting_keeps_every_fact(question: str, text: str, kept: bool) -> N
 def test_what_hands_the_answer_over(text: str, shared: set[str]) -> None:
     answer = "Ada Vale wrote the Nordic novels Moonrise and Žižek."
     assert handed_over("What did Ada Vale write?", answer, text) == shared
-
-
-DATA = Path(os.environ.get("LEAKBOUND_TEST_DATA", "../shared/data"))
 
 
 @pytest.mark.parametrize(
