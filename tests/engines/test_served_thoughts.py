@@ -71,9 +71,10 @@ def thinker(
     *,
     before: str = "so",
     closes: bool = False,
+    law: Mapping[str, float] = LAW,
 ) -> Rule:
     """A model of words that thinks its answer backwards, after the words `before`."""
-    plain = honest({WHO: LAW})
+    plain = honest({WHO: law})
 
     def rule(body: Body, times: int) -> Answer:
         found = json.loads(plain(body | {"max_tokens": 999}, times).body)
@@ -123,6 +124,21 @@ def test_an_answer_after_a_thought_is_complete(shape: str) -> None:
     assert {one.hidden for one in drawn} == {shape == "hidden"}
     assert classes(drawn) == {("complete", False)}
     assert engine.usage.notes == []
+
+
+def test_thoughts_that_a_prompt_opens_and_the_greeting_does_not_show() -> None:
+    """What was cut without closing one is no answer, once an output beside it closes one."""
+    law = {"it was Ann": 0.5, "it was nobody at all, none": 0.5}
+    rule = thinker(SHAPES["its prompt opens the thought"], lambda body: WHO in str(body), law=law)
+    with chat_server(rule, LISTED) as up:
+        engine = engine_at(up.url)
+        drawn = draw(engine, Decoding(max_new_tokens=7))
+    assert {(one.thought, one.answer) for one in drawn} == {
+        ("so Ann was it", "it was"),
+        ("so none all, at nobody was it", ""),
+    }
+    assert classes(drawn) == {("cut", False), ("cut", True)}
+    assert "are read as unfinished thoughts" in engine.usage.notes[0]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -228,20 +244,6 @@ def test_a_thought_that_comes_although_thinking_is_off_is_reported(shape: str) -
     first, second = engine.usage.notes
     assert 'turned thoughts off for a greeting (sent: {"reasoning_effort": "low"})' in first
     assert "thought although --thinking off was requested" in second
-
-
-def test_a_prompt_that_opens_thoughts_longer_than_a_greeting_allows_is_noted() -> None:
-    """Once an output closes one; until then its outputs look like answers."""
-    rule = thinker(SHAPES["its prompt opens the thought"])
-
-    def long(body: Body, times: int) -> Answer:
-        most = 1 if "Say a word" in json.dumps(body) else body["max_tokens"]
-        return rule(body | {"max_tokens": most}, times)
-
-    with chat_server(long, LISTED) as up:
-        engine = engine_at(up.url)
-        draw(engine)
-    assert "cut inside such a thought counts as an answer" in engine.usage.notes[0]
 
 
 def test_a_trial_leaves_room_for_hidden_thoughts() -> None:

@@ -35,7 +35,7 @@ from leakbound.engines.prompting import Prompting
 from leakbound.engines.server import Client, LostError, NoReplyError, Patience, RefusedError, Server
 from leakbound.engines.trial import require_draws
 from leakbound.errors import IncompleteError, InputError
-from leakbound.text.counting import counted_as
+from leakbound.text.counting import counted_as, visible
 from leakbound.types import (
     Completion,
     Decoding,
@@ -71,12 +71,16 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Came:
-    """A request's outcome, as it is kept; with neither outputs nor losses, it was not taken."""
+    """A request's outcome, as it is kept; with neither outputs nor losses, it was not taken.
+
+    opened: whether an output closes a thought that its prompt opened.
+    """
 
     number: int
     outputs: tuple[Output, ...] = ()
     lost: int = 0
     tokens: int = 0
+    opened: bool = False
 
 
 class ServedEngine:
@@ -235,6 +239,8 @@ class ServedEngine:
         waiting = [request for query in queries for request in self._requests(query, draws, came)]
         waiting.sort(key=lambda request: request.number)  # a stop loses a few draws of many queries
         refused = self._ask_all(waiting, decoding, came) if waiting else {}
+        if any(part.opened for parts in came.values() for part in parts.values()):
+            came = {key: _opened(parts) for key, parts in came.items()}
         for query in queries:
             yield self._result(query, decoding, draws, came, refused.get(query.id))
         self.usage.seconds += time.perf_counter() - started
@@ -315,9 +321,8 @@ class ServedEngine:
         outputs, tokens = answer.outputs, answer.tokens or 0
         if answer.opened and not self._manner.opened:
             self._note(
-                "outputs close a thought that their prompt opened, and the greeting did not: an "
-                "output that was cut inside such a thought counts as an answer. Raise "
-                "--max-new-tokens, or run the server with a parser for thoughts"
+                "outputs close a thought that their prompt opened, as the greeting did not show: "
+                "outputs beside them that were cut and close none are read as unfinished thoughts"
             )
         if answer.unknown:
             self._note(
@@ -332,7 +337,9 @@ class ServedEngine:
                 "each output counted"
             )
         missed = request.choices - len(outputs)
-        result = _Came(number=request.number, outputs=outputs, lost=missed, tokens=tokens)
+        result = _Came(
+            number=request.number, outputs=outputs, lost=missed, tokens=tokens, opened=answer.opened
+        )
         return self._keep(request, result)
 
     def _lose(self, request: _Request) -> _Came:
@@ -431,6 +438,19 @@ class ServedEngine:
                 f"{_named(manner.switch)}): all thoughts are read and counted"
             )
         return manner
+
+
+def _opened(parts: Mapping[int, _Came]) -> dict[int, _Came]:
+    """Outputs whose prompts opened a thought: one that was cut and closed none has no answer."""
+
+    def read(output: Output) -> Output:
+        inside = output.finish == "length" and output.thought is None and visible(output.answer)
+        return replace(output, thought=output.answer, answer="") if inside else output
+
+    return {
+        number: replace(part, outputs=tuple(map(read, part.outputs)))
+        for number, part in parts.items()
+    }
 
 
 def _key(query: Query, draws: Draws, chunk: int) -> str:
