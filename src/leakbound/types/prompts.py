@@ -11,8 +11,9 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-Thinking = Literal["on", "off", "auto"]
 """whose faults in reading a prompt are repeated"""
+Thinking = Literal["on", "off", "auto"]
+"""Whether a chat model thinks before it answers; "auto": as it was trained."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -320,7 +320,7 @@ def _by_coin(row: EstimateRow) -> str:
 
 
 def read_rows(model: Model, scorer: ScorerView, scope: Scope, beyond: Beyond | None) -> ReadRows:
-    """What a model leaks in each reading, by the part; empty where it has no visible thoughts."""
+    """The rows of each reading of a model, by the part; empty where it has no visible thoughts."""
     of_all = model.rows.of(scorer.name)
     rows = {
         of: of_all.first(quantity=quantities, scope=scope, beyond=beyond, jointly=True)
