@@ -7,16 +7,15 @@ scores 1, and missing otherwise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from leakbound.scorers.family import score_pairs, text_ranges
 from leakbound.text.counting import counted_as, is_missing, visible
 from leakbound.types import Event, Output, Prompt, Scorer
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(NamedTuple):
     """The texts of an output that a scorer may read.
 
     Attributes:
@@ -61,11 +60,13 @@ def score_outputs(
         InputError: as by `score_texts`.
     """
     thoughts = reads_thoughts(scorer)
-    texts = [(*o.answers, *(o.thoughts if thoughts else ())) for o in outputs]
+    texts = [o.answers + o.thoughts if thoughts else o.answers for o in outputs]
     pairs = [(text, prompt) for own, prompt in zip(texts, prompts, strict=True) for text in own]
     scores = iter(score_pairs(scorer, pairs))
     return [
-        _largest([*islice(scores, len(own)), *[None] * output.missing])
+        next(scores)  # of most outputs one text is read
+        if len(own) == 1 and not output.missing
+        else _largest([*islice(scores, len(own)), *[None] * output.missing])
         for own, output in zip(texts, outputs, strict=True)
     ]
 
@@ -163,7 +164,7 @@ def rows_of(
     """
     return [
         Readable(
-            () if absent and turn is None else tuple(_turns(answer, turn)),
+            () if absent and turn is None else _turns(answer, turn),
             tuple(filter(visible, _turns(thought, turn))) if thought else (),
             absent,
         )
@@ -171,5 +172,5 @@ def rows_of(
     ]
 
 
-def _turns(text: str, turn: str | None) -> list[str]:
-    return [text] if turn is None else text.split(turn)
+def _turns(text: str, turn: str | None) -> tuple[str, ...]:
+    return (text,) if turn is None else tuple(text.split(turn))
