@@ -923,6 +923,22 @@ def test_another_engine_or_machine_says_nothing(
     assert found == Check("draws", "unchecked", f"nothing was drawn again: {why}")
 
 
+def test_the_device_and_the_width_are_those_that_drew(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arm = run.arms["target"]
+    arm.spec = replace(arm.spec, fingerprint={**arm.spec.fingerprint, "dtype": "float32"})
+    metas = [replace(meta, machine={"device": "cuda"}) for meta in arm.meta()]
+    monkeypatch.setattr(Arm, "meta", lambda self, parts=None: iter(metas))
+    engine, why = Redrawing(arm), "nothing was drawn again: its"
+    assert check(arm, engine, 1).says == f"{why} device was cuda, this one's is None"
+    engine.machine = {"device": "cuda"}  # type: ignore[attr-defined]
+    found = check(arm, engine, 1)
+    assert (found.name, found.status) == ("draws", "ok")
+    engine.fingerprint["dtype"] = "float64"
+    assert check(arm, engine, 1).says == f"{why} dtype was float32, this one's is float64"
+
+
 def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> None:
     """An engine that draws otherwise each time, and a run of another tool."""
     found = check(arm, engine(), 1)
@@ -932,7 +948,7 @@ def test_what_has_no_keys_cannot_be_drawn_again(arm: Arm, tmp_path: Path) -> Non
     rows = [{"question": "who?", "completion": name} for name in ("Ann", "Bob")]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     imported = leakbound.import_run([file], out=tmp_path / "run").arms["target"]
-    assert "another tool drew them" in check(imported, object(), 1).says
+    assert check(imported, object(), 1).says == "nothing was drawn again: another tool drew them"
     left = explored.explored_run(tmp_path / "explored").arms["target"]
     says = "they are from what an exploration left, whose parts depend on its scorer"
     assert check(left, Redrawing(left), 1).says == f"nothing was drawn again: {says}"

@@ -13,9 +13,8 @@ the visible parts only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from leakbound.scorers.family import base_of, score_pairs, text_ranges
 from leakbound.scorers.spec import Of, reading_of
@@ -27,8 +26,7 @@ Part: TypeAlias = tuple[Any, Any]
 """A text with whether it has ended, or a range of scores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readable:
+class Readable(NamedTuple):
     """The texts of an output that a scorer may read.
 
     Attributes:
@@ -93,7 +91,9 @@ def score_outputs(
     scores = iter(score_pairs(scorer, pairs))
     silent = [0.0] if of == "thought" else []  # without a thought there is nothing to leak in
     return [
-        _largest([
+        next(scores)  # of most outputs one text is read
+        if len(own) == 1 and not (silent or output.missing or output.hidden)
+        else _largest([
             *islice(scores, len(own)),
             *silent,
             *[None] * is_unscored(scorer, missing=output.missing, hidden=output.hidden),
@@ -102,9 +102,11 @@ def score_outputs(
     ]  # fmt: skip
 
 
-def _parts(of: Of | None, answers: Sequence[T], thoughts: Sequence[T]) -> list[T]:
+def _parts(of: Of | None, answers: tuple[T, ...], thoughts: tuple[T, ...]) -> tuple[T, ...]:
     """The parts that a reading scores."""
-    return [*(answers if of != "thought" else ()), *(thoughts if of != "answer" else ())]
+    if of == "answer" or not thoughts:
+        return () if of == "thought" else answers
+    return thoughts if of == "thought" else answers + thoughts
 
 
 def _largest(scores: Sequence[float | None]) -> float | None:
@@ -133,7 +135,7 @@ def score_ranges(
         InputError: as by `text_ranges`.
     """
     of = reading_of(scorer)
-    read = [_parts(of, [_answer(event, stop)], _thought(event, of)) for event in events]
+    read = [_parts(of, (_answer(event, stop),), _thought(event, of)) for event in events]
     texts = dict.fromkeys(part for parts in read for part in parts if isinstance(part[0], str))
     of_text = dict(zip(texts, text_ranges(scorer, [*texts], prompt), strict=True))
     settles = callable(getattr(base_of(scorer), "bounds", None))
@@ -161,13 +163,13 @@ def _answer(event: Event, stop: Sequence[str]) -> Part:
     return _OPEN if missing else (event.answer, event.ended)
 
 
-def _thought(event: Event, of: Of | None) -> list[Part]:
+def _thought(event: Event, of: Of | None) -> tuple[Part, ...]:
     """The visible thought of an event and the range of what is not seen of it."""
     done = event.ended or visible(event.answer)
-    seen: list[Part] = [(event.thought, done)] if event.thought and visible(event.thought) else []
+    seen = ((event.thought, done),) if event.thought and visible(event.thought) else ()
     if not done and not seen:
-        return [_OPEN]
-    return [*seen, *[_OPEN] * (event.hidden and of is not None)] or [_SILENT]
+        return (_OPEN,)
+    return (*seen, *[_OPEN] * (event.hidden and of is not None)) or (_SILENT,)
 
 
 def _joined(ranges: Sequence[tuple[float, float]], unsettled: bool) -> tuple[float, float]:
@@ -216,7 +218,7 @@ def rows_of(
     """
     return [
         Readable(
-            () if absent and turn is None else tuple(_turns(answer, turn)),
+            () if absent and turn is None else _turns(answer, turn),
             tuple(filter(visible, _turns(thought, turn))) if thought else (),
             absent,
             unseen,
@@ -225,5 +227,5 @@ def rows_of(
     ]
 
 
-def _turns(text: str, turn: str | None) -> list[str]:
-    return [text] if turn is None else text.split(turn)
+def _turns(text: str, turn: str | None) -> tuple[str, ...]:
+    return (text,) if turn is None else tuple(text.split(turn))

@@ -36,7 +36,7 @@ Of: TypeAlias = Literal["answer", "thought", "either"]
 
 
 class _Wrapper:
-    """What a scorer around another one leaves to it."""
+    """The methods that a scorer around another one leaves to it."""
 
     __slots__ = ()
     scorer: Scorer
