@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -262,9 +263,11 @@ def follow(run: Run, seen: SeenParts | None = None, *, redact: bool | None = Non
 def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
-        scorers = [*in_reading_of(run, map(make_scorer, scorers_of(run)))]
+        scorers = tuple(map(make_scorer, scorers_of(run)))
     except LeakboundError:  # none is named, or one is not installed
-        scorers = []
+        scorers = ()
+    with suppress(LeakboundError):  # of a damaged part, which its own arm reports
+        scorers = in_reading_of(run, scorers)
     for arm in sampled:
         for scorer in scorers:
             try:
