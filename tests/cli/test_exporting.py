@@ -250,7 +250,7 @@ OUTPUTS: list[dict[str, Any]] = [
     {"completion": "No.", "finish": "stop", "refused": True},
     {"completion": "A", "finish": "length"},
     {"completion": "", "finish": "length", "thought": "Bob"},
-    {"completion": "", "finish": "length", "thought": "Ann"},  # missing, but its thought leaks
+    {"completion": "", "finish": "length", "thought": "Ann"},
     {"completion": "", "finish": "length", "hidden": True},
     {"completion": "", "finish": "length"},
     {"completion": "Ann", "finish": "filtered"},
@@ -284,8 +284,8 @@ def test_how_outputs_are_counted_survives_an_export(
     assert len(counts(one.arms["target"], "counted")) == 6
     assert [row for row in two.estimates if told(row)] == [r for r in one.estimates if told(r)]
     (row,) = one.estimates.where(scope="query", quantity="leak probability", proved=False)
-    # A filtered answer is missing; of the thoughts that leak without an answer, one is a full leak.
-    assert (row.n, row.missing) == (42, 3 * (7 if rule == "part-of-system" else 8))
+    # A filtered answer is missing; as some thoughts are hidden, only answers are read.
+    assert (row.n, row.missing) == (42, 3 * (8 if rule == "part-of-system" else 9))
 
 
 def told(row: dict[str, Any]) -> bool:

@@ -379,7 +379,7 @@ class Prompting:
             One note, or none.
         """
         trained = _trained(tokenizer)
-        if not self._may_think(tokenizer) or trained is None:
+        if trained is None or not self._may_think(tokenizer):
             return []
         now = self._thinking(tokenizer)
         if now != trained:

@@ -83,6 +83,7 @@ LEFT_OUT = {
     "record.tried": "as the search",
     "record.redacted": "of pages",
     "record.arms": "the others",
+    "arm.decoding.max_thinking_tokens": "stands beside no `max_tokens`; said, below",
     "record.files": "digests; a certificate has those of all files",
     "record.benchmark.half": "the benchmark's name has coin, side and whole; its rows the subjects",
     "record.benchmark.usual.decoding": "said where the arm departs from it, below",
@@ -226,14 +227,14 @@ def test_the_fixture_leaves_no_field_at_its_default_that_would_hide_another() ->
             for f in fields(value)
             if f.default is not MISSING and getattr(value, f.name) == f.default
         ]
-        assert set(same) <= {"adaptive_mode", "unknown"}
+        assert set(same) <= {"adaptive_mode", "unknown", "max_thinking_tokens"}
 
 
 STUDY = {
     "benchmark": "Questions", "data": "Questions", "limit": "Questions", "profile": "Questions",
     "sampling": "Draws", "seed": "Draws", "decodings": "Decoding", "rewritings": "Asked",
     "attack": "Asked", "settings.dtype": "Model", "settings.template": "Prompt",
-    "settings.system": "Prompt", "settings.end_token": "Prompt",
+    "settings.system": "Prompt", "settings.end_token": "Prompt", "settings.thinking": "Prompt",
     "settings.device": "changes no distribution; roundings are measured",
     "settings.trust_remote_code": "the code's digest is in the fingerprint",
     "prove": "finds texts whose probabilities are computed, whoever found them",
@@ -256,6 +257,8 @@ def test_every_field_of_a_study_is_told_somewhere_or_has_its_reason() -> None:
     assert all(says in told or " " in says for says in STUDY.values())
     ended = replace(ARM, fingerprint={"prompting": {"chat": True, "end_token": "<|im_end|>"}})
     assert specification(RECORD, ended)["Prompt"].endswith(", each output ended by '<|im_end|>'")
+    silent = replace(ARM, fingerprint={"prompting": {"chat": True, "thinking": "off"}})
+    assert specification(RECORD, silent)["Prompt"].endswith(", thinking off")
 
 
 USUAL = ArmSpec(fingerprint={}, decoding=OWN.decoding, plan=Plan.of(8))
@@ -273,6 +276,9 @@ def prompted(**rule: Any) -> dict[str, Any]:
          ["ended by 'QZX' or ' ', in place of no stop string"]),
         ({"decoding": Decoding(max_new_tokens=48, max_tokens=60)},
          ["at most 60 tokens with the prompt, not any number of tokens with the prompt"]),
+        ({"decoding": Decoding(max_new_tokens=48, max_thinking_tokens=60)},
+         ["at most 60 tokens of thought and 48 of the answer, not 48"]),
+        (prompted(thinking="off", chat=True), ["thinking off"]),
         (prompted(template="zzz {question}"),
          [r"prompt 'zzz {question}', not 'Q: {question}\n'"]),
         (prompted(template=None, system="Refuse.", chat=True),

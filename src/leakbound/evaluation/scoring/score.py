@@ -88,15 +88,13 @@ def in_reading_of(run: Run, scorers: Iterable[Scorer]) -> tuple[Scorer, ...]:
         scorers: any scorers.
 
     Returns:
-        The scorers; unchanged where no thought is hidden, and where texts were redacted.
+        The scorers; unchanged where no thought is hidden.
 
     Raises:
         InputError: a scorer reads either part by its name, and thoughts are hidden.
     """
     chosen = tuple(scorers)
-    if not any(map(reads_thoughts, chosen)) or not all(arm.texts for arm in run.arms.values()):
-        return chosen
-    if not (hidden := hidden_thoughts(run)):
+    if not any(map(reads_thoughts, chosen)) or not (hidden := hidden_thoughts(run)):
         return chosen
     for scorer in chosen:
         require_visible(scorer, f"`{run.path}` has {many(hidden, 'draw')} with a hidden thought")
