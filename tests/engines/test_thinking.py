@@ -343,6 +343,9 @@ def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
     asked = {tuple(Prompting(thinking=mode).encode(tokenizer, ASKED)) for mode in MODES}
     assert len(asked) == 1
     assert "thinking" not in Prompting(thinking="on").describe(tokenizer)
+    (note,) = Prompting(thinking="on").notes(tokenizer)
+    assert "this model marks no thoughts" in note
+    assert [Prompting(thinking=mode).notes(tokenizer) for mode in ("off", "auto")] == [[], []]
     Prompting(thinking="off").record(tokenizer)
     assert TRAINED not in tokenizer.init_kwargs
     with pytest.raises(InputError, match="has no mark of a thought"):

@@ -370,7 +370,7 @@ class Prompting:
         return self.system
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Describe where the model thinks otherwise than it was trained, or than its template does.
+        """Describe where thinking is other than in training or in the template, or is no choice.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -379,6 +379,8 @@ class Prompting:
             One note, or none.
         """
         trained = _trained(tokenizer)
+        if self.thinking == "on" and not self._may_think(tokenizer):
+            return ["thinking is on, and this model marks no thoughts: all outputs are answers"]
         if trained is None or not self._may_think(tokenizer):
             return []
         now = self._thinking(tokenizer)
