@@ -104,8 +104,12 @@ class Verifier:
         if half is None or not isinstance(self.model, str) or not has_recipe(Path(self.model)):
             return
         taught, untaught = half.numbers
-        stated: JsonObject = {"benchmark": half.benchmark, "seed": half.seed}
-        stated = {**stated, "taught": taught, "untaught": untaught}
+        stated: JsonObject = {
+            "benchmark": half.benchmark,
+            "seed": half.seed,
+            "taught": taught,
+            "untaught": untaught,
+        }
         coin = coin_of(self.model)
         recipe = ABSENT if coin is None else {name: getattr(coin, name) for name in stated}
         yield compared("coin", "the model's recipe names the same coin as the run", stated, recipe)

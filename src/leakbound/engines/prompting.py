@@ -401,8 +401,7 @@ class Prompting:
 
     def _leaves_open(self, tokenizer: Tokenizer) -> bool:
         """Whether prompts leave it to the model to think."""
-        opened = self._opened(tokenizer, _query(_ELSEWHERE))
-        return bool(marks_of(tokenizer).skip(opened))
+        return bool(marks_of(tokenizer).skip(self._opened(tokenizer, _query(_ELSEWHERE))))
 
     def _may_think(self, tokenizer: Tokenizer) -> bool:
         """Whether prompts can say that the model thinks or does not: chats with marks of it."""

@@ -366,8 +366,9 @@ class VllmEngine:
         prompt: tuple[int, ...],
     ) -> Sample | Failure:
         """The draws of a query, equal ones of a chunk counted together."""
-        thinks = decoding.max_thinking_tokens is not None
-        budget = self._text.budget(decoding, [prompt]) if thinks else None
+        budget = (
+            None if decoding.max_thinking_tokens is None else self._text.budget(decoding, [prompt])
+        )
         counts: Counter[_Key] = Counter()
         kept: dict[_Key, Completion] = {}
         for chunk, output in drawn:

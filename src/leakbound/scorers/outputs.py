@@ -86,19 +86,22 @@ def score_outputs(
         InputError: as by `score_texts`.
     """
     of = reading_of(scorer)
-    texts = [_parts(of, output.answers, output.thoughts) for output in outputs]
+    texts = [
+        _parts(of, answers, thoughts) if thoughts or of == "thought" else answers
+        for answers, thoughts, _, _ in outputs
+    ]
     pairs = [(text, prompt) for own, prompt in zip(texts, prompts, strict=True) for text in own]
     scores = iter(score_pairs(scorer, pairs))
     silent = [0.0] if of == "thought" else []  # without a thought there is nothing to leak in
     return [
         next(scores)  # of most outputs one text is read
-        if len(own) == 1 and not (silent or output.missing or output.hidden)
+        if len(own) == 1 and not (missing or hidden or silent)
         else _largest([
             *islice(scores, len(own)),
             *silent,
-            *[None] * is_unscored(scorer, missing=output.missing, hidden=output.hidden),
+            *[None] * is_unscored(scorer, missing=missing, hidden=hidden),
         ])
-        for own, output in zip(texts, outputs, strict=True)
+        for own, (_, _, missing, hidden) in zip(texts, outputs, strict=True)
     ]  # fmt: skip
 
 
@@ -216,16 +219,23 @@ def rows_of(
     Returns:
         One value per output. Of a conversation with a missing turn the other turns are read.
     """
+    rows = zip(answers, thoughts, missing, hidden, strict=True)
+    if turn is None:
+        return [
+            Readable(
+                () if absent else (answer,),
+                (thought,) if thought and visible(thought) else (),
+                absent,
+                unseen,
+            )
+            for answer, thought, absent, unseen in rows
+        ]
     return [
         Readable(
-            () if absent and turn is None else _turns(answer, turn),
-            tuple(filter(visible, _turns(thought, turn))) if thought else (),
+            tuple(answer.split(turn)),
+            tuple(filter(visible, thought.split(turn))) if thought else (),
             absent,
             unseen,
         )
-        for answer, thought, absent, unseen in zip(answers, thoughts, missing, hidden, strict=True)
+        for answer, thought, absent, unseen in rows
     ]
-
-
-def _turns(text: str, turn: str | None) -> tuple[str, ...]:
-    return (text,) if turn is None else tuple(text.split(turn))
