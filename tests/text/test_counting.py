@@ -140,6 +140,7 @@ def test_a_thought_ends_at_the_last_closing_tag(
     assert split_thought(text) == (thought, answer)
     opened = text in ("hm</think>\n\nParis", "a</think>b</think>Paris")
     assert closes_thought(text) is opened
+    assert closes_thought("a</think><think>b</think>Paris"), "the first closing tag counts"
 
 
 @pytest.mark.parametrize(
