@@ -133,7 +133,7 @@ scorers = click.option(
     "scorers",
     multiple=True,
     metavar="NAME",
-    help="How texts are scored in [0, 1]; repeatable. 'NAME>=t' is binary.",
+    help="Repeatable. 'NAME>=t' is binary; 'NAME:of=answer' reads the answer only.",
 )
 calibration = click.option(
     "--calibration", type=FILE, help="Labelled items: allow for the scorer's errors."
