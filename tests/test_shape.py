@@ -19,9 +19,9 @@ MOST_LINES = 60  # of a function, its docstring not counted
 MOST_VAGUE = 37  # variables whose name does not say what they are: fields and protocols
 LEAST_LINES = 40  # of a file that is not the face of a package
 # The ratchet. These only go down, and a new feature takes away what it brings.
-PACKAGE_LINES = 52_960  # without docstrings
-PACKAGE_STATEMENTS = 22_029  # in functions
-TEST_LINES = 59_378
+PACKAGE_LINES = 52_950  # without docstrings
+PACKAGE_STATEMENTS = 22_021  # in functions
+TEST_LINES = 59_386
 FILES = 637  # of Python, in all
 
 

@@ -307,6 +307,14 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
     row = Prompt(id="q", question=ASKED, answer="Ann wrote.")
     (example,) = Encoder(tokenizer, rule).rows([row])
     assert (example.prompt, example.answer) == (joined.prompt, joined.answer)
+    model = tiny_llama(len(tokenizer), max_position_embeddings=512)
+    made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
+    query = Query(id="q", prompt_id="q", text=ASKED)
+    (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
+    (read,) = made.read([(query, "Ann wrote.")])
+    assert forced is not None
+    assert len(read.logprobs) == len(joined.answer)
+    assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
     if mode == "off":  # the empty thought is a part of the prompt
         assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
         assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))

@@ -225,29 +225,15 @@ def read_table(path: Path, remedy: str = "") -> pa.Table:
 
 
 def thoughts(path: Path) -> tuple[bool, int]:
-    """Whether a file of outputs has a visible thought, and its draws with a hidden one.
-
-    Of a file without thoughts nothing but the statistics of its columns is read.
-    """
+    """Whether a file of outputs has a visible thought, and its draws with a hidden one."""
     with _reading(path, DRAWN_AGAIN), pq.ParquetFile(path) as file:
-        if "thought" not in file.schema_arrow.names or _thoughtless(file.metadata):  # or of rule 1
+        if "thought" not in file.schema_arrow.names:  # of rule 1
             return False, 0
         table = file.read(columns=["thought", "hidden", "count"])
     seen = any(map(visible, table["thought"].unique().to_pylist()))
     if "count" not in table.column_names:
         return seen, 0  # an output that was explored hides nothing
     return seen, pc.sum(table.filter(table["hidden"])["count"]).as_py() or 0
-
-
-def _thoughtless(stored: pq.FileMetaData) -> bool:
-    """True if the statistics of every row group show that no thought is there, or hidden."""
-    names = [stored.schema.column(i).path for i in range(stored.num_columns)]
-    thought, hidden = names.index("thought"), names.index("hidden")
-    for group in map(stored.row_group, range(stored.num_row_groups)):
-        seen, unseen = group.column(thought).statistics, group.column(hidden).statistics
-        if not (seen and unseen and seen.null_count == group.num_rows and unseen.max is False):
-            return False
-    return True
 
 
 def _meta(path: Path, file: pq.ParquetFile) -> dict[str, Json]:
