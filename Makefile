@@ -2,14 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Three sets of packages: for the demo, for the quick tests, for everything else.
 READY := $(VENV)/.ready
-# What the site, packages and tables of others are tested with: more than `make demo` should wait for.
+READY_TEST := $(VENV)/.ready-test
 READY_ALL := $(VENV)/.ready-all
-# One thread a worker: two workers with two threads each would fight over two cores. Who has done its
-# share takes of the other's, which saves a sixth of the time.
+# One thread per worker: two workers with two threads each would compete for two cores. A worker that
+# has finished takes tests from the other one, which saves a sixth of the time.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What `make test` leaves to `make test-all`.
+# The tests that `make test` leaves to `make test-all`.
 LONG := thorough or slow or fault or browser or gpu
 
 .PHONY: demo test quick gate test-all test-lowest test-engines docs bench bench-faults mutants mutants-all lint clean
@@ -17,19 +18,19 @@ LONG := thorough or slow or fault or browser or gpu
 demo: $(READY)
 	$(BIN)/leakbound demo --out demo-run
 
-# Types are read on one core while the tests begin on the other.
-test: $(READY)
+# mypy runs on one core while the tests begin on the other.
+test: $(READY_TEST)
 	$(MAKE) --jobs 2 lint quick
 
-quick: $(READY)
+quick: $(READY_TEST)
 	$(PYTEST) -m "not ($(LONG))"
 
-lint: $(READY)
+lint: $(READY_TEST)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Before a change lands: `make test`, and of the rest what has its turn, by the number of commits.
+# Before a change lands: `make test`, and the fifth of the other tests that the number of commits selects.
 TURN = $(shell git rev-list --count HEAD)
 gate: test $(READY_ALL)
 	$(PYTEST) -rs --durations 20 -m "$(LONG)" --turn $(TURN)
@@ -40,19 +41,19 @@ test-all: test $(READY_ALL)
 	$(PYTEST) -rs --durations 20 -m "$(LONG)"
 	$(MAKE) mutants
 
-# The lowest versions that pyproject.toml states, in an environment of their own.
+# The lowest versions that pyproject.toml states, in a separate environment.
 test-lowest:
 	PYTHON=$(PYTHON) sh tests/lowest.sh
 
-# Engines over what they are made for, each in an environment of its own.
+# Each engine against the package it needs, in a separate environment.
 test-engines:
 	PYTHON=$(PYTHON) sh tests/engines.sh
 
-# A sample of the mutants of what guards numbers; all of them take hours, and go on where stopped.
-mutants: $(READY)
+# A sample of the mutants of the code that guards numbers; all of them take hours and resume.
+mutants: $(READY_ALL)
 	$(BIN)/python tests/mutants.py
 
-mutants-all: $(READY)
+mutants-all: $(READY_ALL)
 	$(BIN)/python tests/mutants.py --all
 
 # The site, in build/site: nothing in it is fetched from elsewhere, and it opens from the folder.
@@ -62,22 +63,28 @@ docs: $(READY_ALL) build/story.ipynb
 build/story.ipynb: docs/story.ipynb docs/execute.py $(READY_ALL)
 	$(BIN)/python docs/execute.py docs/story.ipynb $@
 
-bench: $(READY)
+bench: $(READY_TEST)
 	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 # Hours, and goes on where it was stopped; then it writes its tables into the page.
-bench-faults: $(READY)
+bench-faults: $(READY_TEST)
 	-$(BIN)/python bench/faults.py
 	$(BIN)/python bench/faults.py --write docs/reliability.md
 
 # Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
+PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[models,dev,mutants]'
+	$(PIP) --editable '.[models,figures]'
 	@touch $(READY)
 
-$(READY_ALL): $(READY)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs,tools]'
+$(READY_TEST): $(READY)
+	$(PIP) --editable '.[dev]'
+	@touch $(READY_TEST)
+
+$(READY_ALL): $(READY_TEST)
+	$(PIP) --editable '.[docs,mutants,tools]'
 	@touch $(READY_ALL)
 
 clean:

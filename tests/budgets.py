@@ -1,0 +1,148 @@
+"""Measure the repository against `budgets.toml`; `python tests/budgets.py` prints every figure.
+
+A line of the package counts if it is not part of a docstring. The totals are the gate: what one
+package gains, another may pay for.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "leakbound"
+BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text("utf-8"))
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Documented = ast.Module | ast.ClassDef | Function
+
+
+def docstring_lines(node: ast.AST) -> int:
+    """Return the number of lines of the docstrings in a syntax tree."""
+    lines = 0
+    for inner in ast.walk(node):
+        if isinstance(inner, Documented) and ast.get_docstring(inner):
+            first = inner.body[0]
+            lines += (first.end_lineno or 0) - first.lineno + 1
+    return lines
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python file: its text and its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @classmethod
+    def below(cls, folder: Path) -> Iterator[Source]:
+        """Read every Python file below a folder."""
+        for path in sorted(folder.rglob("*.py")):
+            text = path.read_text("utf-8")
+            yield cls(path.relative_to(folder), text, ast.parse(text))
+
+    @property
+    def lines(self) -> int:
+        """The number of lines without docstrings."""
+        return len(self.text.splitlines()) - docstring_lines(self.tree)
+
+    @property
+    def functions(self) -> list[Function]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+
+    @property
+    def statements(self) -> int:
+        """The number of statements inside functions, docstrings included."""
+        outermost, inside = list[ast.AST]([self.tree]), 0
+        while outermost:
+            for node in ast.iter_child_nodes(outermost.pop()):
+                if isinstance(node, Function):
+                    inside += sum(isinstance(inner, ast.stmt) for inner in ast.walk(node)) - 1
+                else:
+                    outermost.append(node)
+        return inside
+
+
+@cache
+def package() -> tuple[Source, ...]:
+    """Return every module of the package."""
+    return tuple(Source.below(PACKAGE))
+
+
+def function_lines(function: Function) -> int:
+    """Return the number of lines of a function without docstrings."""
+    return (function.end_lineno or 0) - function.lineno + 1 - docstring_lines(function)
+
+
+def words(root: Path) -> int:
+    """Return the number of words of the README and of every page below `docs`."""
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    return sum(len(page.read_text("utf-8").split()) for page in pages)
+
+
+def options_of_evaluate() -> int:
+    """Return the number of options that `leakbound evaluate` takes."""
+    from leakbound.cli import group
+
+    context = click.Context(group)
+    command = group.get_command(context, "evaluate")
+    if command is None:
+        raise LookupError("there is no command `evaluate`")
+    return sum(isinstance(parameter, click.Option) for parameter in command.params)
+
+
+def by_package() -> dict[str, int]:
+    """Return the lines of each package, most first; modules at the top count as one."""
+    lines: dict[str, int] = {}
+    for source in package():
+        name = source.path.parts[0] if len(source.path.parts) > 1 else "(top)"
+        lines[name] = lines.get(name, 0) + source.lines
+    return dict(sorted(lines.items(), key=lambda pair: -pair[1]))
+
+
+def measured() -> dict[str, int]:
+    """Return what `[most]` limits, under the same names."""
+    scripts = [s for name in ("bench", "experiments") for s in Source.below(ROOT / name)]
+    tests = (path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    return {
+        "src_lines": sum(source.lines for source in package()),
+        "src_statements": sum(source.statements for source in package()),
+        "test_lines": sum(len(text.splitlines()) for text in tests),
+        "script_lines": sum(source.lines for source in scripts),
+        "doc_words": words(ROOT),
+        "evaluate_options": options_of_evaluate(),
+    }
+
+
+def density() -> dict[str, float]:
+    """Return what `[density]` keeps in a range: squeezed code has few lines and full ones."""
+    lines = sum(source.lines for source in package())
+    functions = [function for source in package() for function in source.functions]
+    texts = [source.text for source in package()]
+    return {
+        "median_lines_of_a_function": median(map(function_lines, functions)),
+        "statements_per_line": sum(source.statements for source in package()) / lines,
+        "characters_per_line": sum(map(len, texts)) / sum(len(t.splitlines()) for t in texts),
+    }
+
+
+def main() -> None:
+    for name, value in measured().items():
+        print(f"{name:30} {value:8,} of {BUDGETS['most'][name]:,}")
+    for name, figure in density().items():
+        least, most = BUDGETS["density"][name]
+        print(f"{name:30} {figure:8.3f} in {least} to {most}")
+    print("lines by package:")
+    for name, value in by_package().items():
+        print(f"    {name:26} {value:8,}")
+
+
+if __name__ == "__main__":
+    main()
