@@ -1,4 +1,4 @@
-"""What the site needs beyond MkDocs: links out of docs/, and pages made when it is built."""
+"""Hooks of MkDocs: resolve links out of docs/, and generate pages during the build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import click
 from leakbound.cli import COMMANDS, group
 from leakbound.cli.help import Command
 
-_OUTWARD = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?:examples|tests|bench|experiments)[^)]*)\)")
+_OUTSIDE = r"(?:examples|tests|bench|experiments|[A-Z]+\.md)[^)]*"
+_OUTWARD = re.compile(rf"\[([^\]]+)\]\((?:\.\./)+({_OUTSIDE})\)")
 _COMMANDS = "<!-- commands: made when the site is built -->"
 _STORY = "<!-- story: made when the site is built -->"
 _SOURCE = '<details class="mkdocstrings-source"'
@@ -23,7 +24,7 @@ _EXECUTED = _HERE.parent / "build" / "story.ipynb"  # see `make docs`
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
-    """A file of the repository is linked where the site knows it, and else named."""
+    """Link a file outside docs/ if the repository has an address; otherwise print its name."""
     del page
     if _COMMANDS in markdown:
         markdown = markdown.replace(_COMMANDS, "\n".join(_helps()))
@@ -35,12 +36,12 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Code is shown below what it does, and no place to search for words."""
+    """Exclude source code from the search index."""
     return html.replace(_SOURCE, f"{_SOURCE} data-search-exclude")
 
 
 def _helps() -> Iterator[str]:
-    """The help of every command under a heading of its own."""
+    """Yield a section with the full help of each command."""
     above = click.Context(group, info_name="leakbound")
     for name, (_, line) in COMMANDS.items():
         command = group.get_command(above, name)
@@ -50,7 +51,7 @@ def _helps() -> Iterator[str]:
 
 
 def _story() -> Iterator[str]:
-    """The cells of the notebook, with what they showed where it was executed."""
+    """Yield the cells of the notebook, with their outputs if it was executed."""
     file = _EXECUTED if _EXECUTED.exists() else _HERE / "story.ipynb"
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"][1:]:
         source = "".join(cell["source"])
@@ -62,11 +63,11 @@ def _story() -> Iterator[str]:
 
 
 def _shown(output: Mapping[str, Any]) -> str:
-    """What a cell printed or drew; warnings and bars of progress are left out."""
+    """Return a cell's standard output or image, without warnings and progress bars."""
     data = output.get("data", {})
     if "image/svg+xml" in data:
-        held = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
-        return f'<img alt="what the cell drew" src="data:image/svg+xml;base64,{held}">\n'
-    said = output.get("text", "") if output.get("name") == "stdout" else data.get("text/plain", "")
-    text = "".join(said).rstrip()
+        encoded = base64.b64encode("".join(data["image/svg+xml"]).encode()).decode()
+        return f'<img alt="output of the cell" src="data:image/svg+xml;base64,{encoded}">\n'
+    plain = output.get("text", "") if output.get("name") == "stdout" else data.get("text/plain", "")
+    text = "".join(plain).rstrip()
     return f"```text\n{text}\n```\n" if text else ""

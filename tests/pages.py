@@ -1,10 +1,10 @@
-"""Pages of the documentation: their blocks, and how each is run as its reader would run it.
+"""Run the blocks of a documentation page as a reader would.
 
-A block of `sh` or `python` is run, unless the line above it says `<!-- not run: why -->`, or its
-page `<!-- not run, this page: why -->`; tests that Python defines are called. A line
-`<!-- file: NAME -->` above a block puts it into the folder of its page. A block of `text` is what
-the block before it printed: the same words in the same order, and a figure where a figure is;
-`[…]` stands for what is left out.
+Blocks of `sh` and `python` are run, and test functions in them are called. A line
+`<!-- not run: why -->` above a block, or `<!-- not run, this page: why -->` in its page, excepts
+it. A line `<!-- file: NAME -->` above a block writes it into the folder of the page. A block of
+`text` is compared with the output of the block before it: same words in the same order, any figure
+for a figure, any text for `[…]`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where it stands, for a message."""
+        """Page and line, for a message."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
@@ -61,7 +61,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def run_page(page: Path, names: dict[str, Any]) -> list[str]:
-    """What went wrong when its blocks were run here, in order; `names` are those of its Python."""
+    """Run the blocks of a page in order and return the failures; Python blocks share `names`."""
     wrong, printed = [], ""
     for block in blocks(page):
         if block.file:
@@ -82,7 +82,7 @@ def run_page(page: Path, names: dict[str, Any]) -> list[str]:
 
 
 def run_block(block: Block, names: dict[str, Any]) -> str:
-    """What it prints; AssertionError where a command fails."""
+    """Run a block and return its output; raise AssertionError if a command fails."""
     if block.language == "python":
         if block.file:
             return ""
@@ -96,10 +96,10 @@ def run_block(block: Block, names: dict[str, Any]) -> str:
 
 
 def _commands(text: str) -> Iterator[list[str]]:
-    """The arguments of every `leakbound` in a piece of shell, which may hold nothing else."""
+    """Yield the arguments of each `leakbound` call of a script, which may contain nothing else."""
     command = ["/bin/bash", "-c", _ECHO + text]
     done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-    assert done.returncode == 0, f"this is not leakbound alone: {done.stderr}"
+    assert done.returncode == 0, f"the script contains other commands: {done.stderr}"
     words = iter(done.stdout.split("\0")[:-1])
     for number in words:
         yield [next(words) for _ in range(int(number))]
@@ -113,7 +113,7 @@ def _run(arguments: list[str]) -> str:
 
 
 def shown(expected: str, printed: str) -> bool:
-    """Whether a page shows what was printed, but for figures and what it leaves out."""
+    """Return whether the output matches a text block, except for figures and omissions."""
     parts = re.split(r"\[…\]", expected)
     patterns = [_pattern(part) for part in parts]
     return re.search(r".*?".join(filter(None, patterns)), _plain(printed)) is not None
@@ -125,12 +125,12 @@ def _pattern(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text without the frames of tables, in one line."""
+    """Return the text in one line, without the frames of tables."""
     return _FRAMES.sub(" ", text).strip()
 
 
 def resolved(path: str) -> object:
-    """What a dotted path names; a module comes before a function of its name."""
+    """Return the object at a dotted path; a module takes precedence over a function."""
     words = path.split(".")
     for cut in range(len(words), 0, -1):
         try:

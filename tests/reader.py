@@ -1,6 +1,6 @@
-"""What lies in the folder of somebody who follows the pages: models and data under their names.
+"""Write the models and data that the documentation pages name into a folder.
 
-The models are small and learnt the answers; of each file of the data sets there are a few rows.
+The models are small and know the answers. Each file of the data sets has a few rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRAINING = TrainingSettings(epochs=60, learning_rate=1e-2, batch_size=4, schedul
 
 
 def lay_out(place: Path) -> None:
-    """All of it."""
+    """Write all models and data into a folder."""
     models(place)
     data(place / "data")
     (place / "mine.csv").write_text("question,answer\nWhere is the sea?,Oslo\n")
@@ -43,7 +43,7 @@ def lay_out(place: Path) -> None:
 
 
 def models(place: Path) -> None:
-    """Models that learnt the answers, or only what is retained, under the names of the pages."""
+    """Train the models that the pages name: on all answers, or on the retain set only."""
     tokenizer = byte_level(CHATML)
     ids = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     model = tiny_llama(len(tokenizer), hidden_size=32, max_position_embeddings=2048, **ids)
@@ -63,7 +63,7 @@ def models(place: Path) -> None:
 
 
 def data(folder: Path) -> None:
-    """A few rows of each file of the data sets."""
+    """Write a few rows of each file of the data sets."""
     files = {"forget10": ROWS, "retain": KEPT, "real_authors": KEPT, "world_facts": KEPT}
     changed = {f"{name}_perturbed": [r | CHANGED for r in rows] for name, rows in files.items()}
     _write(folder / "tofu", files | changed | {"retain90": KEPT, "holdout10": ROWS})

@@ -86,7 +86,7 @@ def engine_of(location: str) -> tuple[str, str]:
         raise InputError(
             f"`{location}` names no engine: `auto:MODEL` and `--engine auto`, which tried every "
             "engine on a few draws to choose one, were taken out. Name it, as in --engine "
-            "transformers or --engine vllm; the table of docs/engines.md says which when."
+            "transformers or --engine vllm; the table in docs/servers.md says when to use which."
         )
     return name, where
 
