@@ -98,7 +98,7 @@ REMOVED = {
     "prove --draws": _WEIGHTED,
     "prove --mix": _WEIGHTED,
     "unlearn --scorer": "leakmin, which lowered these scores, was taken out: NPO and then entropy "
-    "kept more and leaked less. docs/unlearning.md says what was found.",
+    "kept more and leaked less. docs/reproduce/results.md has the measurements.",
 }
 """Commands and options that were taken out, and what serves instead."""
 
