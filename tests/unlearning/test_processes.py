@@ -61,8 +61,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path: Path) -> None:
                 assert mine[key] == pytest.approx(theirs[key], rel=1e-4, abs=1e-7), key
 
 
-DOCS = Path(__file__).parents[2] / "docs" / "unlearning.md"
-SCALE = Path(__file__).parents[2] / "docs" / "scale.md"
+DOCS = Path(__file__).parents[2] / "docs" / "unlearn.md"
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 ROWS = [("who wrote red", "Ann blue sea", "forget"), ("who wrote sky", "Bob sea", "forget")]
 ROWS += [("who wrote green", "Ann", "forget"), ("wrote sea", "Bob red red", "retain")]
@@ -128,8 +127,10 @@ def test_the_documented_command_runs_two_processes(tmp_path: Path) -> None:
 
 def test_the_documented_commands_train_on_two_machines(tmp_path: Path) -> None:
     """Two launchers that meet at an address, word for word but for it, and one process each."""
-    commands = re.findall(r"^torchrun --nnodes .* -m leakbound unlearn", SCALE.read_text(), re.M)
-    assert len(commands) == 2
+    (command,) = re.findall(
+        r"^torchrun --nnodes .* -m leakbound unlearn", DOCS.read_text(encoding="utf-8"), re.M
+    )
+    commands = [command.replace("RANK", str(rank)) for rank in range(2)]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
