@@ -163,7 +163,7 @@ def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     assert _run(certified, env | {"MAX_LEAK": "0.000001"}).returncode in (4, 5)
 
 
-CODES = list(dict.fromkeys(re.findall(r"`([^`]+)`", (DOCS / "papers.md").read_text("utf-8"))))
+CODES = list(dict.fromkeys(re.findall(r"`([^`]+)`", (DOCS / "reproduce" / "papers.md").read_text("utf-8"))))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BOTH = README + (DOCS / "own-model.md").read_text(encoding="utf-8")
 BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", BOTH, re.M | re.S))
@@ -229,7 +229,7 @@ def test_every_option_file_and_setting_exists(code: str) -> None:
 
 
 def test_no_section_of_a_paper_is_without_a_row() -> None:
-    text = (DOCS / "papers.md").read_text("utf-8")
+    text = (DOCS / "reproduce" / "papers.md").read_text("utf-8")
     scholten, leak, cheng = re.split(r"^## ", text, flags=re.M)[1:]
     for wanted in ("4.1", "4.2", "4.3", "5,", "6.2", "6.3", "| B,", "| C,", "Appendix D"):
         assert wanted in scholten, wanted
