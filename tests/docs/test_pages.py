@@ -163,8 +163,10 @@ def test_the_workflow_passes_and_stops_a_model_that_leaks_more(
     assert _run(certified, env | {"MAX_LEAK": "0.000001"}).returncode in (4, 5)
 
 
-CODES = list(dict.fromkeys(re.findall(r"`([^`]+)`", (DOCS / "reproduce" / "papers.md").read_text("utf-8"))))
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+(PAPERS,) = (page.read_text("utf-8") for page in PAGES if page.name == "papers.md")
+CODES = list(dict.fromkeys(re.findall(r"`([^`]+)`", PAPERS)))
+README_FILE = ROOT / "README.md"
+README = README_FILE.read_text(encoding="utf-8")
 BOTH = README + (DOCS / "own-model.md").read_text(encoding="utf-8")
 BLOCKS = "\n".join(re.findall(r"^```\w*\n(.*?)^```", BOTH, re.M | re.S))
 CALLS = [
@@ -229,8 +231,7 @@ def test_every_option_file_and_setting_exists(code: str) -> None:
 
 
 def test_no_section_of_a_paper_is_without_a_row() -> None:
-    text = (DOCS / "reproduce" / "papers.md").read_text("utf-8")
-    scholten, leak, cheng = re.split(r"^## ", text, flags=re.M)[1:]
+    scholten, leak, cheng = re.split(r"^## ", PAPERS, flags=re.M)[1:]
     for wanted in ("4.1", "4.2", "4.3", "5,", "6.2", "6.3", "| B,", "| C,", "Appendix D"):
         assert wanted in scholten, wanted
     for number in range(1, 7):
