@@ -161,7 +161,7 @@ def test_the_tables_count_every_try_once_and_leave_the_page_around_them(tmp_path
 def test_the_page_shows_tables_of_the_bench() -> None:
     from faults import BEGIN, END
 
-    page = (BENCH.parent / "docs" / "reliability.md").read_text()
+    page = (BENCH.parent / "docs" / "reproduce" / "reliability.md").read_text()
     _, _, rest = page.partition(BEGIN)
     tables, _, _ = rest.partition(END)
     for line in tables.splitlines():
