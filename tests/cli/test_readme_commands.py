@@ -34,7 +34,6 @@ EXCEPTIONS = {
     "fresh": "needs a model that can rewrite questions",
     "--engine vllm": "draws with vLLM: tests/engines/test_vllm_itself.py",
     "--ray local": "starts a cluster of Ray: tests/evaluation/test_ray.py",
-    "leakbound view runs": "serves until it is stopped: tests/viewing",
     "--profile leak-k": "asks a classifier of the hub",
     "--control-questions others.csv": "no others here: tests/evaluation/test_control_questions.py",
 }
