@@ -63,7 +63,7 @@ class FolderIndex:
         """A row for each run."""
         rows = []
         for run in self.runs:
-            figure = bound_cell(run.verdict and run.verdict.number)
+            figure = bound_cell(run.verdict.number if run.verdict else None)
             says = run.verdict.headline if run.verdict else run.note
             rows.append((Cell(run.name), Cell(run.state), figure, Cell(says, prose=True)))
         return Table("Runs", ("Run", "State", "How much", "Verdict, or what is wrong"), tuple(rows))
@@ -114,7 +114,7 @@ def write_index(
     private = bool(redacted) and all(redacted) if redact is None else redact
     path = root / (REDACTED_INDEX if private else INDEX)
     groups = _same_questions(runs, notes)
-    comparisons = []
+    comparisons: list[FolderComparison] = []
     for group in counted(progress, "comparing", groups, "pages") if groups else ():
         name = f"comparison-{len(comparisons) + 1}"
         try:
