@@ -202,6 +202,16 @@ def test_what_cannot_be_compared_is_noted(shelf: Path) -> None:
     assert len(read.links()) == 3
 
 
+def test_an_error_in_a_comparison_keeps_the_index(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes, "compare", lambda runs: 1 / 0)
+    index = write_index(shelf)
+    assert index.path.is_file()
+    (note,) = index.notes
+    assert note.startswith("`full`, `npo/run` are not compared: it cannot be read (ZeroDivision")
+
+
 def test_a_redacted_index_links_only_to_redacted_pages_and_names_no_question(shelf: Path) -> None:
     read = indexed(shelf, redact=True)
     assert read.index.path == shelf / "index-redacted.html"

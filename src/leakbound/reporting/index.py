@@ -12,7 +12,7 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 import leakbound
-from leakbound.errors import InputError, LeakboundError
+from leakbound.errors import InputError
 from leakbound.evaluation.comparing import compare
 from leakbound.evaluation.views.read import drawn_as, sampled_targets
 from leakbound.evaluation.views.table import Cell, Table, bound_cell, interval
@@ -119,7 +119,7 @@ def write_index(
         name = f"comparison-{len(comparisons) + 1}"
         try:
             comparisons.append(_compared(group, path, name, redact))
-        except LeakboundError as error:
+        except Exception as error:  # the index is written without this page
             names = ", ".join(f"`{run.name}`" for run in group)
             notes.append(f"{names} are not compared: {message_of(error)}")
     index = FolderIndex(
