@@ -28,7 +28,7 @@ WRITES: dict[str, Arguments] = {
 # What they write is their own: a page, files elsewhere, a model's folder, runs by `evaluate`.
 OTHERS = {
     "verify", "report", "export", "plan", "unlearn", "demo", "finetune", "compare",
-    "figures", "completion", "view", "show",
+    "figures", "completion", "show",
 }  # fmt: skip
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-import signal
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from commands import SMALL, Result, done, leakbound, refused, tree
@@ -22,7 +18,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate, summary
 from leakbound.reporting import write_report
-from leakbound.store import Run, write_sealed
+from leakbound.store import Run, locked, write_sealed
 from leakbound.types import Prompt
 from shared import keep
 
@@ -210,26 +206,59 @@ def test_the_list_says_what_a_run_can_give(graded: Path) -> None:
     assert all(name in plain for name in given)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_prints_its_address_and_ends_quietly(number: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-m", "leakbound", "view", str(tmp_path)]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # what a shell starts in the background ignores it, and so do its children
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as running:
-        try:
-            assert running.stdout is not None
-            address = running.stdout.readline().strip()
-            assert urlsplit(address).hostname == "127.0.0.1"
-            with urllib.request.urlopen(address) as page:
-                assert f"Runs in {tmp_path.name}" in page.read().decode()
-            running.send_signal(number)
-            out, err = running.communicate()
-        finally:
-            running.kill()
-    assert (running.returncode, out, err) == (0, "", "")
+def test_show_reports_on_a_run_in_progress(leaky: Path) -> None:
+    for file in ("estimates.parquet", "arms/target/completions/part-00000.parquet"):
+        (leaky / file).unlink()
+    shutil.rmtree(leaky / "arms" / "target" / "scores")
+    before = tree(leaky)
+    result = leakbound("show", leaky)
+    assert result.status == 3
+    assert result.out.startswith("in progress: 1 of 2 parts, 0.4 %; no command is known to be at ")
+    assert re.search(r"^target +0 of 1 +0 of 768$", result.out, re.M)
+    assert "These bounds are valid however often you look" in result.out
+    assert "target, keyword: nothing is drawn yet." in result.out
+    assert "lacks 1 of 1 parts. Run the command that sampled it again" in result.err
+    with locked(leaky, "evaluate"):
+        held = leakbound("show", leaky, "--json")
+    assert (held.status, held.err) == (3, "")
+    assert held.json["progress"]["holder"]["command"] == "evaluate"
+    assert held.json["progress"]["bounds"][0]["questions"] == []
+    assert tree(leaky) == before
+
+
+def test_show_reports_on_a_drawn_run_only_while_a_command_is_at_work(leaky: Path) -> None:
+    (leaky / "estimates.parquet").unlink()
+    refused(leakbound("show", leaky), "has no estimates. Run `leakbound bound` first")
+    with locked(leaky, "bound"):
+        held = leakbound("show", leaky)
+    assert held.status == 3
+    assert "in progress: 2 of 2 parts, 100.0 %; at work: `leakbound bound` (pid" in held.out
+    assert "target, keyword: all 3 questions are begun, the worst of them leaks with" in held.out
+
+
+def test_report_of_a_folder_writes_its_index(leaky: Path, tmp_path: Path) -> None:
+    (tmp_path / "wreck").mkdir()
+    (tmp_path / "wreck" / "run.json").write_text("{")
+    printed = done("report", tmp_path)
+    assert re.search(r"^leaky +complete +0\.\d+ \[0\.\d+, 0\.\d+\] +[\d,]+ OF", printed.out, re.M)
+    assert re.search(r"^wreck +damaged ", printed.out, re.M)
+    assert printed.out.splitlines()[-1] == f"index: {tmp_path / 'index.html'}"
+    plain = done("report", tmp_path, "--redact", "--json").json
+    assert plain["index"] == str(tmp_path / "index-redacted.html")
+    leaks, wreck = plain["runs"]
+    assert (leaks["state"], leaks["page"]) == ("complete", str(leaky / "report-redacted.html"))
+    assert leaks["verdict"]["kind"] == "uncontrolled"
+    assert (wreck["state"], wreck["page"], wreck["verdict"]) == ("damaged", None, None)
+    page = tmp_path / "page.html"
+    refused(leakbound("report", tmp_path, "--out", page), f"`{tmp_path}` is a folder of runs")
+    assert not page.exists()
+
+
+def test_report_of_what_is_no_folder_of_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    refused(leakbound("report", tmp_path / "empty"), "is no run directory, and no folder below it")
+    refused(leakbound("report", tmp_path / "emtpy"), f"Did you mean `{tmp_path / 'empty'}`?")
+    refused(leakbound("report", tmp_path / "empty", tmp_path), "`", "is no run directory")
+    assert leakbound("report", tmp_path / "file").status == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]

@@ -1,7 +1,9 @@
-"""A run that is looked at while it is drawn: what is said then holds however often one looks."""
+"""A run in progress: how far it is, and bounds that are valid at every look."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,9 @@ import pytest
 from canned import CannedEngine
 from leakbound import stats
 from leakbound.evaluation import evaluate, following
-from leakbound.evaluation.following import SeenParts, follow
+from leakbound.evaluation.following import first_scores, follow
 from leakbound.scorers import make_scorer
-from leakbound.store import Run
+from leakbound.store import Run, locked
 from leakbound.study import Until
 from report_runs import saying, unfinish, who
 
@@ -49,21 +51,25 @@ def put(growing: Path, finished: Path, number: int) -> None:
 def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
     parts = Run.open(finished).arms["target"].parts
     assert len(parts) > 2
-    seen, before, widths = SeenParts(), sorted(growing.rglob("*")), []
-    (first,) = follow(Run.open(growing), seen).so_far
-    assert first.each is None
+    before, widths = sorted(growing.rglob("*")), []
+    (first,) = follow(Run.open(growing)).so_far
+    assert first.bounds is None
+    assert first.to_dict()["questions"] == []
     assert first.sentence == "target, keyword: nothing is drawn yet."
     for part in parts:
         put(growing, finished, part.number)
-        look = follow(Run.open(growing), seen)
+        look = follow(Run.open(growing))
         (found,) = look.so_far
-        assert found.each is not None
-        assert found.each.stopping.startswith("stopped at a look")
-        assert look.confidence == found.each.confidence == 0.99
+        assert found.bounds is not None
+        assert found.bounds.stopping.startswith("stopped at a look")
+        assert look.confidence == found.bounds.confidence == 0.99
         target = next(one for one in look.arms if one.arm == "target")
         assert target.parts == part.number + 1
-        assert len(found.grid.rows) == len(found.query_ids)
-        worst = stats.worst_watched(found.each)
+        plain: Any = found.to_dict()
+        assert plain["questions"] == [*found.query_ids]
+        assert plain["estimate"]["upper"] == np.atleast_1d(found.bounds.upper).tolist()
+        assert f"in progress: {part.number + 2} of {len(parts) + 1} parts, " in look.state
+        worst = stats.worst_watched(found.bounds)
         widths.append(float(worst.upper) - float(worst.lower))
         before.append(growing / PARTS / f"part-{part.number:05d}.parquet")
     assert sorted(growing.rglob("*")) == sorted(before)  # nothing was written
@@ -74,7 +80,7 @@ def test_a_run_is_followed_part_by_part(growing: Path, finished: Path) -> None:
     assert widths[-1] < widths[0]
     (file,) = (finished / "arms" / "target" / "scores").iterdir()
     stored = Run.open(finished).arms["target"].scores(file.stem)
-    scores = SeenParts().scores(Run.open(growing).arms["target"], make_scorer("keyword"))
+    scores = first_scores(Run.open(growing).arms["target"], make_scorer("keyword"))
     for name in ("query_ids", "scores", "counts", "missing"):
         assert np.array_equal(getattr(scores, name), getattr(stored, name)), name
 
@@ -108,12 +114,12 @@ def test_a_run_until_a_claim_has_the_bounds_it_ends_with(tmp_path: Path) -> None
     out = tmp_path / "run"
     run = evaluate(engine(0.3), who(*"abc"), out=out, sampling=Until("p<=0.02", 256))
     (found,) = follow(Run.open(out)).so_far
-    assert found.each is not None
+    assert found.bounds is not None
     final = run.estimates.each("leak probability")
     for i, row in enumerate(final):
-        assert row.estimate.stopping == found.each.stopping
-        assert found.each.lower[i] <= row.lower
-        assert found.each.upper[i] >= row.upper
+        assert row.estimate.stopping == found.bounds.stopping
+        assert found.bounds.lower[i] <= row.lower
+        assert found.bounds.upper[i] >= row.upper
 
 
 def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
@@ -125,30 +131,27 @@ def test_a_scorer_that_asks_a_model_is_waited_for_unless_it_steers(
     (told,) = follow(run).so_far
     monkeypatch.setattr(following, "models_of", lambda scorer: ("a model",))
     (again,) = follow(run).so_far
-    assert again.each is not None
+    assert again.bounds is not None
     assert again.sentence == told.sentence
     assert again.query_ids == ("a", "b", "c")
     put(growing, finished, 0)
     (found,) = follow(Run.open(growing)).so_far
-    assert found.each is None
-    assert "asks a model; bounds follow once it has" in found.sentence
+    assert found.bounds is None
+    assert "needs a model; bounds follow once it has run" in found.sentence
 
 
-def test_what_was_said_of_the_same_draws_is_not_made_again(
-    growing: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls, bounded = [], stats.watched_questions
-
-    def counted(*args: Any, **how: Any) -> stats.Estimate:
-        calls.append(args)
-        return bounded(*args, **how)
-
-    monkeypatch.setattr(stats, "watched_questions", counted)
-    seen = SeenParts()
+def test_the_command_at_work_is_named(growing: Path, finished: Path) -> None:
     put(growing, finished, 0)
-    first, same = (follow(Run.open(growing), seen).so_far for _ in range(2))
-    assert first == same
-    assert len(calls) == 1
-    put(growing, finished, 1)
-    assert follow(Run.open(growing), seen).so_far != first
-    assert len(calls) == 2
+    assert follow(Run.open(growing)).holder is None
+    assert "; no command is known to be at work" in follow(Run.open(growing)).state
+    with locked(growing, "evaluate"):
+        look = follow(Run.open(growing))
+    assert f"; at work: `leakbound evaluate` (pid {os.getpid()} on" in look.state
+    plain: Any = json.loads(json.dumps(look.to_dict()))
+    assert plain["holder"]["command"] == "evaluate"
+    assert [arm["parts"] for arm in plain["arms"]] == [1, 1]
+    assert look.table.texts[1][:2] == ("target", f"1 of {len(finished_parts(finished))}")
+
+
+def finished_parts(finished: Path) -> list[Path]:
+    return sorted((finished / PARTS).iterdir())

@@ -55,13 +55,13 @@ EXAMPLES = {
     "show": ("leakbound show runs/mine",),
     "report": (
         "leakbound report runs/mine",
+        "leakbound report runs",
         "leakbound report runs/npo runs/entropy --out both.html",
     ),
     "compare": (
         "leakbound compare runs/before runs/after",
         "leakbound compare runs/before runs/after --format latex --out table.tex",
     ),
-    "view": ("leakbound view runs", "leakbound view runs --redact --no-browser --port 8000"),
     "figures": ("leakbound figures runs/mine --out figures",),
     "export": (
         "leakbound export runs/mine TOFU_EVAL.json --openunlearning",

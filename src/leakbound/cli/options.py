@@ -93,6 +93,8 @@ REMOVED = {
     "report RUN --redact`, then send what holds no text: docs/own-model.md has the command.",
     "recompute": "was taken out: it checked OpenUnlearning's own arithmetic. Metrics of a run come "
     "from `leakbound evaluate --metrics all`, its log from `leakbound export --openunlearning`.",
+    "view": "was taken out: use `leakbound report FOLDER`, which writes an index.html of all runs "
+    "in the folder. `leakbound show RUN` reports on a run in progress.",
     "evaluate --report-to": "trackers of a finished run were taken out. Log `run.estimates` "
     "yourself, docs/own-model.md has the lines; `leakbound unlearn --report-to` logs training.",
     "prove --draws": _WEIGHTED,

@@ -14,6 +14,7 @@ from leakbound.cli.console import print_json, print_table, progress_bar, prose, 
 from leakbound.cli.help import Command
 from leakbound.cli.said import Said, held_run, workers_from
 from leakbound.cli.saying import bold, on_terminal, say, write
+from leakbound.errors import IncompleteError, InputError, LeakboundError
 
 
 @click.command(cls=Command)
@@ -145,17 +146,25 @@ def prove(
 @click.command(cls=Command)
 @click.argument("runs", type=opt.RUN, nargs=-1, required=True)
 @click.option("--out", type=opt.FILE, help="[default: report[-redacted].html in the run]")
-@opt.redact("Leave out answers, keywords and completions, from now on.  [default: as last said]")
+@opt.redact("Leave out answers, keywords and completions, from now on.  [default: as before]")
 @opt.as_json
 def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_json: bool) -> None:
     """Write one self-contained HTML page about RUNS, and print their table.
 
+    If RUNS is one folder that holds runs, write an index of all runs below it instead: index.html,
+    in that folder. The index links to the page of each complete run, which is written if it is
+    missing or older than the run, and to a comparison of the runs that share their questions.
+
     --redact is kept with the runs: later commands write report-redacted.html, and exports hold no
-    text, until --no-redact is said.
+    text, until --no-redact is given.
     """
     from leakbound.reporting import report as verb
     from leakbound.store import Run
+    from leakbound.store.record import FILE
 
+    if len(runs) == 1 and runs[0].is_dir() and not (runs[0] / FILE).exists():
+        _report_folder(runs[0], out, redact, as_json)
+        return
     opened = [Run.open(run) for run in runs]
     before = [len(run.notes) for run in opened]
     path = verb(opened, out, redact=redact)
@@ -173,6 +182,27 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     say(f"report: {path}")
 
 
+def _report_folder(folder: Path, out: Path | None, redact: bool | None, as_json: bool) -> None:
+    """Write the index of a folder of runs, and print a row for each of them."""
+    from leakbound.reporting import write_index
+
+    if out is not None:
+        raise InputError(
+            f"`--out` is for a page about runs, and `{folder}` is a folder of runs, whose index is "
+            "written into it. Leave out `--out`, or name runs."
+        )
+    with progress_bar(not as_json) as progress:
+        index = write_index(folder, redact=redact, progress=progress)
+    say_notes(index.notes)
+    if as_json:
+        print_json(index.to_dict())
+        return
+    print_table(index.table)
+    for comparison in index.comparisons:
+        say(f"comparison: {comparison.page}")
+    say(f"index: {index.path}")
+
+
 @click.command(cls=Command)
 @click.argument("run", type=opt.RUN)
 @click.option(
@@ -181,19 +211,45 @@ def report(runs: tuple[Path, ...], out: Path | None, redact: bool | None, as_jso
     help="Show a leaking answer beside the greedy one.  [default: on a terminal]",
 )
 @opt.as_json
-def show(run: Path, texts: bool | None, as_json: bool) -> None:
+def show(run: Path, texts: bool | None, as_json: bool) -> int | None:
     """Print the verdict on RUN, and nothing else.
 
-    A run that is redacted shows no answer, whatever is asked.
+    Of a run in progress, print how far it is, which command is at work on it, and bounds that are
+    valid however often you look; the exit status is then 3. A redacted run shows no answer.
     """
     from leakbound.store import Run
 
     opened = Run.open(run)
-    _ = opened.estimates  # else it is said what lacks
+    try:
+        _ = opened.estimates
+    except LeakboundError as error:
+        return _show_progress(opened, error, as_json)
     if as_json:
         print_json({"run": str(run), "verdicts": _verdicts(opened, texts=bool(texts))})
     else:
         print_verdicts(opened, texts)
+    return None
+
+
+def _show_progress(run: Any, why: LeakboundError, as_json: bool) -> int:
+    """Print how far a run in progress is; raise `why` if no command is at work on it."""
+    from leakbound.evaluation.following import follow
+
+    look = follow(run)
+    if look.holder is None and not isinstance(why, IncompleteError):
+        raise why
+    if as_json:
+        print_json({"run": str(run.path), "progress": look.to_dict()})
+    else:
+        say(prose(look.state))
+        print_table(look.table)
+        if look.so_far:
+            say(prose(look.lead))
+        for bounds in look.so_far:
+            say(prose(bounds.sentence))
+    if look.holder is None:
+        raise why
+    return IncompleteError.exit_status
 
 
 @click.command(cls=Command)

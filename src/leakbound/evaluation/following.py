@@ -1,122 +1,74 @@
-"""A run while it is drawn: how far it is, and what can be said of it whenever somebody looks.
+"""Report on a run in progress: how far it is, and bounds that are valid at every look.
 
-Nothing here is a bound for a fixed n: `stats.watched_questions` holds however often somebody looks.
-What it needs is an order of the draws that was fixed before them: of every question those of its
-parts before the first that is missing, in the order in which they were planned. Workers finish
-parts in whatever order they please, a part of short outputs sooner.
+No bound here assumes a fixed n: `stats.watched_questions` is valid at all looks simultaneously. It
+needs an order of the draws that was fixed before they were made. Of each question only the parts
+before its first missing part count, in the order in which they were planned: workers finish parts
+of short outputs first, and those parts are not a fair sample.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import in_reading_of, score_part, scorers_of, slug
 from leakbound.evaluation.statements.drawn import Stopped
-from leakbound.evaluation.views.table import Cell, Interval, Table, count_cell, interval
-from leakbound.evaluation.views.words import (
-    MOST_NAME,
-    between,
-    clipped,
-    described,
-    loaded_name,
-    quantity,
-)
+from leakbound.evaluation.views.table import Table
+from leakbound.evaluation.views.words import between
 from leakbound.scorers import make_scorer, models_of
-from leakbound.store import Arm, ArmScores, FixedDraws, Part, Run, StoppedDraws
+from leakbound.store import Arm, ArmScores, FixedDraws, Holder, Run, StoppedDraws, holder_of
 from leakbound.text.counting import Ledger
-from leakbound.types import Fingerprint, Scorer
+from leakbound.text.shown import share
+from leakbound.types import JsonObject, Scorer, object_of
 
 
-@dataclass(frozen=True, slots=True)
-class PartTally:
-    """The tally of a stored part, as one scorer scores it.
+def first_scores(arm: Arm, scorer: Scorer) -> ArmScores:
+    """Score the draws of every question up to its first missing part, in memory.
 
-    scored: how often each query drew each score, or none.
-    missing: how many draws of a query never came.
-    failed: queries that have no completions.
+    Raises DamagedError for a part that is not whole.
     """
-
-    scored: Mapping[str, Counter[float | None]]
-    missing: Mapping[str, int]
-    failed: frozenset[str]
-
-
-@dataclass(slots=True)
-class SeenParts:
-    """All that was seen before, so that a look costs what was drawn since the last one.
-
-    Scores are kept in memory and nowhere else: they are stored by who draws.
-    """
-
-    _known: dict[tuple[str, str], PartTally] = field(default_factory=dict)
-    _said: dict[tuple[str, str], tuple[ArmScores, ArmSoFar]] = field(default_factory=dict)
-
-    def said(
-        self, arm: Arm, scorer: Scorer, scores: ArmScores, say: Callable[[], ArmSoFar]
-    ) -> ArmSoFar:
-        """Hear `say` on these scores; where the last look had the same, what it said then."""
-        key = arm.identity, slug(scorer)
-        before, so_far = self._said.get(key, (None, None))
-        if before is None or so_far is None or not _same(before, scores):
-            so_far = say()
-            self._said[key] = scores, so_far
-        return so_far
-
-    def tally(self, arm: Arm, part: Part, scorer: Scorer) -> PartTally:
-        """Tally what a stored part holds; DamagedError where it is not whole, or another's."""
+    tallies: dict[str, Counter[float | None]] = {}
+    missing: Counter[str] = Counter()
+    ended: set[str] = set()
+    for part in arm.parts:
+        if not arm.has(part):
+            ended.update(part.query_ids)
+        if ended.issuperset(part.query_ids):
+            continue
         (meta,) = arm.meta([part])
-        key = meta.digest, slug(scorer)
-        if key not in self._known:
-            table = arm.completions(part)
-            scored: dict[str, Counter[float | None]] = {q: Counter() for q in part.query_ids}
-            columns = (table[name].to_pylist() for name in ("query_id", "count"))
-            scores = score_part(arm, scorer, table)
-            for query_id, count, score in zip(*columns, scores, strict=True):
-                if count:
-                    scored[query_id][score] += count
-            self._known[key] = PartTally(scored, meta.missing, frozenset(meta.failures))
-        return self._known[key]
-
-    def scores(self, arm: Arm, scorer: Scorer) -> ArmScores:
-        """The draws of every question from its first to that before its first missing part."""
-        tallies: dict[str, Counter[float | None]] = {}
-        missing: Counter[str] = Counter()
-        ended: set[str] = set()
-        for part in arm.parts:
-            if not arm.has(part):
-                ended.update(part.query_ids)
-            if ended.issuperset(part.query_ids):
-                continue
-            tally = self.tally(arm, part, scorer)
-            ended |= tally.failed
-            for query_id in (q for q in part.query_ids if q not in ended):
-                tallies.setdefault(query_id, Counter()).update(tally.scored[query_id])
-                missing[query_id] += tally.missing.get(query_id, 0)
-        drawn = {q: tally for q, tally in tallies.items() if tally or missing[q]}
-        return ArmScores.tallied(drawn, missing)
+        ended.update(meta.failures)
+        for query_id in set(part.query_ids) - ended:
+            tallies.setdefault(query_id, Counter())
+            missing[query_id] += meta.missing.get(query_id, 0)
+        table = arm.completions(part)
+        columns = (table[name].to_pylist() for name in ("query_id", "count"))
+        for query_id, count, score in zip(*columns, score_part(arm, scorer, table), strict=True):
+            if count and query_id not in ended:
+                tallies[query_id][score] += count
+    order = [query.id for query in arm.queries if query.id in tallies]
+    drawn = {q: tallies[q] for q in order if tallies[q] or missing[q]}
+    return ArmScores.tallied(drawn, missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProgress:
     """How far an arm is.
 
-    arm, model, decoding: whose draws under which decoding.
-    parts, planned_parts: those stored, and those known so far.
-    done, planned: how much they are, in draws or in questions that are explored.
-    stops: whether more may be planned once it is seen what these draws decide.
+    Attributes:
+        arm: its name.
+        parts: the number of stored parts.
+        planned_parts: the number of parts planned so far.
+        done: the amount of work in the stored parts, in draws or in explored questions.
+        planned: the amount in the planned parts.
+        stops: whether more parts may be planned once these decide something.
     """
 
     arm: str
-    model: str
-    decoding: str
     parts: int
     planned_parts: int
     done: int
@@ -125,12 +77,10 @@ class ArmProgress:
 
     @classmethod
     def of(cls, arm: Arm) -> ArmProgress:
-        """As its files stand."""
+        """Read the progress from the files of an arm."""
         stored = [part for part in arm.parts if arm.has(part)]
         return cls(
             arm=arm.name,
-            model=arm.spec.model,
-            decoding=described(arm.decoding, Fingerprint.of(arm.spec.fingerprint).confirmed),
             parts=len(stored),
             planned_parts=len(arm.parts),
             done=sum(part.amount for part in stored),
@@ -141,16 +91,17 @@ class ArmProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSoFar:
-    """All that an arm's first draws say under one scorer, whenever they are looked at.
+    """Bounds from the first draws of an arm under one scorer, valid at every look.
 
-    arm, scorer: by name.
-    binary: whether that is a leak probability, or else a mean score.
-    questions: how many are asked.
-    query_ids: those drawn so far.
-    words: the questions by id; empty where they are withheld.
-    each: their intervals, jointly; None where there is nothing to say yet.
-    why_not: the reason for that.
-    ledger: how the stored draws are counted.
+    Attributes:
+        arm: its name.
+        scorer: the scorer's name.
+        binary: whether the bounds are on a leak probability, or else on a mean score.
+        questions: the number of questions of the arm.
+        query_ids: the questions that have draws so far.
+        bounds: an interval for each of them, valid simultaneously; None if there is none yet.
+        why_not: the reason if there is none.
+        ledger: the number of stored draws in each class.
     """
 
     arm: str
@@ -158,17 +109,16 @@ class ArmSoFar:
     binary: bool = True
     questions: int = 0
     query_ids: tuple[str, ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
-    each: stats.Estimate | None = None
+    bounds: stats.Estimate | None = None
     why_not: str = ""
     ledger: Ledger = field(default_factory=Ledger)
 
     @property
     def sentence(self) -> str:
-        """All that is known so far, in words."""
-        if self.each is None:
+        """The state of knowledge in one sentence, by the worst question."""
+        if self.bounds is None:
             return f"{self.arm}, {self.scorer}: {self.why_not.rstrip('.')}."
-        worst, drawn = stats.worst_watched(self.each), len(self.query_ids)
+        worst, drawn = stats.worst_watched(self.bounds), len(self.query_ids)
         of = f"all {drawn:,}" if drawn == self.questions else f"{drawn:,} of {self.questions:,}"
         ends = between(self, float(worst.lower), float(worst.upper))
         return (
@@ -176,91 +126,99 @@ class ArmSoFar:
             f"{self.ledger.within}. Of all stored {self.ledger.sentence}."
         )
 
-    @property
-    def grid(self) -> Table:
-        """A row for each question drawn so far, what leaks most first."""
-        rows = sorted(self._rows(), key=lambda row: -(row[1].value or 0.0))
-        title = f"{self.arm}, {self.scorer}: every question drawn so far"
-        return Table(title, ("Question", quantity(self).capitalize(), "Draws"), tuple(rows))
-
-    def _rows(self) -> Iterator[tuple[Cell, ...]]:
-        if self.each is None:
-            return
-        for i, query_id in enumerate(self.query_ids):
-            shown = Interval.of(self.each, i)
-            yield (
-                Cell(clipped(f"{query_id} {self.words.get(query_id, '')}".strip(), MOST_NAME)),
-                Cell(interval(shown), shown.upper),
-                count_cell(int(np.atleast_1d(self.each.n)[i])),
-            )
+    def to_dict(self) -> JsonObject:
+        """Return the sentence, the questions and the estimate of each, for JSON."""
+        estimate = self.bounds and self.bounds.to_dict()
+        names = {"arm": self.arm, "scorer": self.scorer, "says": self.sentence}
+        return object_of({**names, "questions": self.query_ids, "estimate": estimate})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSoFar:
-    """A run that is not finished, as it stood at one look.
+    """A run in progress, as it was at one look.
 
-    arms: how far each is.
-    so_far: what the arms that sample the questions in their own words say, by scorer.
-    confidence: at which all intervals of an arm and scorer hold, jointly and at every look.
+    Attributes:
+        arms: how far each arm is.
+        holder: the command at work on the run; None if none is known.
+        confidence: of all intervals of an arm and a scorer, simultaneously and at every look.
+        so_far: the bounds of each arm that samples the questions in their own words, per scorer.
     """
 
     arms: tuple[ArmProgress, ...]
-    so_far: tuple[ArmSoFar, ...]
+    holder: Holder | None
     confidence: float
+    so_far: tuple[ArmSoFar, ...] = ()
+
+    @classmethod
+    def of(cls, run: Run) -> RunSoFar:
+        """Look at the files of a run, without scoring anything."""
+        return cls(
+            arms=tuple(map(ArmProgress.of, run.arms.values())),
+            holder=holder_of(run.path),
+            confidence=run.study.confidence,
+        )
 
     @property
     def share(self) -> float:
-        """How much of what is planned so far is drawn."""
+        """The fraction of the work planned so far that is done."""
         planned = sum(arm.planned for arm in self.arms)
         return sum(arm.done for arm in self.arms) / planned if planned else 0.0
 
     @property
+    def done(self) -> str:
+        """The number of stored parts, and the fraction of the draws in them."""
+        parts = sum(arm.parts for arm in self.arms)
+        planned = sum(arm.planned_parts for arm in self.arms)
+        return f"{parts:,} of {planned:,} parts, {share(self.share)}"
+
+    @property
+    def state(self) -> str:
+        """How far the run is and which command is at work on it, in one line."""
+        at_work = f"at work: {self.holder}" if self.holder else "no command is known to be at work"
+        return f"in progress: {self.done}; {at_work}"
+
+    @property
     def lead(self) -> str:
-        """One sentence on what every figure of such a look is."""
+        """The guarantee of the bounds, to be printed before them."""
         return (
-            "These hold however often you look, and whenever you stop: for each arm and scorer, "
-            f"with {stats.percent(self.confidence)} confidence, none of its intervals ever fails. "
-            "They are wider than those of the finished run."
+            "These bounds are valid however often you look and whenever you stop: for each arm and "
+            f"scorer, all intervals at all looks simultaneously, {stats.percent(self.confidence)} "
+            "confidence. They are wider than those of the finished run."
         )
 
     @property
-    def grid(self) -> Table:
+    def table(self) -> Table:
         """A row for each arm: how far it is."""
-        rows = [
-            (
-                Cell(arm.arm),
-                Cell(f"{arm.parts:,} of {arm.planned_parts:,}", float(arm.parts)),
-                Cell(
-                    f"{arm.done:,} of {arm.planned:,}{' or more' if arm.stops else ''}",
-                    float(arm.done),
-                ),
-                Cell(loaded_name(arm.model), prose=True),
-                Cell(arm.decoding, prose=True),
-            )
-            for arm in self.arms
-        ]
-        return Table("Drawn so far", ("Arm", "Parts", "Draws", "Model", "Decoding"), tuple(rows))
+        rows = []
+        for arm in self.arms:
+            more = " or more" if arm.stops else ""
+            draws = f"{arm.done:,} of {arm.planned:,}{more}"
+            rows.append((arm.arm, f"{arm.parts:,} of {arm.planned_parts:,}", draws))
+        return Table.plain("Drawn so far", ("Arm", "Parts", "Draws"), rows)
+
+    def to_dict(self) -> JsonObject:
+        """Return everything as JSON holds it."""
+        bounds = [arm.to_dict() for arm in self.so_far]
+        shown = {"state": self.state, "holder": self.holder, "arms": self.arms, "bounds": bounds}
+        return object_of(shown)
 
 
-def follow(run: Run, seen: SeenParts | None = None, *, redact: bool | None = None) -> RunSoFar:
-    """How far a run is, and what its draws say so far, whatever made somebody look now.
+def follow(run: Run) -> RunSoFar:
+    """Report on a run in progress: how far it is, and bounds that are valid at every look.
 
-    Nothing is written. What no model is needed for is scored here, in memory; `seen` keeps that
-    from one look to the next. `redact` leaves the words of questions out (None: as the run was
-    told).
+    Nothing is written. Completions without scores are scored in memory, by scorers that need no
+    model.
+
+    Args:
+        run: an open run; see `leakbound.load`.
+
+    Returns:
+        How far each arm is, the command at work on the run, and bounds per arm and scorer.
     """
-    kept = SeenParts() if seen is None else seen
-    arms = tuple(run.arms.values())
-    withheld = run.redacted if redact is None else redact
-    words = {} if withheld else {query.id: query.text for query in run.questions}
-    return RunSoFar(
-        arms=tuple(map(ArmProgress.of, arms)),
-        so_far=tuple(replace(arm, words=words) for arm in _each_so_far(run, kept)),
-        confidence=run.study.confidence,
-    )
+    return replace(RunSoFar.of(run), so_far=tuple(_so_far_of(run)))
 
 
-def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
+def _so_far_of(run: Run) -> Iterator[ArmSoFar]:
     sampled = [a for a in run.arms.values() if a.key.own_words and not a.key.greedy]
     try:
         scorers = tuple(map(make_scorer, scorers_of(run)))
@@ -271,44 +229,33 @@ def _each_so_far(run: Run, seen: SeenParts) -> Iterator[ArmSoFar]:
     for arm in sampled:
         for scorer in scorers:
             try:
-                yield _so_far(arm, scorer, run.study.confidence, seen)
+                yield _so_far(arm, scorer, run.study.confidence)
             except LeakboundError as error:
                 yield ArmSoFar(arm=arm.name, scorer=scorer.name, why_not=str(error))
 
 
-def _so_far(arm: Arm, scorer: Scorer, confidence: float, seen: SeenParts) -> ArmSoFar:
-    """Say what an arm's draws show so far, or why that is not known yet."""
+def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
+    """Bound the first draws of an arm, or say why there is no bound yet."""
     lacking = ArmSoFar(arm=arm.name, scorer=scorer.name)
     if not isinstance(arm.spec.draws, FixedDraws | StoppedDraws):
         return replace(lacking, why_not="bounds follow when the run is finished")
     if not models_of(scorer):
-        scores = seen.scores(arm, scorer)
+        scores = first_scores(arm, scorer)
     elif arm.looks and arm.scored.model(slug(scorer)) is not None:
         scores = arm.scores(slug(scorer), rounds=len(arm.looks))
     else:
-        return replace(lacking, why_not="this scorer asks a model; bounds follow once it has")
+        return replace(lacking, why_not="this scorer needs a model; bounds follow once it has run")
     if not scores.query_ids:
         return replace(lacking, why_not="nothing is drawn yet")
-
-    def say() -> ArmSoFar:
-        evidence = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
-        return ArmSoFar(
-            arm=arm.name,
-            scorer=scorer.name,
-            binary=scorer.binary,
-            questions=len(arm.queries),
-            query_ids=scores.query_ids,
-            each=stats.watched_questions(
-                evidence.leakage, len(arm.queries), confidence=confidence, side="both"
-            ),
-            ledger=arm.ledger,
-        )
-
-    return seen.said(arm, scorer, scores, say)
-
-
-def _same(scores: ArmScores, other: ArmScores) -> bool:
-    return scores.query_ids == other.query_ids and all(
-        np.array_equal(getattr(scores, name), getattr(other, name))
-        for name in ("scores", "counts", "missing")
+    evidence = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
+    return ArmSoFar(
+        arm=arm.name,
+        scorer=scorer.name,
+        binary=scorer.binary,
+        questions=len(arm.queries),
+        query_ids=scores.query_ids,
+        bounds=stats.watched_questions(
+            evidence.leakage, len(arm.queries), confidence=confidence, side="both"
+        ),
+        ledger=arm.ledger,
     )

@@ -1,7 +1,14 @@
-"""The report: one self-contained HTML file on what models leak, and a picture of it."""
+"""The report: self-contained HTML pages on what models leak, a picture, an index of runs."""
 
 from __future__ import annotations
 
+from leakbound.reporting.index import (
+    INDEX,
+    REDACTED_INDEX,
+    FolderComparison,
+    FolderIndex,
+    write_index,
+)
 from leakbound.reporting.page import (
     PAGE,
     REDACTED_PAGE,
@@ -14,12 +21,17 @@ from leakbound.reporting.page import (
 )
 
 __all__ = [
+    "INDEX",
     "PAGE",
+    "REDACTED_INDEX",
     "REDACTED_PAGE",
+    "FolderComparison",
+    "FolderIndex",
     "Picture",
     "older_page",
     "page_of",
     "picture",
     "report",
+    "write_index",
     "write_report",
 ]

@@ -1,5 +1,5 @@
 "use strict";
-// What pages with tables share: nodes are made of text, and a heading sorts its column.
+// Shared by all pages: nodes are made of text, a heading sorts its column, a form filters rows.
 
 const byId = (id) => document.getElementById(id);
 
@@ -52,3 +52,27 @@ function sortable(table) {
 }
 
 document.querySelectorAll("table[data-sortable], table.by-question").forEach(sortable);
+
+// --- filters: a form with data-filters="ID" shows the rows of that table which match all its fields
+
+function matches(row, field) {
+  const wanted = field.value.trim().toLowerCase();
+  return field.name ? !wanted || row.dataset[field.name] === field.value : row.textContent.toLowerCase().includes(wanted);
+}
+
+function filterable(form) {
+  const { rows } = byId(form.dataset.filters).tBodies[0];
+  const fields = [...form.querySelectorAll("input, select")];
+  const show = () => {
+    for (const row of rows) row.hidden = !fields.every((field) => matches(row, field));
+    const count = [...rows].filter((row) => !row.hidden).length;
+    form.querySelector("output").value = `${count} of ${rows.length} shown`;
+  };
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", show);
+  addEventListener("pageshow", show); // a browser that comes back has filled the fields again
+  show();
+}
+
+document.querySelectorAll("form[data-filters]").forEach(filterable);

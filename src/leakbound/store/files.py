@@ -173,7 +173,7 @@ def append(path: Path, text: str) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a UTF-8 text file whole."""
-    write_whole(path, lambda partial: partial.write_bytes(text.encode()))
+    write_whole(path, lambda partial: partial.write_bytes(text.encode("utf-8", "backslashreplace")))
 
 
 def write_json(path: Path, value: Any) -> None:

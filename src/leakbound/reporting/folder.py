@@ -1,0 +1,174 @@
+"""Find the runs in a folder and read one row from each, whatever its state.
+
+Nothing is written, and nothing outside the folder is read: no link that leads out is followed. An
+error in one run becomes that run's row and keeps no other run from being listed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from stat import S_ISREG
+from typing import Literal
+
+from leakbound.errors import IncompleteError, InputError, LeakboundError
+from leakbound.evaluation.following import RunSoFar
+from leakbound.evaluation.views.read import how_drawn, read_view
+from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
+from leakbound.evaluation.views.words import loaded_name
+from leakbound.reporting.page import PAGE, REDACTED_PAGE
+from leakbound.store import LOCK, SOFT_LOCK, DamagedError, OtherVersionError, Run, holder_of
+from leakbound.store.record import FILE
+
+State = Literal["complete", "in progress", "unbounded", "damaged", "other version"]
+MOST_FOLDERS = 20_000
+_NOT_READ = frozenset({PAGE, REDACTED_PAGE, LOCK, SOFT_LOCK})  # of a run's files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """One run of a folder.
+
+    Attributes:
+        name: its place below the folder, as text.
+        path: its folder.
+        state: complete; in progress; unbounded, if all is drawn and no command is at work; damaged;
+            or from another version.
+        note: the error, what is missing, or the command at work; empty for a complete run.
+        run: the run, open; None if it cannot be opened.
+        changed: when one of its files changed last, in nanoseconds; 0 if that is not known.
+        model: its name.
+        draws: the draws per question, in words.
+        n: the planned draws per question; None for greedy answers only.
+        look: how far a run in progress is, else None.
+        verdict: the verdict on its model, with its certificate; None if there is none yet.
+        confidence: of the verdict; None without one.
+        page: its report page; None if it has none.
+    """
+
+    name: str
+    path: Path
+    state: State = "damaged"
+    note: str = ""
+    run: Run | None = None
+    changed: int = 0
+    model: str = ""
+    draws: str = ""
+    n: int | None = None
+    look: RunSoFar | None = None
+    verdict: Verdict | None = None
+    confidence: float | None = None
+    page: Path | None = None
+
+
+def runs_in(root: Path, notes: list[str]) -> list[Path]:
+    """Return the folders below `root` that hold a run, by name; `notes` takes what was left out.
+
+    A folder within a run belongs to that run and is not listed.
+    """
+    folders: list[Path] = []
+
+    def unreadable(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # else it was removed in the meantime
+            name = name_of(Path(os.fsdecode(error.filename)), root)
+            notes.append(f"`{name}` cannot be read: {error.strerror}.")
+
+    for number, (place, below, files) in enumerate(os.walk(root, onerror=unreadable)):
+        folder = Path(place)
+        if number >= MOST_FOLDERS:
+            notes.append(f"Only the first {MOST_FOLDERS:,} folders are searched.")
+            break
+        if FILE in files or FILE in below:
+            folders.append(folder)
+            below.clear()
+            continue
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for link in (folder / name for name in below):
+            if link.is_symlink() and _leads_out(link, root):
+                notes.append(f"`{name_of(link, root)}` leads out of the folder: not followed.")
+    return sorted(folders)
+
+
+def name_of(path: Path, root: Path) -> str:
+    """Return the place of a path below `root` as text, with other bytes spelled out."""
+    name = root.resolve().name if path == root else path.relative_to(root).as_posix()
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _leads_out(link: Path, root: Path) -> bool:
+    return not link.resolve().is_relative_to(root.resolve())
+
+
+def listed_run(folder: Path, root: Path) -> ListedRun:
+    """Return the row of a run: what it shows, or what is wrong with it."""
+    row = ListedRun(name=name_of(folder, root), path=folder)
+    try:
+        row = replace(row, changed=_last_change(folder, root))
+        return _described(Run.open(folder), row)
+    except OtherVersionError as error:
+        return replace(row, state="other version", note=str(error))
+    except Exception as error:  # an error in one run must not keep the others from being listed
+        return replace(row, note=message_of(error))
+
+
+def message_of(error: Exception) -> str:
+    """Return an error in one line, with its type if it is not one of ours."""
+    text = " ".join(str(error).split())
+    ours = isinstance(error, LeakboundError)
+    return text if ours else f"it cannot be read ({type(error).__name__}: {text})"
+
+
+def _last_change(folder: Path, root: Path) -> int:
+    """Return when a file of a run changed last; InputError for one that must not be read."""
+    last = 0
+    for place, below, files in os.walk(folder):
+        for name in [*below, *files]:
+            file = Path(place, name)
+            if name in _NOT_READ or name.endswith(".partial"):
+                continue
+            shown = f"its `{name_of(file, folder)}`"
+            if file.is_symlink() and (name in below or _leads_out(file, root)):
+                raise InputError(
+                    f"{shown} is a link to a folder, or leads out of the folder: it is not "
+                    "followed. Replace it by what it links to."
+                )
+            with suppress(FileNotFoundError):  # removed in the meantime
+                status = file.stat()
+                if name in files and not S_ISREG(status.st_mode):
+                    raise InputError(f"{shown} is not a file. Remove it.")
+                last = max(last, status.st_mtime_ns)
+    return last
+
+
+def _described(run: Run, row: ListedRun) -> ListedRun:
+    """Fill the row of a run that opens from its record and its estimates."""
+    main = next((a for a in run.arms.values() if a.key.own_words and not a.key.greedy), None)
+    name = main.spec.model if main else ""
+    row = replace(
+        row,
+        state="complete",
+        run=run,
+        model=name if "://" in name else loaded_name(name),
+        draws=how_drawn(main) if main else "greedy answers only",
+        n=main.plan.n if main else None,
+    )
+    at_work = holder_of(run.path)
+    try:
+        scorers = run.estimates.scorers
+    except DamagedError as error:
+        return replace(row, state="damaged", note=message_of(error))
+    except IncompleteError as error:
+        note = f"at work: {at_work}" if at_work else message_of(error)
+        return replace(row, state="in progress", note=note, look=RunSoFar.of(run))
+    except LeakboundError as error:
+        if at_work is None:
+            return replace(row, state="unbounded", note=message_of(error))
+        return replace(row, state="in progress", note=f"all is drawn; at work: {at_work}")
+    view = read_view(run) if scorers else None
+    shown = verdicts(view) if view else ()
+    if view is None or not shown:
+        return replace(row, note="no question was sampled, or only greedy answers were drawn")
+    verdict = replace(shown[0], certificate=certificate(run))
+    return replace(row, verdict=verdict, confidence=view.confidence)

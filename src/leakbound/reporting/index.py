@@ -1,0 +1,215 @@
+"""Write a static index of a folder of runs, the pages of its complete runs, and comparisons."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+import leakbound
+from leakbound.errors import InputError
+from leakbound.evaluation.comparing import compare
+from leakbound.evaluation.views.read import drawn_as, sampled_targets
+from leakbound.evaluation.views.table import Cell, Table, bound_cell, interval
+from leakbound.reporting.difference_figures import difference_figures
+from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
+from leakbound.reporting.page import PAGE, REDACTED_PAGE, asset, content_policy, report, templates
+from leakbound.stats import percent
+from leakbound.store import write_text
+from leakbound.types import JsonObject, Progress, counted, object_of, silent
+
+INDEX, REDACTED_INDEX = "index.html", "index-redacted.html"
+"""The names of a folder's index, and of one that links only to redacted pages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderComparison:
+    """A page that compares the complete runs which share their questions.
+
+    Attributes:
+        page: its file.
+        benchmark: the benchmark of the runs.
+        runs: their names, the baseline first.
+    """
+
+    page: Path
+    benchmark: str
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderIndex:
+    """The index of a folder, as it was written.
+
+    Attributes:
+        path: its file.
+        runs: the runs, by name.
+        comparisons: one for each set of questions that several complete runs share.
+        notes: on what was left out.
+    """
+
+    path: Path
+    runs: tuple[ListedRun, ...]
+    comparisons: tuple[FolderComparison, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def table(self) -> Table:
+        """A row for each run."""
+        rows = []
+        for run in self.runs:
+            figure = bound_cell(run.verdict.number if run.verdict else None)
+            says = run.verdict.headline if run.verdict else run.note
+            rows.append((Cell(run.name), Cell(run.state), figure, Cell(says, prose=True)))
+        return Table("Runs", ("Run", "State", "How much", "Verdict, or what is wrong"), tuple(rows))
+
+    def to_dict(self) -> JsonObject:
+        """Return the index as JSON holds it."""
+        runs = []
+        for run in self.runs:
+            facts = {name: getattr(run, name) for name in ("name", "state", "note", "page")}
+            runs.append({**facts, "verdict": run.verdict and run.verdict.to_dict()})
+        return object_of({"index": self.path, "runs": runs, "comparisons": self.comparisons})
+
+
+def write_index(
+    folder: str | Path, *, redact: bool | None = None, progress: Progress = silent
+) -> FolderIndex:
+    """Write an index of the runs in a folder, and the pages that it links to.
+
+    A complete run gets its report page unless it has one that is newer than all its other files and
+    from this version. Complete runs with the same questions get one page that compares them with
+    the run begun first.
+
+    Args:
+        folder: holds runs, directly or in folders below it.
+        redact: leave answers, keywords and completions out of the pages of the complete runs, of
+            later pages and of exports, until False is given (None: as before, for each run).
+        progress: receives the number of runs that are read and of pages that are written.
+
+    Returns:
+        The index: its file `index.html`, or `index-redacted.html` if all its pages are redacted,
+        its runs and its comparisons.
+
+    Raises:
+        InputError: there is no run in the folder, or it cannot be written into.
+        IncompleteError: the disk is full or fails.
+    """
+    root = Path(folder)
+    notes: list[str] = []
+    folders = runs_in(root, notes)
+    if not folders:
+        raise InputError(
+            f"`{root}` is no run directory, and no folder below it is one: none has a run.json. "
+            f"Make one with `leakbound evaluate … --out {root / 'NAME'}`. {' '.join(notes)}".strip()
+        )
+    runs = [listed_run(path, root) for path in counted(progress, "reading", folders, "runs")]
+    runs = [_with_page(run, redact, notes) for run in counted(progress, "pages", runs, "runs")]
+    redacted = [run.run.redacted for run in runs if run.run and run.page]
+    private = bool(redacted) and all(redacted) if redact is None else redact
+    path = root / (REDACTED_INDEX if private else INDEX)
+    groups = _same_questions(runs, notes)
+    comparisons: list[FolderComparison] = []
+    for group in counted(progress, "comparing", groups, "pages") if groups else ():
+        name = f"comparison-{len(comparisons) + 1}"
+        try:
+            comparisons.append(_compared(group, path, name, redact))
+        except Exception as error:  # the index is written without this page
+            names = ", ".join(f"`{run.name}`" for run in group)
+            notes.append(f"{names} are not compared: {message_of(error)}")
+    index = FolderIndex(
+        path=path, runs=tuple(runs), comparisons=tuple(comparisons), notes=tuple(notes)
+    )
+    write_text(path, _rendered("index.html", index=index, name=name_of(root, root)))
+    return index
+
+
+def _with_page(run: ListedRun, redact: bool | None, notes: list[str]) -> ListedRun:
+    """Return the run with its page, written if it is complete and has none that is current."""
+    if run.run is None or run.verdict is None:
+        return run
+    redacted = run.run.redacted if redact is None else redact
+    page = run.path / (REDACTED_PAGE if redacted else PAGE)
+    if redacted != run.run.redacted or not _is_current(page, run.changed):
+        before = len(run.run.notes)
+        try:
+            page = report(run.run, redact=redact)
+        except Exception as error:  # an error in one run must not keep the others from their pages
+            notes.append(f"`{run.name}` has no page: {message_of(error)}")
+            return run
+        notes.extend(run.run.notes[before:])
+    return replace(run, page=page)
+
+
+def _is_current(page: Path, changed: int, mark: str = "") -> bool:
+    """Whether a page is from this version, newer than the files that it shows, and has `mark`."""
+    if page.is_symlink() or not page.is_file() or page.stat().st_mtime_ns <= changed:
+        return False
+    with page.open(encoding="utf-8", errors="replace") as stream:
+        head = stream.read(2_000)
+    return f'content="leakbound {leakbound.__version__}"' in head and mark in head
+
+
+def _same_questions(runs: Sequence[ListedRun], notes: list[str]) -> list[list[ListedRun]]:
+    """Return the complete runs that share their questions, those begun first in front.
+
+    A copy of a run is left out, with a note.
+    """
+    opened = [(run, run.run) for run in runs if run.run and run.verdict]
+    groups: dict[tuple[str, ...], dict[frozenset[str], ListedRun]] = {}
+    for run, held in sorted(opened, key=lambda pair: (pair[1].record.created, pair[0].name)):
+        questions = (held.record.benchmark.sha256, *(query.id for query in held.questions))
+        targets = sampled_targets({run.name: held}).values()
+        draws = frozenset(drawn_as(arm) for _, arm in targets)
+        first = groups.setdefault(questions, {}).setdefault(draws, run)
+        if first is not run:
+            notes.append(f"`{run.name}` holds the same draws as `{first.name}`: not compared.")
+    return [list(group.values()) for group in groups.values() if len(group) > 1]
+
+
+def _compared(
+    group: Sequence[ListedRun], index: Path, name: str, redact: bool | None
+) -> FolderComparison:
+    """Return the page that compares these runs, written next to the index unless it is current."""
+    runs = {run.name: run.run for run in group if run.run}
+    withheld = redact or any(run.redacted for run in runs.values())
+    page = index.with_name(f"{name}-redacted.html" if withheld else f"{name}.html")
+    benchmark = next(iter(runs.values())).record.benchmark.name
+    made = FolderComparison(page=page, benchmark=benchmark, runs=tuple(runs))
+    facts = (index.name, [(run.name, run.changed) for run in group])
+    mark = hashlib.sha256(ascii(facts).encode()).hexdigest()
+    if not _is_current(page, 0, mark):
+        comparison = compare(runs)
+        if redact:
+            comparison = replace(comparison, questions={})
+        shown = {"comparison": comparison, "made": made, "index": index.name, "mark": mark}
+        write_text(page, _rendered("compared.html", **shown))
+    return made
+
+
+def _rendered(template: str, **shown: object) -> str:
+    """Return a page with our styles and our script in it, and nothing else that loads or runs."""
+    styles = (asset("charts.css"), asset("page.css") + asset("index.css"))
+    script = asset("tables.js")
+    return templates("reporting").get_template(template).render(
+        charts=Markup(styles[0]),  # the package's own files, not data
+        css=Markup(styles[1]),
+        js=Markup(script),
+        version=leakbound.__version__,
+        policy=f"{content_policy(styles, script)}; form-action 'none'",
+        differences=difference_figures,
+        percent=percent,
+        interval=interval,
+        link=_link,
+        **shown,
+    )  # fmt: skip
+
+
+def _link(path: Path, root: Path) -> Markup:
+    """Return the relative address of a page; it holds letters, digits and `%/-_.~` only."""
+    return Markup(quote(os.fsencode(path.relative_to(root))))
