@@ -169,18 +169,6 @@ def test_steps_out_of_order(run: Path, model: Path, questions: Path, tmp_path: P
         refused(leakbound(*command), *named)
 
 
-def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
-    arms = run / "arms" / "target"
-    (file,) = (arms / "scores").glob("keyword*")
-    other = run / "arms" / "greedy" / "scores" / file.name
-    file.write_bytes(other.read_bytes())
-    refused(
-        leakbound("bound", run), "'target'", "completions it has now", "`leakbound score` first"
-    )
-    done("score", run)
-    done("bound", run)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "named"),
     [
@@ -219,13 +207,7 @@ def test_a_hostile_model_is_refused_by_name_and_runs_no_code(name: str, tmp_path
     assert kind == ("same" if name in models.TAKEN else "refused"), why
 
 
-FLIPPED = (
-    "run.json",
-    "prompts.parquet",
-    "target/completions",
-    "target/scores",
-    "estimates.parquet",
-)
+FLIPPED = ("run.json", "target/completions", "estimates.parquet")
 EACH = 3  # flips of every file, of the slow suite
 
 

@@ -13,7 +13,6 @@ from leakbound.errors import InputError
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
 from leakbound.store import Run
-from leakbound.text.shown import visible
 from leaky import SECRET
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
@@ -119,8 +118,6 @@ def test_nor_an_export_nor_a_page_about_several(run: Path, finished: Path, tmp_p
     assert not {"question", "answer", "completion"} & row.keys()
     done("export", run, file, "--jsonl", "--no-redact")  # said of this file alone
     assert '"completion"' in file.read_text()
-    done("export", run, file, "--jsonl")
-    assert '"completion"' not in file.read_text()
     done("report", run, finished, "--out", page)
     assert not holds_texts(page)
     assert not Run.open(finished).redacted
@@ -135,8 +132,6 @@ def test_redaction_is_lifted_by_saying_so(run: Path) -> None:
     done("report", run, "--no-redact")
     assert holds_texts(run / "report.html")
     assert not Run.open(run).redacted
-    done("bound", run)
-    assert holds_texts(run / "report.html")
     (run / "estimates.parquet").unlink()  # a run that cannot be shown is not changed
     before = (run / "run.json").read_bytes()
     assert leakbound("report", run, "--redact").status == 2
@@ -220,9 +215,3 @@ def test_nor_does_an_error(row: dict[str, object], tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     file.write_text(json.dumps({"id": EVIL, **row}))
     unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
-
-
-def test_lines_tabs_and_other_scripts_are_left() -> None:
-    text = "é\tשלום\nمرحبا 😀 한국"
-    assert visible(text) == text
-    assert json.loads(visible('"a\x7f\u202e"')) == "a\x7f\u202e"
