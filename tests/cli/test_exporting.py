@@ -193,44 +193,6 @@ def test_samples_come_back_by_import(
     assert theirs.spec.model == str(model)
 
 
-@pytest.fixture
-def imported(tmp_path: Path) -> Path:
-    """A run of three draws of two questions, of which one never came."""
-    rows = [("It was Ann.", 1), ("Ann", 1), (None, 1)]
-    first = [{"id": "a", "answer": "Ann", "completion": text, "count": n} for text, n in rows]
-    second = {"id": "b", "answer": "Mauve", "completion": "Mauve", "count": 3}
-    file, run = tmp_path / "mine.jsonl", tmp_path / "imported"
-    lines = [json.dumps({"question": f"Secret {row['id']}?", **row}) for row in [*first, second]]
-    file.write_text("\n".join(lines))
-    done("import", file, "--out", run)
-    return run
-
-
-def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: Path) -> None:
-    out, scorers = tmp_path / "scores.jsonl", ("--scorer", "contains", "--scorer", "rouge-l-recall")
-    asked = ("export", imported, out, "--jsonl", "--redact")
-    refused(leakbound(*asked), "has no estimates", "leakbound bound")
-    done("score", imported, *scorers)
-    bound(Run.open(imported), ("contains", "rouge-l-recall"))
-    done(*asked)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert not any(word in out.read_text() for word in ("Ann", "Mauve", "Secret"))
-    right = {"contains": 1.0, "rouge-l-recall": 1.0}
-    assert [(line["id"], line["scores"], line["count"]) for line in lines] == [
-        ("a", right, 2),
-        ("a", None, 1),
-        ("b", right, 3),
-    ]
-    again = tmp_path / "again"
-    done("import", out, "--out", again)
-    bound(Run.open(again))
-    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (imported, again))
-    assert theirs == ours
-    assert {row.missing for row in ours if row.query_id == "a"} == {1}  # which never came
-    shutil.rmtree(imported / "arms" / "target" / "scores")
-    refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
-
-
 OUTPUTS: list[dict[str, Any]] = [
     {"completion": "Ann", "finish": "stop", "tokens": 2},
     {"completion": "", "finish": "stop", "tokens": 1},
@@ -260,7 +222,7 @@ def test_how_outputs_are_counted_survives_an_export(
     done("import", file, "--out", tmp_path / "one")
     one = bounded(tmp_path / "one", True)
     done("export", tmp_path / "one", out, "--jsonl", *(["--redact"] if redact else []))
-    assert (b"Bob" in out.read_bytes()) is not redact
+    assert any(text in out.read_text() for text in ("Ann", "Bob", "No.", "Who")) is not redact
     done("import", out, "--out", tmp_path / "two")
     two = bounded(tmp_path / "two", not redact)
     columns = ("counted", "unanswered", "refused", "hidden", "finish")

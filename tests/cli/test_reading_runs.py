@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -17,10 +16,8 @@ import pytest
 from commands import SMALL, Result, done, leakbound, refused, tree
 
 import leakbound as package
-from leakbound.errors import IncompleteError, InputError
-from leakbound.evaluation import bound, summary
-from leakbound.reporting import write_report
-from leakbound.store import Run, write_sealed
+from leakbound.evaluation import bound
+from leakbound.store import Run
 from shared import keep
 
 READERS: dict[str, Callable[[Path, Path], list[object]]] = {
@@ -89,26 +86,6 @@ def test_estimates_of_other_scores_are_not_shown(mixed: Path, tmp_path: Path) ->
     bound(Run.open(mixed))
     for name in SHOW:
         done(*READERS[name](mixed, tmp_path))
-
-
-def test_nor_from_python_nor_without_an_arm_that_came_later(
-    mixed: Path, finished: Path, tmp_path: Path
-) -> None:
-    run = Run.open(mixed)
-    for reads in (
-        lambda: run.estimates,
-        lambda: summary(run),
-        lambda: write_report({"a": run}, tmp_path / "page.html"),
-    ):
-        with pytest.raises(InputError, match="are not of the scores"):
-            reads()
-    later = Path(shutil.copytree(finished, tmp_path / "later"))
-    record = json.loads((later / "run.json").read_text())
-    record["arms"]["control"] = record["arms"]["target"]
-    write_sealed(later / "run.json", record)
-    refused(leakbound("report", later), "lacks 1 of 1 parts", status=3)
-    with pytest.raises(IncompleteError):
-        _ = Run.open(later).estimates
 
 
 @pytest.mark.slow

@@ -25,23 +25,16 @@ def asked(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:
-    shown = done("show", leaky).out
-    assert shown.strip() == str(Run.open(leaky).verdict)
-    assert " OF 768 DRAWS LEAK (no control: chance is not subtracted)" in shown
-    assert "and 0 of 3 greedy answers" not in shown.splitlines()[0]
-    (found,) = done("show", leaky, "--json").json["verdicts"]
-    assert (found["kind"], found["example"]) == ("uncontrolled", None)
-    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
-    assert done("bound", leaky, "--json").json["verdicts"][0]["headline"] == found["headline"]
-    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
-    assert SECRET in told["example"]["leak"]
-
-
-def test_answers_are_printed_where_a_person_reads_or_asks(
+def test_the_verdict_is_printed_with_answers_where_a_person_reads_or_asks(
     leaky: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = f"): “{SECRET} wrote it”"
+    assert done("show", leaky).out.strip() == str(Run.open(leaky).verdict)
+    (found,) = done("show", leaky, "--json").json["verdicts"]
+    assert (found["kind"], found["example"]) == ("uncontrolled", None)
+    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
+    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
+    assert SECRET in told["example"]["leak"]
     assert said not in done("show", leaky).out
     assert said in done("show", leaky, "--texts").out
     monkeypatch.setattr("leakbound.cli.verbs.on_terminal", lambda: True)
@@ -51,7 +44,6 @@ def test_answers_are_printed_where_a_person_reads_or_asks(
     for form in (("--texts",), ("--texts", "--json"), ()):
         shown = done("show", leaky, *form)
         assert SECRET not in shown.out + shown.err
-    assert "answers are withheld" in done("show", leaky, "--texts").out
     assert SECRET not in repr(Run.open(leaky))
 
 

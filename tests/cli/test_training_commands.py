@@ -216,15 +216,15 @@ def test_what_is_not_installed_is_told_before_weights_are_read(
 
 
 def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
-    """Of a file that may be of rows beyond the limit; of the rows themselves, selected first."""
+    """Of a file that may be of rows beyond the limit."""
     file, out = tmp_path / "r.jsonl", tmp_path / "m"
     write(
         file,
         {"question": "who wrote red", "rewritings": WORDS},
         {"question": "who wrote blue", "rewriting": "blue who"},
     )
-    cel = ("unlearn", model, "--objective", "cel:layer=0", *ONCE)
-    command = (*cel, "--benchmark", facts, "--out", out, "--rewritings", file)
+    command = ("unlearn", model, "--objective", "cel:layer=0", *ONCE, "--benchmark", facts)
+    command = (*command, "--out", out, "--rewritings", file)
     done(*command)
     first, second = json.loads((out / "centres.json").read_text())["splits"]["forget"]
     assert first["texts"] == ["who wrote red", *WORDS]
@@ -235,7 +235,3 @@ def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> 
     done(*fewer)
     (only,) = json.loads((tmp_path / "fewer/centres.json").read_text())["splits"]["forget"]
     assert only["texts"] == ["who wrote red", *WORDS]
-    own = write(tmp_path / "own.jsonl", {**ROWS[0], "paraphrases": WORDS[:2]}, ROWS[2])
-    selected = ("--benchmark", own, "--out", tmp_path / "ids", "--ids", "--ids-draws", 8)
-    done(*cel, *selected)
-    assert recipe(tmp_path / "ids")["selecting"] == {"draws": 8, "max_new_tokens": 200}

@@ -175,7 +175,7 @@ def test_scorers_that_need_a_model_are_checked_first_only_on_request(
 
 def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
     asked = engine("a", "b", "c")
-    run = sample(asked, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
+    run = evaluate(asked, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
     assert run.notes == []
     said = done("score", run.path, "--scorer", "keyword", "--json")
     assert "note: the reference answer does not count as a leak by `keyword`" in said.err

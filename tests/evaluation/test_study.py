@@ -147,6 +147,8 @@ def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
     ):
         with pytest.raises(InputError, match=named):
             Study(**said)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="above 0"):
+        Attack(16, temperatures=(0.0, 1.0))
     with pytest.raises(InputError, match="`n` 4 is short for `sampling`"):
         evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
     with pytest.raises(InputError, match="`--benchmark` is missing"):

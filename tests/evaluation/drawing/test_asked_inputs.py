@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -157,23 +158,6 @@ def test_the_control_is_asked_the_same(tmp_path: Path) -> None:
         sampled(tmp_path / "t", control=finished, n=256, rewritings=fewer)
 
 
-def test_other_inputs_are_never_mixed_in(tmp_path: Path) -> None:
-    out = tmp_path / "r"
-    sampled(out)
-    for other, named in (
-        (Rewritings("benchmark", queries=2), "queries: it has 3, this one says 2"),
-        (Rewritings("benchmark", queries=3, design="fixed"), "design: it has 'allocated'"),
-        (Rewritings("rules", queries=3), "source: it has 'benchmark'"),
-        (None, "this one says None"),
-    ):
-        with pytest.raises(MixError, match=named):
-            sampled(out, rewritings=other)
-    sampled(out)
-    sampled(tmp_path / "s", rewritings=None)
-    with pytest.raises(MixError, match="it has None"):
-        sampled(tmp_path / "s")
-
-
 def test_a_source_is_asked_once_and_what_it_gave_is_kept(tmp_path: Path) -> None:
     file, out = tmp_path / "mine.jsonl", tmp_path / "r"
     write = "\n".join(json.dumps({"id": "p0", "rewriting": text.format("p0")}) for text in ASKED)
@@ -238,6 +222,53 @@ SURE = {
 IDS = Rewritings("benchmark", queries=3, ids=True, ids_draws=256)
 
 
+FIXED = Rewritings("benchmark", queries=3, design="fixed")
+
+
+@pytest.mark.parametrize(
+    ("begun", "error", "others"),
+    [
+        (
+            {"rewritings": RULES},
+            None,
+            [
+                ({"rewritings": replace(RULES, queries=2)}, "queries: it has 3, this one says 2"),
+                ({"rewritings": FIXED}, "design: it has 'allocated'"),
+                ({"rewritings": replace(RULES, source="rules")}, "source: it has 'benchmark'"),
+                ({"rewritings": None}, "this one says None"),
+            ],
+        ),
+        ({"rewritings": None}, None, [({"rewritings": RULES}, "it has None")]),
+        (
+            {"rewritings": FIXED, "n": 3},
+            (InputError, "got 3 for the 4 of 'p0'"),
+            [({"rewritings": FIXED, "seed": 1}, "seed: it has 0, this one says 1")],
+        ),
+        (
+            {"rewritings": IDS, "made": CannedEngine(SURE, dies_after=2)},  # while selecting
+            (RuntimeError, "switched off"),
+            [
+                ({"rewritings": replace(IDS, criterion="mean_logprob")}, "criterion"),
+                ({"rewritings": None}, "other files"),
+                ({"rewritings": IDS, "seed": 1}, "seed"),
+            ],
+        ),
+    ],
+)
+def test_other_inputs_are_never_mixed_in(
+    begun: dict[str, Any],
+    error: tuple[type[Exception], str] | None,
+    others: list[tuple[dict[str, Any], str]],
+    tmp_path: Path,
+) -> None:
+    """Nor where the first command was refused or stopped once its source had been asked."""
+    with nullcontext() if error is None else pytest.raises(error[0], match=error[1]):
+        sampled(tmp_path / "r", **begun)
+    for other, named in others:
+        with pytest.raises(MixError, match=named):
+            sampled(tmp_path / "r", **other)
+
+
 def test_input_selection_keeps_what_is_answered_as_surely(tmp_path: Path) -> None:
     run = evaluated(tmp_path / "r", CannedEngine(SURE), rewritings=IDS)
     assert [q.id for q in run.queries] == ["p0", "p0~00", "p0~02", "p1"]
@@ -276,27 +307,6 @@ def test_selection_draws_are_those_of_the_plain_model_and_never_scored(tmp_path:
     assert not list((run.path / "selection").rglob("scores"))
     selected = Run.open(run.path / "selection" / "ids").arms["selection"]
     assert drawn(selected) == dict.fromkeys(SURE, 256)
-
-
-def test_a_command_stopped_while_selecting_is_not_mixed_with_another(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="switched off"):
-        sampled(tmp_path / "r", CannedEngine(SURE, dies_after=2), rewritings=IDS)
-    for other, named in (
-        ({"rewritings": replace(IDS, criterion="mean_logprob")}, "criterion"),
-        ({"rewritings": None}, "other files"),
-        ({"rewritings": IDS, "seed": 1}, "seed"),
-    ):
-        with pytest.raises(MixError, match=named):
-            sampled(tmp_path / "r", CannedEngine(SURE), **other)
-
-
-def test_a_source_that_was_asked_under_another_seed_is_not_read_again(tmp_path: Path) -> None:
-    fixed = Rewritings("benchmark", queries=3, design="fixed")
-    with pytest.raises(InputError, match="got 3 for the 4 of 'p0'"):
-        sampled(tmp_path / "r", rewritings=fixed, n=3)
-    with pytest.raises(MixError, match="seed: it has 0, this one says 1"):
-        sampled(tmp_path / "r", rewritings=fixed, seed=1)
-    sampled(tmp_path / "r", rewritings=fixed)
 
 
 def test_a_query_that_fails_while_selecting_is_told(tmp_path: Path) -> None:
@@ -339,8 +349,7 @@ def test_a_failed_query_takes_its_question_out_of_the_pools(tmp_path: Path) -> N
 
 
 def test_the_fixed_design_asks_every_query_as_often(tmp_path: Path) -> None:
-    fixed = Rewritings("benchmark", queries=3, design="fixed")
-    run = evaluated(tmp_path / "r", rewritings=fixed)
+    run = evaluated(tmp_path / "r", rewritings=FIXED)
     assert drawn(run.arms["target inputs"]) == {q: 16 if q.startswith("p0") else 32 for q in LEAKS}
     mine = rows(run, arm="target inputs", scope="question")
     assert {(r.quantity, r.about.inputs) for r in mine if r.about.beyond is None} == {

@@ -86,27 +86,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
     return attacked(tmp_path_factory.mktemp("attack") / "r", engine, control=control)
 
 
-@pytest.mark.slow
-def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
-    found = found_in(whole)
-    assert [one.query.id for one in found] == ["p0", "p1", "p2"]
-    assert {one.query.prefix for one in found} == {OPENER}
-    assert {one.decoding.temperature for one in found} == {0.2}
-    for one in found:
-        arm = whole.arms[str(one.arm)]
-        assert arm.decoding == one.decoding
-        assert one.query in arm.queries
-        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, **PROBABILITY)
-        assert row.n == 256
-        assert 0.5 < row.lower <= 0.7 <= row.upper
-        assert row.target == "the query found for this question, under the decoding found"
-        (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
-        assert own.upper < row.lower
-        shares = rounds(most_candidates(3_000), 3_000)
-        assert [s.draws for s in one.rounds] == [*accumulate(shares)]
-        assert 0.3 < one.lower < 0.75
-
-
 def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_path: Path) -> None:
     """The findings of all questions are one row, though each was asked at its own decoding."""
 
@@ -127,23 +106,21 @@ def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_pat
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
+    shares = rounds(most_candidates(3_000), 3_000)
     for entry in entries:
         query = entry["query"]
         assert query["prefix"] == OPENER
         assert query["source"] in ("original", "rules")
-        assert "book" in query["text"]
         assert entry["decoding"]["temperature"] == 0.2
         assert entry["arm"] == "target attack T=0.2"
         assert set(entry["rounds"][0]) == {"draws", "lower", "value", "forwards", "proved"}
-        shown = query["text"].count("shelf")
-        assert len(entry["shots"]) == shown
+        assert [standing["draws"] for standing in entry["rounds"]] == [*accumulate(shares)]
+        assert len(entry["shots"]) == query["text"].count("shelf")
     settings = whole.record.attack
     assert settings is not None
-    assert settings.budget == 3_000
-    assert settings.openers == tuple(NEUTRAL)
+    assert (settings.budget, settings.openers, settings.seed) == (3_000, tuple(NEUTRAL), 0)
     assert settings.scorer.name == "keyword"
     assert [d.temperature for d in settings.decodings] == [1.0, 0.2]
-    assert settings.seed == 0
 
 
 def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedEngine) -> None:
@@ -187,17 +164,21 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     assert rows(whole, arm="control attack", query_id=None, **PROBABILITY)
 
 
-def test_the_control_is_asked_the_same(whole: Run) -> None:
-    pairs = {
-        name: whole.arms[name.replace("target", "control")]
-        for name in whole.arms
-        if name.startswith("target attack")
-    }
-    assert all(arm.queries == whole.arms[name].queries for name, arm in pairs.items())
-    assert all(arm.decoding == whole.arms[name].decoding for name, arm in pairs.items())
-    excess = rows(whole, arm=tuple(pairs), jointly=False, **EXCESS)
-    assert sorted(r.query_id for r in excess) == ["p0", "p1", "p2"]
-    assert all(0.5 < r.lower <= 0.68 <= r.upper + 0.01 for r in excess)  # three of 99 %
+def test_each_question_is_bounded_by_fresh_draws_and_the_control_is_asked_the_same(
+    whole: Run,
+) -> None:
+    for one in found_in(whole):
+        arm, control = whole.arms[str(one.arm)], whole.arms[str(one.arm.control)]
+        assert arm.decoding == one.decoding == control.decoding
+        assert one.query in arm.queries
+        assert arm.queries == control.queries
+        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, **PROBABILITY)
+        assert row.n == 256
+        assert 0.5 < row.lower <= 0.7 <= row.upper
+        (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
+        assert own.upper < row.lower
+        (excess,) = rows(whole, arm=str(one.arm), query_id=one.query.id, jointly=False, **EXCESS)
+        assert 0.5 < excess.lower <= 0.68 <= excess.upper + 0.01  # three of 99 %
 
 
 @pytest.fixture(scope="module")

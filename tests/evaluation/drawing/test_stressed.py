@@ -212,9 +212,9 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
     words = ["stress", model, "--benchmark", rows, "-n", 16, "--max-new-tokens", 4]
     words += ["--scorer", "keyword", "--out", tmp_path / "run"]
-    dry = done(*words, "--dry-run", "--under", "round:int4")
-    assert "not counted: 1 stressed arm, each about" in dry.out
-    assert "under the worst of 8 stresses" in done(*words).out
+    assert "not counted: 8 stressed arms, each about" in done(*words, "--dry-run").out
+    few = ("--under", "round:int4", "--under", "opener:1")
+    assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
     out = tmp_path / "c.json"
     claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]

@@ -242,7 +242,7 @@ def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path:
     for name, lacks in (
         ("exact_memorisation", "3 texts .* the answer text of 'forget0'"),
         ("retain_rouge_l_recall", "3 texts .* the greedy text of 'retain0'"),
-        ("membership_gradient_norm", "6 texts"),
+        ("membership_gradient_norm", "12 texts"),
     ):
         with pytest.raises(InputError, match=f"lacks {lacks}"):
             measure_run(again, benchmark(), [name])
