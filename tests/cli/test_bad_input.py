@@ -118,19 +118,6 @@ def test_models_that_cannot_be_used(
     refused(leakbound("evaluate", model, *how, "--control", missing), "Check the path")
 
 
-def test_a_question_longer_than_the_context(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(hf, "Sampler")
-    file = tmp_path / "long.csv"
-    file.write_text(f"question,answer\nwho,Ann\n{'who wrote ' * 80},Bob\n")
-    how = ("--benchmark", file, "--out", tmp_path / "run", *SMALL)
-    named = ("'long/0002'", "162 prompt tokens", "context of 128", "--max-new-tokens")
-    refused(leakbound("evaluate", model, *how), *named)
-    refused(leakbound("evaluate", model, *how, "--dry-run"), *named)
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def broken_at(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on models load with a NaN in the embedding of a word, as a bad chip might."""
 
