@@ -156,19 +156,6 @@ def test_steps_out_of_order(run: Path, model: Path, questions: Path, tmp_path: P
         refused(leakbound(*command), *named)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "named"),
-    [
-        ("run.json", b"{", "is not JSON"),
-        ("run.json", b'{"format": 99}', "format 99"),
-        ("prompts.parquet", b"PAR1", "Restore it"),
-    ],
-)
-def test_a_damaged_run(run: Path, name: str, content: bytes, named: str) -> None:
-    (run / name).write_bytes(content)
-    refused(leakbound("report", run), str(run / name), named)
-
-
 def test_reports_that_cannot_be_made(run: Path, finished: Path, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(run, tmp_path / "twin" / run.name))
     page = ("--out", tmp_path / "page.html")

@@ -84,16 +84,6 @@ def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
     assert run.arms["target"].plan.n == 1
 
 
-def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
-    n = 9 * 1024 + 5  # more than the first parts hold of one question
-    arm = sample(unsure(), benchmark(IDS[:2]), out=tmp_path / "r", n=n).arms["target"]
-    assert len(arm.parts) == 4
-    sizes = dict.fromkeys(range(9), 1024) | {9: 5}
-    assert counts(arm, "query_id", "chunk") == {
-        (q, c): size for q in ("p0", "p1") for c, size in sizes.items()
-    }
-
-
 def undecided(binary: bool = True) -> FakeScorer:
     """1 for the secret, 0 for a no, and no idea about anything else."""
     scores = {"the secret": 1.0, "no": 0.0}
