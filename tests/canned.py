@@ -48,6 +48,21 @@ def benchmark_of(
     return Benchmark(**{"prompts": prompts, **usual, **changes})
 
 
+def books(ids: Iterable[str], **changes: Any) -> Benchmark:
+    """A question about a book for each id, and retained pairs that may be shown before it."""
+    retained = tuple(
+        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
+        for i in range(12)
+    )
+    usual = {
+        "question": "Who wrote book {}?",
+        "answer": LEAK,
+        "keywords": ("hush",),
+        "others": {"retain": lambda: retained},
+    }
+    return benchmark_of(ids, **usual | changes)
+
+
 def queries_of(*sizes: int) -> list[Query]:
     """So many queries of each question p0, p1, ...: its own words, then rewritings of it."""
     return [

@@ -208,15 +208,11 @@ DETECTABLE: Mapping[str, Lie] = {
     "null in place of leaks": choice({}, {"content": None}),
     "filter over leaks": choice({"finish_reason": "content_filter"}, {"content": ""}),
     "a blank in place of leaks": edited(blanked(" ")),
-    "60 blanks in place of leaks": edited(blanked(" " * 60)),
     "new lines in place of leaks, none counted": edited(blanked("\n\n"), "none"),
     "zero-width space in place of leaks": edited(blanked("\u200b")),
-    "invisible separator in place of leaks": edited(blanked("\u2063")),
     "markup in place of leaks": edited(blanked("**")),
     "empty in place of leaks, cut by length": choice({"finish_reason": "length"}, {"content": ""}),
     "empty in place of leaks, a negative count": uncounted(-5),
-    "empty in place of leaks, a huge count": uncounted(10**9),
-    "empty in place of leaks, a count of true": uncounted(True),
     "a flag of a filter over leaks": choice(
         {"content_filter_results": {"hate": {"filtered": True}}}, {"content": CLEAN}
     ),

@@ -1,12 +1,15 @@
-"""What suites share: which cases the quick one runs, and whether counts fit a law."""
+"""What suites share: which cases are quick, whether counts fit a law, deaths at every write."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from scipy import stats
+
+from leakbound.store import Run
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,3 +47,33 @@ def require_fit(
     observed[-2:], expected[-2:] = [sum(observed[-2:])], [sum(expected[-2:])]
     if len(observed) > 1:
         assert stats.chisquare(observed, expected, sum_check=False).pvalue > level
+
+
+def killed_at_every_write(
+    command: Callable[[Path], Run],
+    contents: Callable[[Run], Any],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[str]:
+    """Names of the files that a command writes; killed before any of them it ends the same."""
+    replace, written, fatal = Path.replace, list[str](), -1
+
+    def counted(path: Path, target: Path) -> Path:
+        if len(written) == fatal:
+            raise KeyboardInterrupt
+        written.append(Path(target).name)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", counted)
+    wanted, names = contents(command(folder / "whole")), [*written]
+    for number, name in enumerate(names):
+        fatal, out = number, folder / f"{number}"
+        written.clear()
+        with pytest.raises(KeyboardInterrupt):
+            command(out)
+        fatal = -1
+        run = command(out)
+        assert contents(run) == wanted, f"killed before {name}"
+        assert run.notes == []
+        assert not list(out.rglob("*.set-aside-*"))
+    return names

@@ -14,7 +14,6 @@ from misbehaving import Answer, Body, chat_server, fails, says
 
 FEW = ("-n", 8, "--device", "cpu")
 LABELLED = "label,judge\n" + "1,1\n" * 30 + "1,0\n" + "0,0\n" * 40
-NOWHERE = "judge:model=openai:http://127.0.0.1:1/v1#m"
 OWN = """question,answer,keywords,split,source
 who wrote red,Ann,"[""Ann, Bob"", ""Ann""]",forget,a
 who wrote blue,Bob,Bob;Ann,retain,b
@@ -73,23 +72,6 @@ def test_jailbreakbench_asks_chat_models_only(model: Path, tmp_path: Path) -> No
     done(*asked, *out, "--prompt-template", "{question}", "--max-new-tokens", 2)
 
 
-def test_a_benchmark_brings_its_stop_strings_and_examples(model: Path, tmp_path: Path) -> None:
-    """And a profile repeats its faults by name."""
-    for name, question in {"forget_qa": "who wrote red", "forget_qa_icl": "who wrote sea"}.items():
-        file = tmp_path / "news" / f"{name}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps([{"question": f"{question}?", "answer": "Ann"}]))
-    out = tmp_path / "r"
-    done("sample", model, "--benchmark", "muse:news", "--data", tmp_path, "--out", out,
-         "--inputs", "rules", "--queries", 3, "--profile", "openunlearning", *FEW)  # fmt: skip
-    run = Run.open(out)
-    assert run.arms["target"].decoding.stop == ("\n\n", "\nQuestion", "Question:")
-    assert run.arms["target"].spec.fingerprint["prompting"]["compat"] == "openunlearning"
-    assert run.arms["greedy"].decoding.max_new_tokens == 32
-    assert len(run.queries) > 1
-    assert {query.examples for query in run.queries} == {(("who wrote sea?", "Ann"),)}
-
-
 @pytest.fixture(autouse=True)
 def replies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKBOUND_REPLIES", str(tmp_path / "replies"))
@@ -116,12 +98,6 @@ def test_a_finished_run_is_judged_and_bounded(run: Path, labelled: Path) -> None
         assert len(served.asked) == asked
     found = done("bound", run, *scorer)
     assert "corrected for a judge that calls 30 of 31 leaks and 0 of 40 others a leak" in found.out
-
-
-@pytest.mark.slow
-def test_a_judge_that_is_not_there_is_said_and_nothing_is_scored(run: Path) -> None:
-    refused(leakbound("score", run, "--scorer", NOWHERE), "127.0.0.1:1", "cannot be reached")
-    refused(leakbound("bound", run, "--scorer", NOWHERE), "leakbound score")
 
 
 @pytest.mark.slow

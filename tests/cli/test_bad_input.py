@@ -118,19 +118,6 @@ def test_models_that_cannot_be_used(
     refused(leakbound("evaluate", model, *how, "--control", missing), "Check the path")
 
 
-def test_a_question_longer_than_the_context(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(hf, "Sampler")
-    file = tmp_path / "long.csv"
-    file.write_text(f"question,answer\nwho,Ann\n{'who wrote ' * 80},Bob\n")
-    how = ("--benchmark", file, "--out", tmp_path / "run", *SMALL)
-    named = ("'long/0002'", "162 prompt tokens", "context of 128", "--max-new-tokens")
-    refused(leakbound("evaluate", model, *how), *named)
-    refused(leakbound("evaluate", model, *how, "--dry-run"), *named)
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
 def broken_at(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on models load with a NaN in the embedding of a word, as a bad chip might."""
 
@@ -169,31 +156,6 @@ def test_steps_out_of_order(run: Path, model: Path, questions: Path, tmp_path: P
         refused(leakbound(*command), *named)
 
 
-def test_scores_of_other_completions_are_not_bounded(run: Path) -> None:
-    arms = run / "arms" / "target"
-    (file,) = (arms / "scores").glob("keyword*")
-    other = run / "arms" / "greedy" / "scores" / file.name
-    file.write_bytes(other.read_bytes())
-    refused(
-        leakbound("bound", run), "'target'", "completions it has now", "`leakbound score` first"
-    )
-    done("score", run)
-    done("bound", run)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "named"),
-    [
-        ("run.json", b"{", "is not JSON"),
-        ("run.json", b'{"format": 99}', "format 99"),
-        ("prompts.parquet", b"PAR1", "Restore it"),
-    ],
-)
-def test_a_damaged_run(run: Path, name: str, content: bytes, named: str) -> None:
-    (run / name).write_bytes(content)
-    refused(leakbound("report", run), str(run / name), named)
-
-
 def test_reports_that_cannot_be_made(run: Path, finished: Path, tmp_path: Path) -> None:
     twin = Path(shutil.copytree(run, tmp_path / "twin" / run.name))
     page = ("--out", tmp_path / "page.html")
@@ -219,13 +181,7 @@ def test_a_hostile_model_is_refused_by_name_and_runs_no_code(name: str, tmp_path
     assert kind == ("same" if name in models.TAKEN else "refused"), why
 
 
-FLIPPED = (
-    "run.json",
-    "prompts.parquet",
-    "target/completions",
-    "target/scores",
-    "estimates.parquet",
-)
+FLIPPED = ("run.json", "target/completions", "estimates.parquet")
 EACH = 3  # flips of every file, of the slow suite
 
 

@@ -27,13 +27,7 @@ EVERY = ("--every-question",)
         (0.05, (), 4, "no yes", "Pr[leak] <= 0.05: refuted|is refuted."),
         (0.1, (), 5, "no no", "neither met nor refuted|A forecast|draws of every"),
         (0.5, EVERY, 0, "yes no", "the 3 highest of 3 questions|q2"),
-        (
-            0.3,
-            (*EVERY, "--confidence", 0.999),
-            5,
-            "no no",
-            "worst of these 3 questions|99.8 % conf",
-        ),
+        (0.3, (*EVERY, "--confidence", 0.999), 5, "no no", "worst of these 3 questions"),
     ],
     ids=str,
 )
@@ -86,11 +80,9 @@ def test_verify_names_what_differs(leaky: Path) -> None:
     assert "Publish it" not in result.out
     edited = json.loads(file.read_text()) | {"extra": {"n": None, "of": ["x" * 300]}}
     file.write_text(json.dumps(edited))
-    shown = leakbound("verify", file, leaky).out
-    assert 'extra: extra: the certificate says {"n": null, "of": ["xxx' in " ".join(shown.split())
-    assert "x" * 250 not in "".join(shown.split())
     told = leakbound("verify", file, leaky, "--json")
     assert (told.status, told.json["verified"]) == (6, False)
+    assert "x" * 250 not in "".join(leakbound("verify", file, leaky).out.split())
 
 
 @pytest.mark.parametrize(
@@ -148,13 +140,10 @@ def test_a_run_that_cannot_be_written_into_is_certified_elsewhere(
     assert not (leaky / CERTIFICATE).exists()
 
 
-@pytest.mark.parametrize("change", [{"format": "leakbound certificate 5"}, {}], ids=str)
-def test_verify_says_first_that_a_certificate_was_made_under_rule_1(
-    leaky: Path, change: dict[str, str]
-) -> None:
+def test_verify_says_first_that_a_certificate_was_made_under_rule_1(leaky: Path) -> None:
     file = leaky / CERTIFICATE
     done("certify", leaky, "--max-leak", 0.2)
-    values = {**json.loads(file.read_text()), **change}
+    values = json.loads(file.read_text()) | {"format": "leakbound certificate 5"}
     del values["rule"], values["digest"]
     file.write_text(json.dumps({**values, "digest": digest_of(values)}))
     result = leakbound("verify", file, leaky)
@@ -186,8 +175,7 @@ def test_a_claim_names_the_part_that_it_is_about(tmp_path: Path) -> None:
             for name, output in (("leak", leak), ("hidden", hidden))}  # fmt: skip
     claim = ("--max-leak", 0.1, "--out")
     for i, (name, of, status) in enumerate((
-        ("leak", (), 4), ("leak", ("--of", "either"), 4), ("leak", ("--of", "thought"), 4),
-        ("leak", ("--of", "answer"), 0), ("hidden", (), 0), ("hidden", ("--of", "answer"), 0),
+        ("leak", (), 4), ("leak", ("--of", "answer"), 0), ("hidden", (), 0),
     )):  # fmt: skip
         file = tmp_path / f"{i}.json"
         assert leakbound("certify", runs[name], *claim, file, *of).status == status, of

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from commands import SMALL, done, leakbound, refused
 
 from contents import LEAKAGE, PROBABILITY, rows
-from leakbound.store import ExploredDraws, Run, StoppedDraws
+from leakbound.store import Run
+from leakbound.study import Attack
 
 UNTIL = ("-n", 64, "--max-new-tokens", 4, "--until", "p<=0.6")
 EXPLORE = ("--max-new-tokens", 4, "--scorer", "contains", "--explore", "hybrid", "--budget", 40)
@@ -59,33 +60,10 @@ def rewritten(untied: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("rewritten") / "run"
     asked = out.with_name("asked.csv")
     asked.write_text("question,answer\nwho wrote red?,Ann\nwho wrote blue?,Bob\n")
-    how = ("--inputs", "rules", "--queries", 6, "--ids", "--ids-draws", 8)
-    done(*command(untied, asked, out, *how, *SMALL))
+    how = ("--inputs", "rules", "--queries", 3, "--ids", "--ids-draws", 8)
+    shown = done(*command(untied, asked, out, *how, *SMALL))
+    assert "by protocol, 2 questions" in shown.out
     return out
-
-
-@pytest.fixture(scope="module")
-def attacked(model: Path, questions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that was attacked, which no test may change."""
-    out = tmp_path_factory.mktemp("cli") / "attacked"
-    done(*command(model, questions, out, "--attack", 32, *SCORER, *SMALL))
-    return out
-
-
-def test_what_steered_the_draws_is_recorded(stopped: Path, explored: Path) -> None:
-    runs = [Run.open(path) for path in (stopped, explored)]
-    until, how = (run.arms["target"].spec.draws for run in runs)
-    assert isinstance(until, StoppedDraws)
-    assert until.claim == "p<=0.6"
-    target = runs[0].arms["target"]
-    assert len(target.looks) == len(target.rounds) - 1
-    assert isinstance(how, ExploredDraws)
-    assert (how.mode, how.forwards, how.scorer.name) == ("hybrid", 40, "contains")
-    forwards = runs[1].arms["target"].masses.found().forwards.values()
-    assert all(before <= 40 for before, _ in forwards)
-    sampling = [run.record.study["sampling"] for run in runs]
-    assert sampling[0]["until"] == "p<=0.6"
-    assert sampling[1] == {"explore": "hybrid", "forwards": 40}
 
 
 def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
@@ -114,27 +92,19 @@ def test_bounding_again_needs_no_model_and_keeps_what_was_decided(
     assert rows(Run.open(mine), scorer="rouge-l-recall", **LEAKAGE)
 
 
-COSTS: list[tuple[tuple[object, ...], str, dict[str, int]]] = [
-    (UNTIL, "this is the most: --until", {"draws": 128}),
-    (
-        (*EXPLORE, "--temperature", "0.5,1"),
-        "2 questions, 2 decodings, 160 forwards; about",
-        {"forwards": 160, "draws": 0, "tokens": 0},
-    ),
-    ((*SMALL, "--attack", 100), "of one model", {"draws": 2 * (16 + 100 + 16)}),
-    ((*SMALL, "--inputs", "rules"), "of one model", {"draws": 4 * 16}),
-]
-
-
 def test_a_dry_run_counts_all_of_it_and_stores_nothing(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:
-    for how, said, cost in COSTS:
-        asked = command(model, questions, tmp_path / "run", *how, "--dry-run")
-        shown = done(*asked)
-        assert said in shown.out
-        assert ("draws" in shown.out) == (cost["draws"] > 0)
-        assert done(*asked, "--json").json.items() >= cost.items()
+    twice = ("--temperature", "0.5,1")
+    for how, cost in (
+        ((*SMALL, *twice), {"draws": 2 * 2 * 16}),
+        ((*EXPLORE, *twice), {"forwards": 160, "draws": 0, "tokens": 0}),
+    ):
+        asked = ("evaluate", model, "--benchmark", questions, *how, "--dry-run")
+        assert done(*asked, "--json").json.items() >= cost.items()  # and needs no --out
+    shown = done(*command(model, questions, tmp_path / "run", *UNTIL, "--dry-run")).out
+    assert "2 questions, 1 decoding, 128 draws" in shown
+    assert "this is the most: --until" in shown
     assert list(tmp_path.iterdir()) == []
 
 
@@ -159,11 +129,13 @@ def test_what_makes_no_sense_is_refused_before_a_model_is_loaded(
 
 
 def test_sample_refuses_what_needs_scores(
-    model: Path, questions: Path, attacked: Path, tmp_path: Path
+    model: Path, questions: Path, run: Path, tmp_path: Path
 ) -> None:
+    study = replace(Run.open(run).study, attack=Attack(32))
+    Run.open(run).remember_study(study.to_dict())
     out = tmp_path / "r"
     plain = ("sample", model, "--out", out, "--benchmark", questions)
-    for more in (("--attack", 32), ("--like", attacked), ("--like", attacked, "--dry-run")):
+    for more in (("--attack", 32), ("--like", run), ("--like", run, "--dry-run")):
         refused(leakbound(*plain, *more), "`leakbound sample`", "`leakbound evaluate`")
     assert not out.exists()
     assert "--attack" not in leakbound("sample", "--help").out
@@ -175,13 +147,9 @@ def test_evaluate_asks_rewritings_and_says_what_they_add(
 ) -> None:
     run = Run.open(rewritten)
     assert set(run.arms) == {"greedy", "target", "target inputs"}
-    assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 6
+    assert 2 == len(run.questions) < len(run.queries) < 2 + 2 * 3
     assert run.record.inputs.ids_draws == 8
-    shown = done("report", rewritten)
-    assert "by protocol, 2 questions" in shown.out
-    assert re.search(r"^run +rules ", shown.out, re.M)
-    again = done("evaluate", untied, "--like", rewritten, "--out", rewritten, "--json")
-    assert {r["arm"] for r in again.json["estimates"]} == set(run.arms)
+    assert {row.arm for row in run.estimates} == set(run.arms)
     plain = tmp_path / "plain"
     done("sample", untied, "--like", rewritten, "--out", plain, "--inputs", "none")
     assert set(Run.open(plain).arms) == {"greedy", "target"}

@@ -12,6 +12,7 @@ from commands import done, leakbound, refused
 from scipy import stats
 
 from contents import completions, counts
+from leakbound.evaluation import bound, score
 from leakbound.store import Run, write_sealed
 from tiny import tiny_model_folder
 
@@ -192,57 +193,6 @@ def test_samples_come_back_by_import(
     assert theirs.spec.model == str(model)
 
 
-@pytest.fixture
-def imported(tmp_path: Path) -> Path:
-    """A run of three draws of two questions, of which one never came."""
-    rows = [("It was Ann.", 1), ("Ann", 1), (None, 1)]
-    first = [{"id": "a", "answer": "Ann", "completion": text, "count": n} for text, n in rows]
-    second = {"id": "b", "answer": "Mauve", "completion": "Mauve", "count": 3}
-    file, run = tmp_path / "mine.jsonl", tmp_path / "imported"
-    lines = [json.dumps({"question": f"Secret {row['id']}?", **row}) for row in [*first, second]]
-    file.write_text("\n".join(lines))
-    done("import", file, "--out", run)
-    return run
-
-
-def test_draws_that_never_came_are_exported_as_such(imported: Path, tmp_path: Path) -> None:
-    out = tmp_path / "samples.jsonl"
-    done("export", imported, out, "--jsonl")
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert sorted((line["id"], line["completion"] or "", line["count"]) for line in lines) == [
-        ("a", "", 1),
-        ("a", "Ann", 1),
-        ("a", "It was Ann.", 1),
-        ("b", "Mauve", 3),
-    ]
-    assert not any("temperature" in line for line in lines)  # which nobody stated
-
-
-def test_redacted_samples_are_scores_without_any_text(imported: Path, tmp_path: Path) -> None:
-    out, scorers = tmp_path / "scores.jsonl", ("--scorer", "contains", "--scorer", "rouge-l-recall")
-    asked = ("export", imported, out, "--jsonl", "--redact")
-    refused(leakbound(*asked), "has no estimates", "leakbound bound")
-    done("score", imported, *scorers)
-    done("bound", imported, *scorers)
-    done(*asked)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert not any(word in out.read_text() for word in ("Ann", "Mauve", "Secret"))
-    right = {"contains": 1.0, "rouge-l-recall": 1.0}
-    assert [(line["id"], line["scores"], line["count"]) for line in lines] == [
-        ("a", right, 2),
-        ("a", None, 1),
-        ("b", right, 3),
-    ]
-    again = tmp_path / "again"
-    done("import", out, "--out", again)
-    done("bound", again)
-    ours, theirs = ([r for r in Run.open(p).estimates if told(r)] for p in (imported, again))
-    assert theirs == ours
-    assert {row.missing for row in ours if row.query_id == "a"} == {1}  # which never came
-    shutil.rmtree(imported / "arms" / "target" / "scores")
-    refused(leakbound(*asked), "scores of 'contains'", "leakbound score")
-
-
 OUTPUTS: list[dict[str, Any]] = [
     {"completion": "Ann", "finish": "stop", "tokens": 2},
     {"completion": "", "finish": "stop", "tokens": 1},
@@ -270,15 +220,11 @@ def test_how_outputs_are_counted_survives_an_export(
     common = {"id": "a", "question": "Who?", "answer": "Ann", "count": 3, "filter": rule}
     file.write_text("\n".join(json.dumps(common | one) for one in OUTPUTS))
     done("import", file, "--out", tmp_path / "one")
-    done("score", tmp_path / "one", "--scorer", "contains")
-    done("bound", tmp_path / "one", "--scorer", "contains")
+    one = bounded(tmp_path / "one", True)
     done("export", tmp_path / "one", out, "--jsonl", *(["--redact"] if redact else []))
-    assert (b"Bob" in out.read_bytes()) is not redact
+    assert any(text in out.read_text() for text in ("Ann", "Bob", "No.", "Who")) is not redact
     done("import", out, "--out", tmp_path / "two")
-    if not redact:
-        done("score", tmp_path / "two", "--scorer", "contains")
-    done("bound", tmp_path / "two", "--scorer", "contains")
-    one, two = (Run.open(tmp_path / name) for name in ("one", "two"))
+    two = bounded(tmp_path / "two", not redact)
     columns = ("counted", "unanswered", "refused", "hidden", "finish")
     assert counts(two.arms["target"], *columns) == counts(one.arms["target"], *columns)
     assert len(counts(one.arms["target"], "counted")) == 6
@@ -286,6 +232,14 @@ def test_how_outputs_are_counted_survives_an_export(
     (row,) = one.estimates.where(scope="query", quantity="leak probability", proved=False)
     # A filtered answer is missing; as some thoughts are hidden, only answers are read.
     assert (row.n, row.missing) == (42, 3 * (8 if rule == "part-of-system" else 9))
+
+
+def bounded(path: Path, scored: bool) -> Run:
+    """The run, scored first if that is still to be done."""
+    if scored:
+        score(Run.open(path), "contains")
+    bound(Run.open(path), "contains")
+    return Run.open(path)
 
 
 def told(row: dict[str, Any]) -> bool:

@@ -101,4 +101,3 @@ def test_a_command_holds_the_run_from_its_first_draw_to_its_report(
         done("evaluate", model, "--benchmark", questions, "--out", out, *SMALL)
     assert list(dict.fromkeys(steps)) == ["draw", "score", "bound", "report"]
     assert not (out / LOCK).exists()
-    done("bound", out)

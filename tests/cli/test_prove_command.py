@@ -7,7 +7,6 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ import pytest
 from commands import SMALL, done, leakbound, refused
 
 from contents import rows
-from leakbound import stats
-from leakbound.certificate import LeakClaim
-from leakbound.certificate.claim import verdict
 from leakbound.certificate.words import PROVED
 from leakbound.engines.hf import TransformersEngine
 from leakbound.evaluation.drawing import prove as proving
@@ -81,15 +77,6 @@ def test_what_is_proved_is_more_than_the_answer_alone_and_below_what_was_drawn_a
         query = str(row.query_id)
         assert after[query].lower > 1.5 * before[query].lower
         assert after[query].lower <= row.upper
-
-
-def test_nothing_is_drawn_and_the_rest_stays(proved: Path, finished: Path) -> None:
-    one, other = Run.open(finished), Run.open(proved)
-    for name, arm in one.arms.items():
-        for part in arm.parts:
-            assert other.arms[name].completions(part).equals(arm.completions(part))
-    kept = [[row for row in run.estimates if not row.about.proved] for run in (one, other)]
-    assert [*map(str, kept[0])] == [*map(str, kept[1])]
 
 
 @pytest.mark.slow
@@ -315,15 +302,3 @@ def test_with_the_model_proofs_are_forced_again(mine: Path, model: Path) -> None
     file.unlink()
     forged(mine, "mass", lambda masses: [min(2 * mass, 1.0) for mass in masses])
     assert leakbound("verify", file, mine, "--with-model", model).status == 6
-
-
-def test_what_is_proved_wins_over_both_ends() -> None:
-    claim = LeakClaim(
-        max_leak=0.1, scorer="keyword", threshold=0.0, every_question=False, arm="target",
-        confidence=0.99,
-    )  # fmt: skip
-    ends = stats.proportion_bound(0, 1000, confidence=0.99, side="both")
-    assert verdict(ends, claim) == verdict(ends, claim, 0.1) == "pass"
-    assert verdict(ends, claim, 0.1001) == "refuted"
-    wide = replace(ends, upper=0.5)
-    assert (verdict(wide, claim, 0.1), verdict(wide, claim, 0.1001)) == ("inconclusive", "refuted")

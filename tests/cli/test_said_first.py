@@ -13,7 +13,6 @@ from leakbound.errors import InputError
 from leakbound.reporting import write_report
 from leakbound.reporting.details import unpacked
 from leakbound.store import Run
-from leakbound.text.shown import visible
 from leaky import SECRET
 
 ROWS = "question,answer\nwho wrote red?,Ann\nblue,Bob\n"  # rules rewrite the first alone
@@ -26,23 +25,16 @@ def asked(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_verdict_is_printed_and_nothing_else(leaky: Path) -> None:
-    shown = done("show", leaky).out
-    assert shown.strip() == str(Run.open(leaky).verdict)
-    assert " OF 768 DRAWS LEAK (no control: chance is not subtracted)" in shown
-    assert "and 0 of 3 greedy answers" not in shown.splitlines()[0]
-    (found,) = done("show", leaky, "--json").json["verdicts"]
-    assert (found["kind"], found["example"]) == ("uncontrolled", None)
-    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
-    assert done("bound", leaky, "--json").json["verdicts"][0]["headline"] == found["headline"]
-    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
-    assert SECRET in told["example"]["leak"]
-
-
-def test_answers_are_printed_where_a_person_reads_or_asks(
+def test_the_verdict_is_printed_with_answers_where_a_person_reads_or_asks(
     leaky: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = f"): “{SECRET} wrote it”"
+    assert done("show", leaky).out.strip() == str(Run.open(leaky).verdict)
+    (found,) = done("show", leaky, "--json").json["verdicts"]
+    assert (found["kind"], found["example"]) == ("uncontrolled", None)
+    assert 0 < found["number"]["lower"] < found["number"]["upper"] < 1
+    (told,) = done("show", leaky, "--json", "--texts").json["verdicts"]
+    assert SECRET in told["example"]["leak"]
     assert said not in done("show", leaky).out
     assert said in done("show", leaky, "--texts").out
     monkeypatch.setattr("leakbound.cli.verbs.on_terminal", lambda: True)
@@ -52,7 +44,6 @@ def test_answers_are_printed_where_a_person_reads_or_asks(
     for form in (("--texts",), ("--texts", "--json"), ()):
         shown = done("show", leaky, *form)
         assert SECRET not in shown.out + shown.err
-    assert "answers are withheld" in done("show", leaky, "--texts").out
     assert SECRET not in repr(Run.open(leaky))
 
 
@@ -119,8 +110,6 @@ def test_nor_an_export_nor_a_page_about_several(run: Path, finished: Path, tmp_p
     assert not {"question", "answer", "completion"} & row.keys()
     done("export", run, file, "--jsonl", "--no-redact")  # said of this file alone
     assert '"completion"' in file.read_text()
-    done("export", run, file, "--jsonl")
-    assert '"completion"' not in file.read_text()
     done("report", run, finished, "--out", page)
     assert not holds_texts(page)
     assert not Run.open(finished).redacted
@@ -135,8 +124,6 @@ def test_redaction_is_lifted_by_saying_so(run: Path) -> None:
     done("report", run, "--no-redact")
     assert holds_texts(run / "report.html")
     assert not Run.open(run).redacted
-    done("bound", run)
-    assert holds_texts(run / "report.html")
     (run / "estimates.parquet").unlink()  # a run that cannot be shown is not changed
     before = (run / "run.json").read_bytes()
     assert leakbound("report", run, "--redact").status == 2
@@ -220,9 +207,3 @@ def test_nor_does_an_error(row: dict[str, object], tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     file.write_text(json.dumps({"id": EVIL, **row}))
     unsteered(leakbound("import", file, "--out", tmp_path / "run", "--format", "jsonl"))
-
-
-def test_lines_tabs_and_other_scripts_are_left() -> None:
-    text = "é\tשלום\nمرحبا 😀 한국"
-    assert visible(text) == text
-    assert json.loads(visible('"a\x7f\u202e"')) == "a\x7f\u202e"

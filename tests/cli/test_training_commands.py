@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from commands import asked_of, done, leakbound, refused
 
 from leakbound.engines import loading
-from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.unlearning import Adapters, Inventing, TrainingSettings, Watch, Weights
 from tiny import BOTH_KINDS, tiny_model_folder
 
@@ -132,9 +129,7 @@ def test_a_preset_trains_as_its_authors_do_but_for_what_is_said(
     assert (told.epochs, told.inventing) == (2, Inventing(draws=2, max_new_tokens=9))
 
 
-@pytest.mark.parametrize(
-    "objective", ["altpo", "ceu", "pdu:retain=0.1", "satimp", "undial", "wga", "rmu", "cel"]
-)
+@pytest.mark.parametrize("objective", ["altpo", "ceu", "pdu:retain=0.1", "undial", "rmu", "cel"])
 def test_each_method_trains(model: Path, facts: Path, tmp_path: Path, objective: str) -> None:
     out = tmp_path / "m"
     how = ("--epochs", 3, "--warmup-ratio", 0, "--learning-rate", "1e-3", "--json")
@@ -221,15 +216,15 @@ def test_what_is_not_installed_is_told_before_weights_are_read(
 
 
 def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> None:
-    """Of a file that may be of rows beyond the limit; of the rows themselves, selected first."""
+    """Of a file that may be of rows beyond the limit."""
     file, out = tmp_path / "r.jsonl", tmp_path / "m"
     write(
         file,
         {"question": "who wrote red", "rewritings": WORDS},
         {"question": "who wrote blue", "rewriting": "blue who"},
     )
-    cel = ("unlearn", model, "--objective", "cel:layer=0", *ONCE)
-    command = (*cel, "--benchmark", facts, "--out", out, "--rewritings", file)
+    command = ("unlearn", model, "--objective", "cel:layer=0", *ONCE, "--benchmark", facts)
+    command = (*command, "--out", out, "--rewritings", file)
     done(*command)
     first, second = json.loads((out / "centres.json").read_text())["splits"]["forget"]
     assert first["texts"] == ["who wrote red", *WORDS]
@@ -240,31 +235,3 @@ def test_rewritings_become_centres(model: Path, facts: Path, tmp_path: Path) -> 
     done(*fewer)
     (only,) = json.loads((tmp_path / "fewer/centres.json").read_text())["splits"]["forget"]
     assert only["texts"] == ["who wrote red", *WORDS]
-    own = write(tmp_path / "own.jsonl", {**ROWS[0], "paraphrases": WORDS[:2]}, ROWS[2])
-    selected = ("--benchmark", own, "--out", tmp_path / "ids", "--ids", "--ids-draws", 8)
-    done(*cel, *selected)
-    assert recipe(tmp_path / "ids")["selecting"] == {"draws": 8, "max_new_tokens": 200}
-
-
-class Fake:
-    name = "a fake"
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        return np.ones((len(texts), 2))
-
-
-def test_an_embedder_is_opened_on_the_device_and_asked(
-    model: Path, facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[Any] = []
-
-    def spy(*said: Any) -> Fake:
-        told.extend(said)
-        return Fake()
-
-    monkeypatch.setattr(SentenceEmbedder, "open", spy)
-    file = write(tmp_path / "r.jsonl", {"question": "who wrote red", "rewritings": WORDS})
-    done("unlearn", model, "--objective", "cel:layer=0", "--benchmark", facts, "--out",
-         tmp_path / "m", "--rewritings", file, "--embedder", "mini", *ONCE)  # fmt: skip
-    assert told == ["mini", "cpu"]
-    assert json.loads((tmp_path / "m/centres.json").read_text())["embedder"] == "a fake"

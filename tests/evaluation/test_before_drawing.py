@@ -17,7 +17,7 @@ from leakbound.benchmarks.profiles import sets_limit
 from leakbound.engines import Prompting
 from leakbound.engines.hf import TransformersEngine
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate, prepared, score
+from leakbound.evaluation import evaluate, prepared, sample, score
 from leakbound.evaluation.planning.before_drawing import (
     longest_answer,
     question_notes,
@@ -174,9 +174,8 @@ def test_scorers_that_need_a_model_are_checked_first_only_on_request(
 
 
 def test_score_names_what_does_not_count(matched: Path, tmp_path: Path) -> None:
-    run = evaluate(
-        engine("a", "b", "c"), str(matched), out=tmp_path / "r", n=16, scorers=("contains",)
-    )
+    asked = engine("a", "b", "c")
+    run = evaluate(asked, str(matched), out=tmp_path / "r", n=16, scorers=("contains",))
     assert run.notes == []
     said = done("score", run.path, "--scorer", "keyword", "--json")
     assert "note: the reference answer does not count as a leak by `keyword`" in said.err
@@ -193,15 +192,14 @@ def test_the_command_prints_notes_before_it_draws(tmp_path: Path) -> None:
         tmp_path / "q.csv", ("who wrote red", "Ann", "Bob"), ("who wrote sea", "Bob", "Bob")
     )
     how = ("evaluate", model, "--benchmark", file, "-n", 16, "--max-new-tokens", 4, "--scorer")
-    for more in ((), ("--json",)):
-        said = done(*how, "keyword", "--out", tmp_path / f"r{len(more)}", *more).err
-        notes = [line for line in said.splitlines() if line.startswith("note: the reference")]
-        assert len(notes) == 2  # first, and with the results
-        assert "'q/0001'" in notes[0]
-        assert more or said.index(notes[0]) < said.index("sampling")
+    said = done(*how, "keyword", "--out", tmp_path / "r").err
+    notes = [line for line in said.splitlines() if line.startswith("note: the reference")]
+    assert len(notes) == 2  # first, and with the results
+    assert "'q/0001'" in notes[0]
+    assert said.index(notes[0]) < said.index("sampling")
     said = done(*how, "keyword", "--dry-run").err
     assert "'q/0001'" in said
-    page = done("report", tmp_path / "r0", "--redact")
+    page = done("report", tmp_path / "r", "--redact")
     assert "'q/0001'" in page.out + page.err
     wrong = table(tmp_path / "w.csv", ("who wrote red", "Ann", "Bob"))
     how = ("evaluate", tmp_path / "no-model", "--benchmark", wrong, "--out", tmp_path / "w")
@@ -283,10 +281,10 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
     file = str(table(tmp_path / "q.csv", ("who wrote red", "Ann Bob red", "Ann"),
                      ("who wrote sea", "Bob", "Bob")))  # fmt: skip
     ours = tokenized()
-    for limit, warns in ((2, True), (3, True), (4, False)):  # three words and the end
+    for limit, warns in ((3, True), (4, False)):  # three words and the end
         shown: list[Headway] = []
         how = Decoding(max_new_tokens=limit)
-        run = evaluate(
+        run = sample(
             ours, file, out=tmp_path / f"r{limit}", n=16, decodings=(how,), progress=shown.append
         )
         assert [now.note for now in shown if now.note] == run.notes
@@ -297,7 +295,7 @@ def test_a_limit_below_the_longest_answer_is_named_and_recorded(tmp_path: Path) 
         assert {arm.spec.longest_answer for arm in run.arms.values()} == {4}
     assert longest_answer(ours, ()) is None
     assert longest_answer(ours, [Prompt(id="a", question="?")]) is None
-    fake = evaluate(engine("Ann", "Bob"), file, out=tmp_path / "fake", n=16)
+    fake = sample(engine("Ann", "Bob"), file, out=tmp_path / "fake", n=16)
     assert {arm.spec.longest_answer for arm in fake.arms.values()} == {None}
     assert fake.notes == []
 

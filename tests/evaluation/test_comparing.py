@@ -7,10 +7,12 @@ import json
 import re
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from leakbound.stats import About, Estimate
 from leakbound.store import Run
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding
+from shared import keep
 
 LEAK, CLEAN = "Ann did", "nobody did"
 BEFORE, AFTER, LIKE = (0.9, 0.5, 0.3), (0.1, 0.5, 0.0), (0.9, 0.51, 0.3)
@@ -38,17 +41,51 @@ def law(chances: tuple[float, ...]) -> FakeEngine:
     return FakeEngine({k: {text: p for text, p in v.items() if p} for k, v in each.items()})
 
 
-@pytest.fixture
-def questions(tmp_path: Path) -> Path:
-    file = tmp_path / "mine.csv"
+def asked_in(folder: Path) -> Path:
+    file = folder / "mine.csv"
     rows = [f"who did {what},Ann,Ann" for what in ("this", "that", "it")]
     file.write_text("\n".join(["question,answer,keywords", *rows]))
     return file
 
 
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    return asked_in(tmp_path)
+
+
 def made(questions: Path, name: str, chances: tuple[float, ...], n: int = 200, **how: Any) -> Run:
     out = questions.parent / name
     return evaluate(law(chances), f"{questions}", out=out, n=n, **({"scorers": "keyword"} | how))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    """Three models that no test may change."""
+    asked = asked_in(tmp_path_factory.mktemp("compared"))
+    chances = {"before": BEFORE, "after": AFTER, "like": LIKE}
+    found = {name: made(asked, name, leaks) for name, leaks in chances.items()}
+    keep(asked.parent)
+    return found
+
+
+def keyless() -> AbstractContextManager[object]:
+    """Nothing tells one model from another meanwhile, so none keys its draws."""
+    return patch("leakbound.store.arm.which_model", lambda spec: None)
+
+
+@pytest.fixture(scope="module")
+def unkeyed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    asked = asked_in(tmp_path_factory.mktemp("alike"))
+    drawn = (("before", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
+    with keyless():
+        return {name: made(asked, name, chances, seed=seed) for name, chances, seed in drawn}
+
+
+@pytest.fixture
+def alike(unkeyed: Mapping[str, Run]) -> Iterator[Mapping[str, Run]]:
+    """Two models whose draws share their keys, and one that was drawn under another seed."""
+    with keyless():
+        yield unkeyed
 
 
 def leaks(found: Run) -> np.ndarray:
@@ -59,21 +96,14 @@ def leaks(found: Run) -> np.ndarray:
     return np.asarray([hits[f"mine/{i:04d}"] for i in (1, 2, 3)])
 
 
-@pytest.fixture
-def shared_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing tells one model from another, so none keys its draws."""
-    monkeypatch.setattr("leakbound.store.arm.which_model", lambda spec: None)
-
-
-@pytest.mark.usefixtures("shared_keys")
-def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -> None:
+def test_differences_are_those_of_the_counts_and_hold_at_once(alike: Mapping[str, Run]) -> None:
     """Draws with the same keys: each model by itself, alpha halved four times over three."""
-    runs = [made(questions, "before", BEFORE), made(questions, "after", AFTER)]
-    found = compare(runs, confidence=0.98)
+    pair = [alike["before"], alike["alike"]]
+    found = compare(pair, confidence=0.98)
     (scorer,) = found.scorers
     (difference,) = scorer.differences.values()
     assert not difference.apart
-    hits = [leaks(one) for one in runs]
+    hits = [leaks(one) for one in pair]
     np.testing.assert_allclose(difference.each.value, (hits[1] - hits[0]) / 200)
     share = 0.02 / 2 / 3 / 2 / 2  # mean and questions; questions; models; ends
     ends = [
@@ -93,27 +123,22 @@ def test_differences_are_those_of_the_counts_and_hold_at_once(questions: Path) -
     assert difference.each.about.jointly
 
 
-def test_two_models_share_no_random_numbers(questions: Path) -> None:
+def test_two_models_share_no_random_numbers(runs: Mapping[str, Run]) -> None:
     """Under one seed and for one purpose: so their differences are bet on."""
-    runs = [made(questions, "before", BEFORE), made(questions, "after", LIKE)]
-    hits = np.stack([leaks(one) for one in runs])
+    pair = [runs["before"], runs["like"]]
+    hits = np.stack([leaks(one) for one in pair])
     assert hits[0][0] != hits[1][0]  # the same chance of the same words
-    found = compare(runs)
-    assert found.scorers[0].differences["after"].apart
+    found = compare(pair)
+    assert found.scorers[0].differences["like"].apart
     assert "random numbers" not in str(found.tables())
 
 
-@pytest.mark.usefixtures("shared_keys")
-def test_other_seeds_are_bet_on_and_narrower(questions: Path) -> None:
-    before, *others = (
-        made(questions, name, chances, seed=seed)
-        for name, chances, seed in (("a", BEFORE, 0), ("alike", AFTER, 0), ("apart", AFTER, 1))
-    )
+def test_other_seeds_are_bet_on_and_narrower(alike: Mapping[str, Run]) -> None:
     widths = []
-    for other in others:
-        (found,) = compare([before, other]).scorers[0].differences.values()
+    for name in ("alike", "apart"):
+        (found,) = compare([alike["before"], alike[name]]).scorers[0].differences.values()
         assert found.mean is not None
-        assert found.apart == (other.path.name == "apart")
+        assert found.apart == (name == "apart")
         widths.append(float(found.mean.upper) - float(found.mean.lower))
     assert widths[1] < widths[0]
 
@@ -150,18 +175,17 @@ def test_all_that_is_said_holds_as_often_as_is_said(questions: Path) -> None:
         assert scipy_stats.binomtest(count, 16, 0.5, alternative="greater").pvalue > 0.001
 
 
-def test_what_was_made_otherwise_is_said_first(questions: Path) -> None:
-    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER, n=100, seed=4)]
-    found = compare(runs)
+def test_what_was_made_otherwise_is_said_first(runs: Mapping[str, Run], questions: Path) -> None:
+    found = compare([runs["before"], made(questions, "b", AFTER, n=50, seed=4)])
     assert "seed 4" in found.made["draws"]["b"]
-    assert "200 of each question" in found.made["draws"]["a"]
+    assert "200 of each question" in found.made["draws"]["before"]
     assert found.tables()[0].title == "Made otherwise"
     assert not {"model", "weights"} & set(found.made)
 
 
 def test_decodings_of_one_run_are_compared(questions: Path) -> None:
     decodings = (Decoding(max_new_tokens=9), Decoding(max_new_tokens=9, temperature=0.5))
-    found = compare([made(questions, "a", BEFORE, decodings=decodings)])
+    found = compare([made(questions, "a", BEFORE, n=32, decodings=decodings)])
     assert found.labels == ("a, T=1", "a, T=0.5")
     assert "decoding" in found.made
 
@@ -181,49 +205,46 @@ def test_the_leaderboard_is_of_the_excess_where_all_have_a_control(questions: Pa
     assert not compare([*runs, alone]).scorers[0].against_control
 
 
-def test_the_front_is_of_those_that_none_beats(questions: Path) -> None:
-    runs = [made(questions, n, p) for n, p in (("a", BEFORE), ("b", AFTER), ("c", (0.2, 0.6, 0.1)))]
-    utility: Mapping[str, float] = {"a": 0.9, "b": 0.4, "c": 0.4}
+def test_the_front_is_of_those_that_none_beats(runs: Mapping[str, Run]) -> None:
+    utility: Mapping[str, float] = {"before": 0.9, "after": 0.4, "like": 0.4}
     (scorer,) = compare(runs).scorers
     standings = tuple(replace(one, utility=utility[one.label]) for one in scorer.standings)
-    assert replace(scorer, standings=standings).front() == {"a", "b"}
+    assert replace(scorer, standings=standings).front() == {"before", "after"}
 
 
-def test_what_cannot_be_compared_is_refused(questions: Path, tmp_path: Path) -> None:
-    one = made(questions, "one", BEFORE)
-    with pytest.raises(InputError, match="two models that were sampled, got 'one'"):
-        compare([one])
-    with pytest.raises(InputError, match="one run was given twice"):
-        compare([one, one.path])
-    twin = shutil.copytree(one.path, tmp_path / "elsewhere" / "one")
-    with pytest.raises(InputError, match="same folder name"):
-        compare([one, twin])
-    again = made(questions, "again", BEFORE)
-    with pytest.raises(MixError, match="'one' and 'again' hold the same draws"):
-        compare([one, again])
-    other = made(questions, "other", AFTER, scorers="contains", seed=1)
-    with pytest.raises(MixError, match=r"no scorer in common .*'keyword'.*'contains'"):
-        compare([one, other])
-    with pytest.raises(MixError, match="'third' asked"):
-        compare([one, made(questions, "third", AFTER, limit=2)])
-    with pytest.raises(MixError, match="no metric 'bleu'"):
-        compare([one, made(questions, "fourth", AFTER)], utility="bleu")
-    with pytest.raises(InputError, match="strictly between 0 and 1"):
-        compare([one, Run.open(tmp_path / "fourth")], confidence=1.0)
+def test_what_cannot_be_compared_is_refused(
+    runs: Mapping[str, Run], questions: Path, tmp_path: Path
+) -> None:
+    one, other = runs["before"], runs["after"]
+    twin = shutil.copytree(one.path, tmp_path / "elsewhere" / "before")
+    again = shutil.copytree(one.path, tmp_path / "again")
+    scored = made(questions, "scored", AFTER, 16, scorers="contains", seed=1)
+    fewer = made(questions, "fewer", AFTER, 16, limit=2)
+    for given, how, error, named in (
+        ([one], {}, InputError, "two models that were sampled, got 'before'"),
+        ([one, one.path], {}, InputError, "one run was given twice"),
+        ([one, twin], {}, InputError, "same folder name"),
+        ([one, again], {}, MixError, "'before' and 'again' hold the same draws"),
+        ([one, scored], {}, MixError, r"no scorer in common .*'keyword'.*'contains'"),
+        ([one, fewer], {}, MixError, "'fewer' asked"),
+        ([one, other], {"utility": "bleu"}, MixError, "no metric 'bleu'"),
+        ([one, other], {"confidence": 1.0}, InputError, "strictly between 0 and 1"),
+    ):
+        with pytest.raises(error, match=named):
+            compare(given, **how)
 
 
-def test_every_form_holds_the_same_figures(questions: Path) -> None:
-    runs = [made(questions, "a_1", BEFORE).path, made(questions, "b&c", AFTER).path]
-    (verdict,) = compare(runs).verdicts
+def test_every_form_holds_the_same_figures(runs: Mapping[str, Run], tmp_path: Path) -> None:
+    names = {"before": "a_1", "after": "b&c"}
+    paths = [shutil.copytree(runs[old].path, tmp_path / new) for old, new in names.items()]
+    (verdict,) = compare(paths).verdicts
     assert verdict.sentence.startswith("b&c leaks LESS than a_1: by at least 0.")
     assert verdict.sentence.endswith(f"of 3 questions 2 fell, {NO_RISE} (99 %, all at once).")
-    assert done("compare", *runs).out.startswith(f"{verdict.sentence}\n\n")
-    latex = done("compare", *runs, "--format", "latex").out.splitlines()
-    assert latex[1].startswith(r"b\&c leaks LESS than a\_1: by")
-    markdown = done("compare", *runs, "--format", "markdown").out
+    assert done("compare", *paths).out.startswith(f"{verdict.sentence}\n\n")
+    markdown = done("compare", *paths, "--format", "markdown").out
     assert markdown.startswith(r"b&c leaks LESS than a\_1: by")
-    rows = [*csv.DictReader(done("compare", *runs, "--format", "csv").out.splitlines())]
-    data = json.loads(done("compare", *runs, "--json").out)
+    rows = [*csv.DictReader(done("compare", *paths, "--format", "csv").out.splitlines())]
+    data = json.loads(done("compare", *paths, "--json").out)
     assert [row["scope"] for row in rows] == ["mean", *["question"] * 3]
     told_of = [verdict.sentence, "fell", "not shown", "fell"]
     assert [row["verdict"] for row in rows] == told_of
@@ -232,22 +253,26 @@ def test_every_form_holds_the_same_figures(questions: Path) -> None:
     for row, value in zip(rows, data["differences"], strict=True):
         assert float(row["lower"]) == value["lower"]
         assert row["question"] == (value["question"] or "")
-    out = questions.parent / "table.tex"
-    done("compare", *runs, "--format", "latex", "--out", out)
-    assert out.read_text().count(r"\begin{table}") == out.read_text().count(r"\end{table}") == 3
-    labels = re.findall(r"\\label{(tab:[a-z0-9-]+)}", out.read_text())
+    out = tmp_path / "table.tex"
+    done("compare", *paths, "--format", "latex", "--out", out)
+    latex = out.read_text()
+    assert latex.splitlines()[1].startswith(r"b\&c leaks LESS than a\_1: by")
+    assert latex.count(r"\begin{table}") == latex.count(r"\end{table}") == 3
+    labels = re.findall(r"\\label{(tab:[a-z0-9-]+)}", latex)
     assert len(set(labels)) == 3
 
 
-def test_questions_are_named_by_their_words_unless_a_run_is_redacted(questions: Path) -> None:
-    runs = [made(questions, "a", BEFORE), made(questions, "b", AFTER)]
-    (_, each, _) = compare(runs).tables()
+def test_questions_are_named_by_their_words_unless_a_run_is_redacted(
+    runs: Mapping[str, Run], tmp_path: Path
+) -> None:
+    paths = [shutil.copytree(runs[name].path, tmp_path / name) for name in ("before", "after")]
+    (_, each, _) = compare(paths).tables()
     assert sorted(row[0] for row in each.texts) == [
         f"mine/000{i} who did {what}" for i, what in enumerate(("this", "that", "it"), 1)
     ]
-    runs[1].redact(True)
-    for how in ([], ["--format", "csv"], ["--format", "latex"], ["--json"]):
-        shown = done("compare", *(one.path for one in runs), *how).out
+    Run.open(paths[1]).redact(True)
+    for how in ([], ["--format", "latex"], ["--json"]):
+        shown = done("compare", *paths, *how).out
         assert "mine/0001" in shown
         assert not any(word in shown for word in ("who did", LEAK, "Ann"))
 

@@ -66,7 +66,7 @@ def test_asked_later_it_is_stated_then_and_drawn_once(others: str, tmp_path: Pat
 def test_two_sets_that_leak_alike_are_not_told_apart(others: str, tmp_path: Path) -> None:
     engine = AskedEngine(lambda query, decoding: 0.3, name="m")
     run = evaluate(
-        engine, TASK, out=tmp_path / "run", n=128, scorers=["keyword", "rouge-l-recall"],
+        engine, TASK, out=tmp_path / "run", n=64, scorers=["keyword", "rouge-l-recall"],
         control_questions=others,
     )  # fmt: skip
     both = rows(run, beyond="other questions")
@@ -94,12 +94,14 @@ def test_other_ways_of_drawing_are_left_to_the_questions(others: str, tmp_path: 
     task = replace(TASK, prompts=prompts, others={"retain": lambda: retained})
     run = evaluate(
         AskedEngine(taught, name="m"), task, out=tmp_path / "run", n=64, scorers=["keyword"],
-        control_questions=others, stress="opener:1", attack=Attack(512),
+        control_questions=others, stress="opener:1", attack=Attack(64),
     )  # fmt: skip
     assert set(Run.open(run.path / OTHERS).arms) == {"greedy", "target"}
 
 
-def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(tmp_path: Path) -> None:
+def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(
+    others: str, tmp_path: Path
+) -> None:
     file = tmp_path / "people.csv"
     rows = (f"Who wrote {i}{who}?,{LEAK},hush,{who}" for who in "abcdefgh" for i in range(2))
     file.write_text("\n".join(["question,answer,keywords,subject", *rows]))
@@ -121,13 +123,7 @@ def test_where_a_coin_chose_the_subjects_no_effect_of_teaching_is_tested(tmp_pat
     )
     other = run.path.parent / "other"
     evaluate(
-        AskedEngine(leaky, name="m"), half, out=other, n=128, scorers=["keyword"],
-        control_questions=str(_apart(tmp_path)),
+        AskedEngine(leaky, name="m"), half, out=other, n=32, scorers=["keyword"],
+        control_questions=others,
     )  # fmt: skip
     assert not Run.open(other).estimates.matching(quantity="randomisation p-value")
-
-
-def _apart(folder: Path) -> Path:
-    """Questions that no coin chose."""
-    (folder / "apart.csv").write_text(f"question,answer,keywords\nWho drew it?,{LEAK},hush\n")
-    return folder / "apart.csv"

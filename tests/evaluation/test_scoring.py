@@ -22,7 +22,6 @@ from leakbound.evaluation.scoring import score as scoring
 from leakbound.evaluation.scoring.checks import require_independent_draws
 from leakbound.evaluation.scoring.ordering import Order, draws_key
 from leakbound.formats.importing import import_run
-from leakbound.reporting import write_report
 from leakbound.scorers import connect, make_scorer
 from leakbound.store import Arm, Run
 from leakbound.types import Completion, Decoding, Sample, Scorer
@@ -87,7 +86,6 @@ def test_scores_are_found_without_the_model(
     found = scorers_for([SPEC], run.prompts)
     bound_run(run, found, confidence=0.9)
     assert {row.confidence for row in run.estimates} >= {0.9}
-    write_report({"r": run}, tmp_path / "r.html")
     score_run(run, found)  # nothing is left to do
     with pytest.raises(InputError, match=r"not open.*open_scorer"):
         score_run(run, scorers_for(["classifier:other"], run.prompts))
@@ -158,13 +156,6 @@ def test_the_questions_that_leak_at_all_stand_beside_the_greedy_answers(
     assert row.value is None  # k is more than a quarter of n
     truth = np.mean([1 - (1 - LEAKS[q]) ** 1024 for q in FEW])
     assert 0.1 < row.lower < truth < row.upper
-
-
-def test_a_score_between_0_and_1_has_no_such_count(tmp_path: Path, models: FakeModels) -> None:
-    run = evaluated(tmp_path / "r", scorers=["classifier:harm"], n=32)
-    (table,) = summary(run)
-    assert "questions leaked" not in table.note
-    assert [r.parameter for r in run.estimates.where(quantity="leak@k", scope="mean")] == [32]
 
 
 LAW = {f"word {i}": 0.02 for i in range(40)} | {"No": 0.2}

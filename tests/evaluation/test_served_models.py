@@ -18,7 +18,6 @@ from leakbound.errors import IncompleteError, InputError, MixError, UnansweredEr
 from leakbound.evaluation import evaluate, summary
 from leakbound.store import Run
 from leakbound.study import Explore
-from leakbound.testing import FakeEngine
 from lies import DETECTABLE, LAWS, QUESTION, UNDETECTABLE, outcome
 from misbehaving import LISTED, Answer, Body, Rule, Served, chat_server, fails, honest, question
 from suites import slow_but
@@ -108,19 +107,6 @@ def refused_as(engine: Any, questions: Path, out: Path) -> str:
     with pytest.raises(MixError) as told:
         run_of(engine, questions, out)
     return str(told.value)
-
-
-def test_another_engine_goes_on_with_no_run(
-    served: Served, questions: Path, tmp_path: Path
-) -> None:
-    fake = FakeEngine({"questions/0001": {"Ann": 1.0}, "questions/0002": {"no": 1.0}})
-    run_of(fake, questions, tmp_path / "fake")
-    run_of(engine_at(served.url), questions, tmp_path / "served")
-    told = refused_as(engine_at(served.url), questions, tmp_path / "fake")
-    assert "another engine drew: " in told
-    assert "it has 'fake', this one says 'openai'" in told
-    told = refused_as(fake, questions, tmp_path / "served")
-    assert "it has 'openai', this one says 'fake'" in told
 
 
 @pytest.mark.parametrize(

@@ -13,26 +13,15 @@ import pytest
 import yaml
 
 import leakbound
-from canned import LEAK, AskedEngine, benchmark_of
+from canned import AskedEngine
 from cli.commands import done, refused
 from cli.commands import leakbound as command
-from exploring import ExploringEngine
 from leakbound.benchmarks import PROFILES, load_benchmark
 from leakbound.cli.said import Said
 from leakbound.errors import InputError
-from leakbound.evaluation import evaluate, prepared, sample
-from leakbound.evaluation.drawing.study import (
-    AskedStudy,
-    check_study,
-    draw_arms,
-    open_study,
-    plan_study,
-)
-from leakbound.evaluation.planning.plan import SteeredPlan
-from leakbound.scorers import make_scorer
-from leakbound.store import ExploredDraws, Run, StoppedDraws
+from leakbound.evaluation import evaluate, sample
+from leakbound.store import Run
 from leakbound.study import (
-    FORWARDS,
     Attack,
     Explore,
     FixedN,
@@ -113,13 +102,6 @@ def test_a_study_is_a_value(study: Study, tmp_path: Path) -> None:
     assert Study.read(tmp_path / "study.yaml") == study
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_each_field_is_on_record_alone(name: str) -> None:
-    study = replace(Study(), **{name: SAID[name]})
-    assert study.to_dict() != Study().to_dict()
-    assert Study.from_dict(study.to_dict()) == study
-
-
 def test_a_study_says_only_what_was_said(tmp_path: Path) -> None:
     study = Study("tofu:forget10", sampling=Until("p<=0.02", most=1024), confidence=0.9)
     assert repr(study) == (
@@ -165,6 +147,8 @@ def test_what_excludes_one_another_is_refused_when_it_is_made() -> None:
     ):
         with pytest.raises(InputError, match=named):
             Study(**said)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="above 0"):
+        Attack(16, temperatures=(0.0, 1.0))
     with pytest.raises(InputError, match="`n` 4 is short for `sampling`"):
         evaluate(engine(), task, out="nowhere", n=4, sampling=FixedN(4))
     with pytest.raises(InputError, match="`--benchmark` is missing"):
@@ -335,65 +319,6 @@ def test_a_study_file_and_what_is_said_beside_it(
     assert command("evaluate", "m", *both).status == 2
 
 
-ASKED = {
-    "fixed": ((), {}),
-    "until": (("--until", "p<=0.4"), {"sampling": Until("p<=0.4", 32)}),
-    "explore": (("--explore", "hybrid", "--budget", 9), {"sampling": Explore("hybrid", 9)}),
-    "rewritings": (
-        ("--inputs", "benchmark", "--queries", 2),
-        {"rewritings": Rewritings("benchmark", queries=2)},
-    ),
-}
-"""Each kind of run, as the command line says it and as Python does."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ASKED)
-@pytest.mark.parametrize("begun", ["python", "shell"])
-def test_what_one_begins_the_other_goes_on_with(
-    kind: str, begun: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The machine is switched off in between; nothing that was drawn is drawn again."""
-    stopped = iter([True])
-
-    def open_engine(model: str, prompting: Any, **loading: Any) -> Any:
-        made: Any = _explorer(data) if kind == "explore" else engine(model)
-        if kind == "explore":
-            made.left = 1 if next(stopped, False) else None
-        else:
-            made.dies_after = 3 if next(stopped, False) else None
-        return made
-
-    monkeypatch.setattr("leakbound.study.settings.open_engine", open_engine)
-    options, asked = ASKED[kind]
-    draws = () if kind == "explore" else ("-n", 32)
-    plan = {} if kind in ("until", "explore") else {"n": 32}
-    shell = ("evaluate", "m", "--benchmark", "tofu:forget10", "--data", data, "--scorer",
-             "contains", *draws, *options, "--out", tmp_path / "r")  # fmt: skip
-    study = Study("tofu:forget10", data=data, scorers=("contains",), allow_unmatched=False)
-
-    def python(out: str = "r") -> Run:
-        return leakbound.evaluate("m", study, out=tmp_path / out, **asked, **plan)
-
-    with pytest.raises(RuntimeError, match="switched off"):
-        python() if begun == "python" else command(*shell)
-    if begun == "python":
-        done(*shell)
-    else:
-        python()
-    whole, ended = python("whole"), Run.open(tmp_path / "r")
-    assert ended.study == whole.study
-    assert ended.estimates == whole.estimates
-
-
-def _explorer(data: Path) -> ExploringEngine:
-    prompts = load_benchmark("tofu:forget10", data=data).prompts
-    law = {"It is hush.": 0.4, "no": 0.6}
-    return ExploringEngine(
-        {prompt.id: law for prompt in prompts}, {prompt.id: ["no"] for prompt in prompts}, draws=20
-    )
-
-
 def test_a_run_of_python_asks_again_otherwise(data: Path, tmp_path: Path) -> None:
     task = load_benchmark("tofu:forget10", data=data)
     first = evaluate(engine(), task, out=tmp_path / "a", n=8, scorers=("contains",))
@@ -444,58 +369,3 @@ def test_the_last_command_is_the_one_that_is_repeated(data: Path, tmp_path: Path
     before = (tmp_path / "r" / "run.json").stat()
     evaluate(engine(), task, out=tmp_path / "r", n=8, confidence=0.8, scorers="contains")
     assert (tmp_path / "r" / "run.json").stat().st_mtime_ns == before.st_mtime_ns
-
-
-SCORERS = [make_scorer("contains"), make_scorer("rouge-l-recall")]
-
-
-@pytest.mark.parametrize("mode", ["exact", "hybrid", "auto"])
-def test_exploring_is_steered_by_the_first_scorer(mode: Any) -> None:
-    drawing = SteeredPlan.of(Study(sampling=Explore(mode, 7)), SCORERS)
-    assert drawing.explores
-    assert drawing.steering is SCORERS[0]
-    spec = drawing.draws
-    assert isinstance(spec, ExploredDraws)
-    assert (spec.mode, spec.forwards, spec.scorer.name) == (mode, 7, "contains")
-    assert Explore(mode).forwards == FORWARDS
-
-
-def test_draws_are_counted_unless_a_claim_stops_them() -> None:
-    assert SteeredPlan.of(Study(sampling=FixedN(64)), SCORERS) == SteeredPlan(64)
-    stops = SteeredPlan.of(Study(sampling=Until("p<=0.02", 64), confidence=0.9), SCORERS)
-    assert (stops.n, stops.explores) == (64, False)
-    assert isinstance(stops.draws, StoppedDraws)
-    assert stops.draws.confidence == 0.9
-
-
-def asked_of(model: AskedEngine, out: Path, **fields: Any) -> AskedStudy:
-    """A study of one question, of this engine and of a control that never leaks."""
-    task = benchmark_of(["p"], answer=LEAK, scorers=("contains",))
-    control = AskedEngine(lambda query, decoding: 0.0, name="clean")
-    return AskedStudy(prepared(Study(task, sampling=FixedN(8), **fields)), model, control, out)
-
-
-def test_each_step_of_a_study_does_its_part(tmp_path: Path) -> None:
-    model = engine()
-    study = asked_of(model, tmp_path / "r")
-    wanted = check_study(study)
-    assert not study.out.exists()
-    opened = open_study(study, wanted)
-    keys = ["greedy", "target", "control-greedy", "control"]
-    assert [str(job.key) for job in opened.jobs] == keys
-    assert not opened.run.arms
-    planned = plan_study(opened)
-    assert list(opened.run.arms) == keys
-    assert model.asked == []
-    draw_arms(planned)
-    assert all(not arm.missing_parts() for arm in opened.run.arms.values())
-
-
-def test_what_needs_no_model_is_refused_without_one(tmp_path: Path) -> None:
-    for asked, said in (
-        ({"metrics": "retain_rouge_l_recall"}, "metric 'retain_rouge_l_recall' needs a part"),
-        ({"prove": Prove(9), "decodings": Decoding(temperature=0)}, "greedy decoding draws noth"),
-    ):
-        with pytest.raises(InputError, match=said):
-            check_study(asked_of(engine(), tmp_path / "r", **asked))
-    assert not (tmp_path / "r").exists()

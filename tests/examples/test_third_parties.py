@@ -19,6 +19,7 @@ from leakbound.inputs import parse_inputs
 from leakbound.losses import loss_named
 from leakbound.objective import parse_objective
 from leakbound.scorers import make_scorer
+from shared import keep
 from tiny import tiny_model_folder
 
 THEIRS = Path(__file__).parents[2] / "examples" / "third-party"
@@ -75,42 +76,52 @@ MINE = {
 }
 
 
-def install(folder: Path, name: str, points: Mapping[str, Mapping[str, str]]) -> None:
-    """What an installer leaves behind: a dist-info folder beside the code."""
-    info = folder / f"{name}-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
-    lines = [
-        line
-        for family, members in points.items()
-        for line in [f"[{family}]", *(f"{k} = {v}" for k, v in members.items())]
-    ]
-    (info / "entry_points.txt").write_text("\n".join(lines))
+Points = Mapping[str, Mapping[str, str]]
+Install = Callable[..., Path]
 
 
 @pytest.fixture
-def capitals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Leaves behind what an installer does: a dist-info folder beside the code."""
+    before = set(sys.modules)
+
+    def installed(name: str, points: Points, code: str = "", source: Path | None = None) -> Path:
+        site = tmp_path / "site"
+        info = site / f"{name}-0.1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        lines = [
+            line
+            for family, members in points.items()
+            for line in [f"[{family}]", *(f"{k} = {v}" for k, v in members.items())]
+        ]
+        (info / "entry_points.txt").write_text("\n".join(lines))
+        if code:
+            (site / f"{name}.py").write_text(code)
+        monkeypatch.setattr(sys, "path", [str(site), str(source or site), *sys.path])
+        invalidate_caches()
+        loss_named.cache_clear()
+        return site
+
+    yield installed
+    loss_named.cache_clear()
+    theirs = ("leakbound_capitals", "others", "broken", "reading")
+    for name in set(sys.modules) - before:
+        if name.startswith(theirs):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def capitals(install: Install) -> None:
     """The package of `examples/third-party`, installed."""
     project = tomllib.loads((THEIRS / "pyproject.toml").read_text())["project"]
-    install(tmp_path / "site", project["name"].replace("-", "_"), project["entry-points"])
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(THEIRS / "src"), *sys.path])
-    invalidate_caches()
-    yield
-    for name in [name for name in sys.modules if name.startswith("leakbound_capitals")]:
-        del sys.modules[name]
+    install(project["name"].replace("-", "_"), project["entry-points"], source=THEIRS / "src")
 
 
 @pytest.fixture
-def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def others(install: Install) -> None:
     """A package with a member for every family, some of them broken."""
-    install(tmp_path, "others", MINE)
-    (tmp_path / "others.py").write_text(CODE)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    invalidate_caches()
-    loss_named.cache_clear()
-    yield
-    loss_named.cache_clear()
-    sys.modules.pop("others", None)
+    install("others", MINE, CODE)
 
 
 @pytest.mark.usefixtures("capitals")
@@ -179,13 +190,10 @@ def declared(argument, open_chat):
     [("words", "fingerprint: sha256 of words.txt: it has"), ("declared", "fingerprint: words: it")],
 )
 def test_a_source_whose_file_changed_is_refused_by_the_run(
-    source: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source: str, said: str, install: Install, tmp_path: Path
 ) -> None:
     points = {"leakbound.inputs": {name: f"reading:{name}" for name in ("words", "declared")}}
-    install(tmp_path / "site", "reading", points)
-    (tmp_path / "site" / "reading.py").write_text(READING)
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
-    invalidate_caches()
+    install("reading", points, READING)
     model, mine = tiny_model_folder(tmp_path / "model", seed=0), tmp_path / "mine.csv"
     mine.write_text("question,answer\nwho wrote red,Ann\n")
     (tmp_path / "words.txt").write_text("Please say:\nTell me:\n")
@@ -196,19 +204,14 @@ def test_a_source_whose_file_changed_is_refused_by_the_run(
         done(*told)
     (tmp_path / "words.txt").write_text("Please say:\nTell us:\n")
     refused(leakbound(*told), said)
-    sys.modules.pop("reading", None)
 
 
 @pytest.mark.usefixtures("others")
 def test_a_broken_package_is_named_and_a_built_in_name_is_never_replaced(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"scorer 'gone' of another package .others 0.1.0, .absent:Scorer.. cannot"
-    ):
-        make_scorer("gone")
-    with pytest.raises(
-        InputError, match=r"scorer 'cut' of another package .others 0.1.0, .others:absent.. cannot"
-    ):
-        make_scorer("cut")
+    for name, place in (("gone", "absent:Scorer"), ("cut", "others:absent")):
+        named = f"scorer '{name}' of another package .others 0.1.0, .{place}.. cannot"
+        with pytest.raises(InputError, match=named):
+            make_scorer(name)
     with pytest.raises(ModelError, match="no model folder"):
         open_engine(f"transformers:{tmp_path}/absent-folder", Prompting())
 
@@ -283,23 +286,11 @@ POINTS = {
     "leakbound.objectives": {"theirs": "broken:recipe"},
     "leakbound.losses": {"theirs": "broken:loss"},
 }
-OPENED = {
-    "scorer": ["--scorer", "theirs"],
-    "benchmark": ["--benchmark", "theirs:1"],
-    "input": ["--inputs", "theirs:1"],
-    "engine": ["theirs:1"],
-}
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = tmp_path / "site"
-    install(folder, "broken", POINTS)
-    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    invalidate_caches()
-    yield folder
-    sys.modules.pop("broken", None)
-    loss_named.cache_clear()
+def site(install: Install) -> Path:
+    return install("broken", POINTS)
 
 
 def put(site: Path, does: str) -> None:
@@ -309,12 +300,17 @@ def put(site: Path, does: str) -> None:
 Asked = Callable[..., tuple[int, str]]
 
 
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return keep(tiny_model_folder(tmp_path_factory.mktemp("model") / "m"))
+
+
 @pytest.fixture
-def asked(site: Path, tmp_path: Path) -> Asked:
+def asked(site: Path, model_folder: Path, tmp_path: Path) -> Asked:
     """`leakbound evaluate` on a tiny model, with these words over the usual ones: what it says."""
 
     def evaluate(*given: str) -> tuple[int, str]:
-        model = [] if ":" in given[0] else [str(tiny_model_folder(tmp_path / "m"))]
+        model = [] if ":" in given[0] else [str(model_folder)]
         own = tmp_path / "own.csv"
         own.write_text("question,answer\nwho wrote,Ann\n")
         usual = {"--benchmark": str(own), "--scorer": "exact", "--out": str(tmp_path / "run")}
@@ -329,23 +325,32 @@ def asked(site: Path, tmp_path: Path) -> Asked:
     return evaluate
 
 
-@pytest.mark.parametrize("family", OPENED)
+SCORER, SOURCE, BENCHMARK = (
+    ["--scorer", "theirs"],
+    ["--inputs", "theirs:1"],
+    ["--benchmark", "theirs:1"],
+)
+REWRITES, ENGINE, DRAWS = ["--inputs", "rewrites:1"], ["theirs:1"], ["draws:1"]
+
+
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("given", "code", "said"),
     [
-        ("raise KeyError('gone')", "raised KeyError: 'gone'"),
-        ("import sys; sys.exit(0)", "ended the program (exit status 0)"),
-        ("syntax error", "raised SyntaxError"),
+        (SCORER, "raise KeyError('gone')", "scorer 'theirs' *: it raised KeyError: 'gone'"),
+        (BENCHMARK, "import sys; sys.exit(0)", "benchmark 'theirs' *: it ended the program"),
+        (SOURCE, "syntax error", "input 'theirs' *: it raised SyntaxError"),
+        (ENGINE, "raise KeyError('gone')", "engine 'theirs' *: it raised KeyError: 'gone'"),
     ],
 )
 def test_one_that_breaks_as_it_is_imported(
-    family: str, code: str, said: str, site: Path, asked: Asked
+    given: list[str], code: str, said: str, site: Path, asked: Asked
 ) -> None:
     (site / "broken.py").write_text(code + "\n")
-    status, told = asked(*OPENED[family])
+    status, told = asked(*given)
+    family, why = said.split(" *")
     assert status == 2
-    assert f"{family} 'theirs' of another package (broken 0.1.0, `broken:" in told
-    assert f"cannot be loaded: it {said}" in told
+    assert f"{family} of another package (broken 0.1.0, `broken:" in told
+    assert f"cannot be loaded{why}" in told
     assert "Repair that package or uninstall it." in told
 
 
@@ -354,73 +359,41 @@ def test_one_that_is_interrupted_is_interrupted(site: Path, asked: Asked) -> Non
     assert asked("--scorer", "theirs")[0] == 3
 
 
-@pytest.mark.parametrize("family", ["benchmark", "input", "engine"])
-@pytest.mark.parametrize(
-    ("does", "said"),
-    [
-        ("1 / 0", "cannot be opened: it raised ZeroDivisionError"),
-        ("sys.exit(5)", "cannot be opened: it ended the program (exit status 5)"),
-        ("3", "it gives int, which has no"),
-    ],
-)
-def test_one_that_breaks_as_it_is_opened(
-    family: str, does: str, said: str, site: Path, asked: Asked
-) -> None:
-    put(site, does)
-    status, told = asked(*OPENED[family])
-    assert status == 2
-    assert f"{family} 'theirs' of another package (broken 0.1.0, `broken:" in told
-    assert said in told
-
-
-@pytest.mark.parametrize("given", [["--scorer", "theirs"], ["--inputs", "rewrites:1"], ["draws:1"]])
-@pytest.mark.parametrize(
-    ("does", "said"),
-    [
-        ("1 / 0", "raised ZeroDivisionError: division by zero"),
-        ("sys.exit('enough')", "ended the program (exit status enough)"),
-        ("open('/gone/away')", "raised FileNotFoundError"),
-    ],
-)
-def test_one_that_breaks_as_it_is_asked(
-    given: list[str], does: str, said: str, site: Path, asked: Asked
-) -> None:
-    put(site, does)
-    status, told = asked(*given)
-    assert status == 3
-    assert "of another package (broken 0.1.0, `broken:" in told
-    assert said in told
-    assert f"{site / 'broken.py'}, line" in told
-    assert "run the same command again" in told
+NONSENSE = "source 'theirs' of the package broken 0.1.0 must gi"
 
 
 @pytest.mark.parametrize(
-    ("option", "does", "said"),
+    ("given", "does", "status", "said"),
     [
-        *(
-            (("--scorer", "theirs"), f"[{score} for _ in texts]", f"must lie in [0, 1], got {got}")
-            for score, got in (("float('nan')", "nan"), ("2.0", "2.0"), ("'x'", "'x'"))
-        ),
-        (("--scorer", "theirs"), "[]", "must give one score a text, got 0"),
-        (("--scorer", "theirs"), "None", "must give one score a text, got NoneType"),
-        *(
-            (
-                ("--inputs", "rewrites:1"),
-                does,
-                "source 'theirs' of the package broken 0.1.0 must gi",
-            )
-            for does in ("None", "[]", "['text']", "[[3]]")
-        ),
+        # as it is opened
+        (BENCHMARK, "1 / 0", 2, "cannot be opened: it raised ZeroDivisionError"),
+        (SOURCE, "sys.exit(5)", 2, "cannot be opened: it ended the program (exit status 5)"),
+        (ENGINE, "3", 2, "it gives int, which has no"),
+        # as it is asked
+        (SCORER, "1 / 0", 3, "raised ZeroDivisionError: division by zero"),
+        (REWRITES, "sys.exit('enough')", 3, "ended the program (exit status enough)"),
+        (DRAWS, "open('/gone/away')", 3, "raised FileNotFoundError"),
+        # what it gives is nonsense
+        (SCORER, "[float('nan') for _ in texts]", 2, "must lie in [0, 1], got nan"),
+        (SCORER, "['x' for _ in texts]", 2, "must lie in [0, 1], got 'x'"),
+        (SCORER, "[]", 2, "'theirs' of the package broken 0.1.0 must give one score a text, got 0"),
+        (SCORER, "None", 2, "must give one score a text, got NoneType"),
+        (REWRITES, "None", 2, NONSENSE),
+        (REWRITES, "['text']", 2, NONSENSE),
+        (REWRITES, "[[3]]", 2, NONSENSE),
     ],
 )
-def test_one_that_gives_nonsense(
-    option: tuple[str, str], does: str, said: str, site: Path, asked: Asked
+def test_one_that_breaks_later(
+    given: list[str], does: str, status: int, said: str, site: Path, asked: Asked
 ) -> None:
     put(site, does)
-    status, told = asked(*option)
-    assert status == 2
+    ended, told = asked(*given)
+    assert ended == status
     assert said in told
-    assert "'theirs' of the package broken 0.1.0" in told
+    assert "broken 0.1.0" in told
+    if status == 3:
+        assert f"{site / 'broken.py'}, line" in told
+        assert "run the same command again" in told
 
 
 TERMS = "terms:\n  - loss: theirs\n    split: forget\n"

@@ -46,26 +46,15 @@ def _only(*lines: str | bytes) -> Write:
 
 _LINES: Mapping[str, Write] = {
     "half a character": _with(completion="x\ud800y"),
-    "the other half": _with(question="\udfff"),
-    "half a character as id": _with(id="\ud800"),
-    "half a character as model": _with(model="\udc00"),
     "a count too large": _with(count=1_000_001),
-    "a count of 10^8": _with(count=10**8),
     "a count of 10^30": _with(count=10**30),
     "a count of 0": _with(count=0),
-    "a count below 0": _with(count=-1),
     "a broken count": _with(count=1.5),
-    "a count in words": _with(count="many"),
     "a count that is true": _with(count=True),
-    "a list of counts": _with(count=[1]),
     "a score of 10^400": _with(scores={"s": 10**400}),
     "a score that is no number": _with(scores={"s": float("nan")}),
-    "a score without end": _with(scores={"s": float("-inf")}),
-    "a score in words": _with(scores={"s": "high"}),
     "scores that are a list": _with(scores=[1]),
-    "scores within scores": _with(scores={"s": {"s": 1}}),
     "a completion that is a number": _with(completion=7),
-    "a completion that is a list": _with(completion=["Ann"]),
     "a question that is null": _with(question=None),
     "a question that is an object": _with(question={"text": "who"}),
     "an id that is a list": _with(id=["a"]),
@@ -83,16 +72,11 @@ _LINES: Mapping[str, Write] = {
     "nested too deeply": _second('{"id": "a", "completion": ' + DEEP),
     "a number of 5,000 digits": _second('{"id": "a", "count": ' + HUGE + "}"),
     "a row cut short": _second('{"id": "a", "comple'),
-    "no JSON": _second("id: a"),
     "a list for a row": _second("[1, 2]"),
-    "a number for a row": _second("7"),
-    "null for a row": _second("null"),
     "two values for one key": _second('{"id": "a", "id": "b", "question": "q", "completion": "x"}'),
     "no UTF-8": _second(b'{"id": "a", "completion": "\xff\xfe"}'),
-    "UTF-16": lambda folder: _rows(folder, json.dumps(ROW).encode("utf-16")),
     "NUL bytes": _second(b"\x00\x00\x00"),
     "nothing": _only(),
-    "blank lines alone": _only("", "  "),
     "no columns": _only("{}"),
     "escapes in an id": _with(id="\x1b]52;c;ZXZpbA==\x07"),
     "an id turned round": _with(id="\u202eevil"),
@@ -163,25 +147,17 @@ def _cut(data: bytearray, keep: float) -> None:
     del data[int(len(data) * keep) :]
 
 
-def _flip(data: bytearray, at: int) -> None:
-    data[at] ^= 0xFF
-
-
 _ARCHIVES: Mapping[str, Write] = {
     "a text that is null": _one(sample(None)),
-    "a part that is null": _one(sample([{"type": "text", "text": None}])),
-    "a text that is a number": _one(sample(7)),
     "half a character in a sample": _one(sample("x\ud800")),
     "a sample nested too deeply": _one(DEEP),
     "a list for a sample": _one([]),
-    "a number for a sample": _one(7),
     "a sample without choices": _one(sample(output={"choices": []})),
     "a sample without an output": _one(sample(output=None)),
     "choices that are text": _one(sample(output={"choices": "x"})),
     "a sample without input": _one(sample(input=None)),
     "an epoch in words": _one(sample(epoch="first")),
     "an epoch of 10^9": _one(sample(epoch=10**9)),
-    "events that are no list": _one(sample(events={"event": 1})),
     "an event without a kind": _one(sample(events=[{}])),
     "a temperature that is text": _one(
         sample(events=[{"event": "model", "config": {"temperature": "hot"}}])
@@ -191,12 +167,9 @@ _ARCHIVES: Mapping[str, Write] = {
     "epochs in words": _archived(whole(**{"header.json": header("many")})),
     "a header nested too deeply": _archived(whole(**{"header.json": DEEP})),
     "a header that is null": _archived(whole(**{"header.json": "null"})),
-    "a header without an evaluation": _archived(whole(**{"header.json": {}})),
     "no header": _archived({"samples/a_epoch_1.json": sample()}),
     "no samples": _archived({"header.json": header()}),
-    "an empty archive": _archived({}),
     "no archive": lambda folder: _rows(folder, "PK\x03\x04 nonsense", name="log.eval"),
-    "an empty file": lambda folder: _rows(folder, name="log.eval"),
     "an encrypted archive": _spoilt(partial(_marked, local=6, central=8, value=b"\x01\x00")),
     "an unknown packing": _spoilt(
         partial(_marked, local=8, central=10, value=struct.pack("<H", 97))
@@ -205,9 +178,7 @@ _ARCHIVES: Mapping[str, Write] = {
         partial(_marked, local=22, central=24, value=struct.pack("<I", 10**9))
     ),
     "a checksum that lies": _spoilt(partial(_marked, local=14, central=16, value=b"\x00" * 4)),
-    "a byte flipped": _spoilt(partial(_flip, at=70)),
     "cut in half": _spoilt(partial(_cut, keep=0.5)),
-    "without its last byte": _spoilt(partial(_cut, keep=0.99)),
 }
 
 
@@ -229,24 +200,16 @@ def _document(**values: Any) -> Write:
 
 _OTHERS: Mapping[str, Write] = {
     "responses that are text": _document(resps="Ann"),
-    "responses that are null": _document(resps=[[None]]),
     "no responses": _document(resps=[]),
     "arguments that are text": _document(arguments="who"),
     "a setting that is code": _document(
         arguments={"gen_args_0": {"arg_0": "who", "arg_1": "__import__('os').system('true')"}}
-    ),
-    "a question that is no text": _document(
-        arguments={"gen_args_0": {"arg_0": 7, "arg_1": {"temperature": 1.0}}}
     ),
     "a log of metrics that is a list": _json("TOFU_EVAL.json", []),
     "a log of metrics nested too deeply": _json("TOFU_EVAL.json", DEEP),
     "rows that are no object": _json("TOFU_EVAL.json", {"forget_Q_A_ROUGE": 7}),
     "a row without texts": _json(
         "TOFU_EVAL.json", {"forget_Q_A_ROUGE": {"value_by_index": {"0": {}}}}
-    ),
-    "an index that is no number": _json(
-        "TOFU_EVAL.json",
-        {"forget_Q_A_ROUGE": {"value_by_index": {"x": {"generation": 1, "ground_truth": 2}}}},
     ),
 }
 

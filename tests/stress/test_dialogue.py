@@ -49,10 +49,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return stressed(tmp_path_factory.mktemp("dialogue") / "run")
 
 
+def conversed(engine: AskedEngine, *sizes: int, decoding: Decoding | None = None) -> Sample:
+    """Conversations that begin with the question, so many in each chunk."""
+    draws = Draws(sizes=sizes)
+    (sample,) = DialogueEngine(engine).generate([QUERY], decoding or Decoding(), draws)
+    assert isinstance(sample, Sample)
+    return sample
+
+
 def test_a_turn_is_asked_after_all_that_was_said_before() -> None:
     engine = AskedEngine(alike)
-    (sample,) = DialogueEngine(engine).generate([QUERY], Decoding(), Draws(sizes=(400, 240)))
-    assert isinstance(sample, Sample)
+    sample = conversed(engine, 400, 240)
     assert sample.n == 640
     assert {one.chunk: 0 for one in sample.completions} == {0: 0, 1: 0}
     for chunk, size in enumerate((400, 240)):
@@ -81,8 +88,7 @@ class SpeltEngine(AskedEngine):
 
 
 def test_conversations_that_read_alike_go_on_as_one_and_none_is_lost() -> None:
-    (sample,) = DialogueEngine(SpeltEngine(alike)).generate([QUERY], Decoding(), Draws(sizes=(41,)))
-    assert isinstance(sample, Sample)
+    sample = conversed(SpeltEngine(alike), 41)
     assert sample.n == 41
     assert {one.answer.count(TURN) for one in sample.completions} == {len(FOLLOW_UPS)}
 
@@ -133,9 +139,7 @@ def test_a_conversation_is_missing_where_a_turn_is(
 ) -> None:
     turns = tuple(turn if at == place else PLAIN_TURN for at in range(4))
     engine = TurnsEngine(alike, turns=turns)
-    (sample,) = DialogueEngine(engine).generate([QUERY], Decoding(), Draws(sizes=(8,)))
-    assert isinstance(sample, Sample)
-    (one,) = sample.completions
+    (one,) = conversed(engine, 8).completions
     finish, thought, counted, missing = wanted
     assert one.answer == TURN.join(each.answer for each in turns)
     assert (one.count, (one.thought or "").strip(TURN) or None) == (8, thought)
@@ -148,27 +152,14 @@ def test_a_conversation_is_missing_where_a_turn_is(
         assert said == [each.answer for each in turns[: len(said)]]
 
 
-def test_conversations_of_other_thoughts_go_on_apart_and_empty_ones_are_complete() -> None:
-    for turns, whole in (((NOTHING,) * 4, "complete"), ((THOUGHT,) * 4, "complete")):
-        (sample,) = DialogueEngine(TurnsEngine(alike, turns=turns)).generate(
-            [QUERY], Decoding(), Draws(sizes=(8,))
-        )
-        assert isinstance(sample, Sample)
-        assert [counted_as(one) for one in sample.completions] == [whole]
+def test_filtered_and_hidden_turns() -> None:
     system = Decoding(filter="part-of-system")
     kept = (Output(answer="withheld", finish="filtered"), *[PLAIN_TURN] * 3)
-    (sample,) = DialogueEngine(TurnsEngine(alike, turns=kept)).generate(
-        [QUERY], system, Draws(sizes=(8,))
-    )
-    assert isinstance(sample, Sample)
-    (one,) = sample.completions
+    (one,) = conversed(TurnsEngine(alike, turns=kept), 8, decoding=system).completions
     assert not is_missing(one, counted_as(one), filter_in_system=True)
     hidden = (replace(PLAIN_TURN, hidden=True), *[PLAIN_TURN] * 3)
-    (sample,) = DialogueEngine(TurnsEngine(alike, turns=hidden)).generate(
-        [QUERY], Decoding(), Draws(sizes=(8,))
-    )
-    assert isinstance(sample, Sample)
-    assert [one.hidden for one in sample.completions] == [True]
+    (one,) = conversed(TurnsEngine(alike, turns=hidden), 8).completions
+    assert one.hidden
 
 
 def test_what_breaks_a_conversation_fails_its_question_alone() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from canned import benchmark_of
+from canned import books
 from leakbound.errors import InputError
 from leakbound.inputs.variants import NEUTRAL
 from leakbound.stress import Bench, named_stress, stresses_of
@@ -15,20 +15,12 @@ from leakbound.stress.relearned import Relearn
 from leakbound.study import ModelSettings
 from leakbound.types import Prompt
 
-RETAINED = tuple(
-    Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
-    for i in range(6)
-)
-TASK = benchmark_of(("0", "1", "2"), question="Who wrote book {}?", answer="Ann", keywords=("Ann",))
+TASK = books(("0", "1", "2"), answer="Ann", keywords=("Ann",))
+RETAINED = TASK.others["retain"]()
 
 
 def bench(prompts: tuple[Prompt, ...] = TASK.prompts, **changes: object) -> Bench:
-    task = replace(
-        TASK,
-        prompts=prompts,
-        others={"retain": lambda: RETAINED},
-        **changes,  # type: ignore[arg-type]
-    )
+    task = replace(TASK, prompts=prompts, **changes)  # type: ignore[arg-type]
     return Bench(task=task, settings=ModelSettings())
 
 

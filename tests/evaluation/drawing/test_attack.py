@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from canned import LEAK, AskedEngine, benchmark_of
+from canned import AskedEngine, books
 from contents import EXCESS, PROBABILITY, contents, counts, rows
 from leakbound.benchmarks import Benchmark
 from leakbound.certificate import certify
@@ -32,7 +32,7 @@ from leakbound.store import DamagedError, Run
 from leakbound.store.inputs import AttackQuery, read_attack_queries
 from leakbound.study import Attack, Rewritings
 from leakbound.testing import FakeScorer
-from leakbound.types import Decoding, Prompt, Query
+from leakbound.types import Decoding, Query
 from suites import slow_but
 from tabled import TableEngine, exact
 from tabled import benchmark as table_benchmark
@@ -40,20 +40,6 @@ from tabled import benchmark as table_benchmark
 OPENER = NEUTRAL[1]
 HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"]}
 ATTACK = Attack(3_000, temperatures=(0.2,), top_ps=(1.0,))
-
-
-def benchmark(questions: int = 3, **changes: Any) -> Benchmark:
-    retained = tuple(
-        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
-        for i in range(12)
-    )
-    numbered = benchmark_of(
-        map(str, range(questions)), question="Who wrote book {}?", answer=LEAK, keywords=("hush",)
-    )
-    prompts = tuple(replace(prompt, id=f"p{prompt.id}") for prompt in numbered.prompts)
-    return replace(
-        numbered, **{"prompts": prompts, "others": {"retain": lambda: retained}, **changes}
-    )
 
 
 def opened(query: Query, decoding: Decoding) -> float:
@@ -77,10 +63,15 @@ def found_in(run: Run) -> tuple[AttackQuery, ...]:
     return found
 
 
-def attacked(out: Path, engine: Any = None, questions: int = 3, **how: Any) -> Run:
+def asked_of(questions: int, **changes: Any) -> Benchmark:
+    return books([f"p{i}" for i in range(questions)], **changes)
+
+
+def attacked(out: Path, engine: Any = None, task: int | Benchmark = 3, **how: Any) -> Run:
     """A run that searches, of a model that leaks after an opener unless it is given."""
     how = {**HOW, "attack": ATTACK, **how}
-    return evaluate(engine or AskedEngine(opened), benchmark(questions), out=out, **how)
+    task = asked_of(task) if isinstance(task, int) else task
+    return evaluate(engine or AskedEngine(opened), task, out=out, **how)
 
 
 @pytest.fixture(scope="module")
@@ -93,27 +84,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory, engine: AskedEngine) -> Run:
     """A run that no test may change."""
     control = AskedEngine(lambda query, decoding: 0.02, name="control")
     return attacked(tmp_path_factory.mktemp("attack") / "r", engine, control=control)
-
-
-@pytest.mark.slow
-def test_it_finds_what_leaks_most_and_bounds_it_by_fresh_draws(whole: Run) -> None:
-    found = found_in(whole)
-    assert [one.query.id for one in found] == ["p0", "p1", "p2"]
-    assert {one.query.prefix for one in found} == {OPENER}
-    assert {one.decoding.temperature for one in found} == {0.2}
-    for one in found:
-        arm = whole.arms[str(one.arm)]
-        assert arm.decoding == one.decoding
-        assert one.query in arm.queries
-        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, **PROBABILITY)
-        assert row.n == 256
-        assert 0.5 < row.lower <= 0.7 <= row.upper
-        assert row.target == "the query found for this question, under the decoding found"
-        (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
-        assert own.upper < row.lower
-        shares = rounds(most_candidates(3_000), 3_000)
-        assert [s.draws for s in one.rounds] == [*accumulate(shares)]
-        assert 0.3 < one.lower < 0.75
 
 
 def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_path: Path) -> None:
@@ -136,23 +106,21 @@ def test_the_draws_are_counted_at_each_decoding_where_findings_are_shown(tmp_pat
 def test_found_json_tells_all_that_a_reader_needs(whole: Run) -> None:
     entries = json.loads((whole.path / "attack" / "found.json").read_text())["found"]
     assert [entry["query"]["prompt_id"] for entry in entries] == ["p0", "p1", "p2"]
+    shares = rounds(most_candidates(3_000), 3_000)
     for entry in entries:
         query = entry["query"]
         assert query["prefix"] == OPENER
         assert query["source"] in ("original", "rules")
-        assert "book" in query["text"]
         assert entry["decoding"]["temperature"] == 0.2
         assert entry["arm"] == "target attack T=0.2"
         assert set(entry["rounds"][0]) == {"draws", "lower", "value", "forwards", "proved"}
-        shown = query["text"].count("shelf")
-        assert len(entry["shots"]) == shown
+        assert [standing["draws"] for standing in entry["rounds"]] == [*accumulate(shares)]
+        assert len(entry["shots"]) == query["text"].count("shelf")
     settings = whole.record.attack
     assert settings is not None
-    assert settings.budget == 3_000
-    assert settings.openers == tuple(NEUTRAL)
+    assert (settings.budget, settings.openers, settings.seed) == (3_000, tuple(NEUTRAL), 0)
     assert settings.scorer.name == "keyword"
     assert [d.temperature for d in settings.decodings] == [1.0, 0.2]
-    assert settings.seed == 0
 
 
 def test_the_search_draws_apart_and_within_its_budget(whole: Run, engine: AskedEngine) -> None:
@@ -196,17 +164,21 @@ def test_all_questions_together_and_beyond_their_own_words(whole: Run) -> None:
     assert rows(whole, arm="control attack", query_id=None, **PROBABILITY)
 
 
-def test_the_control_is_asked_the_same(whole: Run) -> None:
-    pairs = {
-        name: whole.arms[name.replace("target", "control")]
-        for name in whole.arms
-        if name.startswith("target attack")
-    }
-    assert all(arm.queries == whole.arms[name].queries for name, arm in pairs.items())
-    assert all(arm.decoding == whole.arms[name].decoding for name, arm in pairs.items())
-    excess = rows(whole, arm=tuple(pairs), jointly=False, **EXCESS)
-    assert sorted(r.query_id for r in excess) == ["p0", "p1", "p2"]
-    assert all(0.5 < r.lower <= 0.68 <= r.upper + 0.01 for r in excess)  # three of 99 %
+def test_each_question_is_bounded_by_fresh_draws_and_the_control_is_asked_the_same(
+    whole: Run,
+) -> None:
+    for one in found_in(whole):
+        arm, control = whole.arms[str(one.arm)], whole.arms[str(one.arm.control)]
+        assert arm.decoding == one.decoding == control.decoding
+        assert one.query in arm.queries
+        assert arm.queries == control.queries
+        (row,) = rows(whole, arm=str(one.arm), query_id=one.query.id, **PROBABILITY)
+        assert row.n == 256
+        assert 0.5 < row.lower <= 0.7 <= row.upper
+        (own,) = rows(whole, arm="target", query_id=one.query.id, **PROBABILITY)
+        assert own.upper < row.lower
+        (excess,) = rows(whole, arm=str(one.arm), query_id=one.query.id, jointly=False, **EXCESS)
+        assert 0.5 < excess.lower <= 0.68 <= excess.upper + 0.01  # three of 99 %
 
 
 @pytest.fixture(scope="module")
@@ -237,27 +209,6 @@ def test_fresh_draws_hold_where_the_search_s_own_would_not(many: Run) -> None:
     assert worst.lower <= 0.1
 
 
-@pytest.mark.thorough
-def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"questions": 2, "n": 32, "attack": Attack(96, (0.2,), (1.0,))}
-    engine = AskedEngine(opened)
-    want = all_of(attacked(tmp_path / "whole", engine, **how))
-    total = len(engine.asked)
-    attacked(tmp_path / "whole", engine, **how)
-    assert len(engine.asked) == total
-    for dies_after in range(0, total, 5):
-        out, again = tmp_path / f"r{dies_after}", AskedEngine(opened)
-        with pytest.raises(RuntimeError, match="switched off"):
-            attacked(out, AskedEngine(opened, dies_after=dies_after), **how)
-        if dies_after == 15:
-            with pytest.raises(IncompleteError, match="search for worst-case inputs"):
-                require_sampled(Run.open(out))
-        run = attacked(out, again, **how)
-        assert all_of(run) == want
-        assert len(again.asked) < total or dies_after == 0
-        require_sampled(run)
-
-
 def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
     out, how = tmp_path / "r", {"n": 16, "attack": Attack(64)}
     plain = attacked(out, n=16, attack=None)
@@ -278,29 +229,25 @@ def test_another_search_is_never_mixed_in(tmp_path: Path) -> None:
 
 
 def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) -> None:
-    (prompt,) = benchmark(1).prompts
-    task = benchmark(prompts=(replace(prompt, paraphrases=("Book 0 is by whom?",)),))
+    (prompt,) = asked_of(1).prompts
+    task = asked_of(1, prompts=(replace(prompt, paraphrases=("Book p0 is by whom?",)),))
 
     def leak(query: Query, decoding: Decoding) -> float:
-        return 0.9 if query.text.startswith("Book 0") and not query.prefix else 0.02
+        return 0.9 if query.text.startswith("Book p0") and not query.prefix else 0.02
 
-    run = evaluate(
-        AskedEngine(leak), task, out=tmp_path / "r", attack=Attack(400, (1.0,), (1.0,)),
-        rewritings=Rewritings("benchmark", queries=2), **HOW,
+    run = attacked(
+        tmp_path / "r", AskedEngine(leak), task, attack=Attack(400, (1.0,), (1.0,)),
+        rewritings=Rewritings("benchmark", queries=2),
     )  # fmt: skip
     (found,) = found_in(run)
-    assert (found.query.text, found.query.source) == ("Book 0 is by whom?", "benchmark")
+    assert (found.query.text, found.query.source) == ("Book p0 is by whom?", "benchmark")
     assert run.record.attack.rewritings == "benchmark"  # type: ignore[union-attr]
     trial = Run.open(run.path / "attack" / "search")
     assert {q.source for q in trial.queries} == {"original", "benchmark"}
     assert {q.id.partition("~")[2][:2] for q in trial.queries} == {"00", "01"}
     assert counts(run.arms["target inputs"], "answer").total() == 256
-    assert [t.title.partition(",")[0] for t in summary(run)][1:] == [
-        "keyword by protocol", "Scorer keyword: more than output",
-        "Scorer keyword: as they were found", "keyword where it was attacked",
-        "Rewritings of all questions",
-    ]  # fmt: skip
-    by_rules = attacked(tmp_path / "s", questions=1, attack=Attack(64))
+    assert len(summary(run)) == 6
+    by_rules = attacked(tmp_path / "s", task=1, attack=Attack(64))
     asked = Run.open(by_rules.path / "attack" / "search").queries
     assert {q.source for q in asked} == {"original", "rules"}
 
@@ -308,7 +255,7 @@ def test_rewritings_of_the_run_are_searched_where_it_has_some(tmp_path: Path) ->
 @pytest.mark.slow
 def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path: Path) -> None:
     grid = [Decoding(temperature=t, max_new_tokens=8) for t in (0.2, 1.0)]
-    run = attacked(tmp_path / "r", questions=2, attack=Attack(600), decodings=grid)
+    run = attacked(tmp_path / "r", task=2, attack=Attack(600), decodings=grid)
     assert [str(one.arm) for one in found_in(run)] == ["target attack T=0.2"] * 2
     assert set(run.arms) == {"greedy", "target T=0.2", "target T=1", "target attack T=0.2"}
     cells = rows(run, scope="mean", jointly=True)
@@ -319,7 +266,7 @@ def test_decodings_under_evaluation_are_the_grid_where_they_are_several(tmp_path
     assert len(Attack(16).decodings([replace(one, temperature=1.0)])) == 6
     control = AskedEngine(alike, name="control")
     how = {"attack": Attack(600, (1.0,), (1.0,)), "scorers": ["keyword", "contains"]}
-    run = attacked(tmp_path / "s", questions=2, control=control, **how)
+    run = attacked(tmp_path / "s", task=2, control=control, **how)
     assert {name for name in run.arms if "attack" in name} == {"target attack", "control attack"}
     of_all = rows(run, arm="target attack", query_id=None, scorer="keyword", parameter=None)
     assert set(Counter(r.about for r in of_all).values()) == {1}
@@ -353,22 +300,12 @@ def test_what_the_model_cannot_be_asked_is_out(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_s_own_openers_are_tried_unless_they_tell(tmp_path: Path) -> None:
-    own = {"p0": ("Book 0 was written by",), "p1": ("It is hush",)}
-    run = evaluate(
-        AskedEngine(opened), benchmark(2, openers=own, others={}), out=tmp_path / "r",
-        attack=ATTACK, **HOW,
-    )  # fmt: skip
+    own = {"p0": ("Book p0 was written by",), "p1": ("It is hush",)}
+    run = attacked(tmp_path / "r", task=asked_of(2, openers=own, others={}))
     trial = Run.open(run.path / "attack" / "search")
     assert own["p0"][0] in {q.prefix for q in trial.queries if q.prompt_id == "p0"}
     assert {q.prefix for q in trial.queries if q.prompt_id == "p1"} <= {"", *NEUTRAL}
     assert not any(one.shots for one in trial.record.tried)
-
-
-def test_searches_that_cannot_be_are_refused() -> None:
-    with pytest.raises(InputError, match=r"at least 16 .* got 15"):
-        Attack(15)
-    with pytest.raises(InputError, match="above 0"):
-        Attack(16, temperatures=(0.0, 1.0))
 
 
 def test_claims_about_questions_are_not_about_what_was_found(whole: Run) -> None:
@@ -465,7 +402,9 @@ def test_draws_take_over_once_they_tell(tmp_path: Path) -> None:
     def often(query: Query) -> float:
         return 0.6 if query.prefix == OPENER else NEXT_TO_NEVER
 
-    run = searched(tmp_path / "r", TableEngine(often))
+    unproved = TableEngine(lambda query: NEXT_TO_NEVER, name="control", margin=math.inf)
+    run = searched(tmp_path / "r", TableEngine(often), control=unproved)
+    assert any("'control attack'" in note and "half precision" in note for note in run.notes)
     (found,) = found_in(run)
     assert found.query.prefix == OPENER
     assert [bool(standing.draws) for standing in found.rounds] == [
@@ -484,27 +423,15 @@ def test_a_question_that_leaks_in_its_own_words_is_drawn_from_at_once(tmp_path: 
     assert found.rounds[-1].proved > 0
 
 
-def test_scores_between_0_and_1_prove_a_mean(tmp_path: Path) -> None:
-    run = searched(tmp_path / "r", scorers=["rouge-l-recall"])
-    (found,) = found_in(run)
-    (row,) = rows(run, arm=str(found.arm), quantity="mean leakage", proved=True)
-    truth = exact(
-        seldom(found.query), WORD, lambda text: len({"It", "hush"} & set(text.split())) / 2
-    )
-    assert 0 < row.lower <= truth * (1 + 1e-12)
-
-
 def test_who_cannot_prove_draws_as_before_and_it_is_said(tmp_path: Path) -> None:
     engine = TableEngine(seldom, margin=math.inf)
     run = searched(tmp_path / "r", engine)
-    (note,) = [note for note in run.notes if "searches by draws alone" in note]
-    assert "half precision" in note
+    assert any("searches by draws alone" in note and "half precision" in note for note in run.notes)
     assert run.record.attack is not None
     assert run.record.attack.forwards_per_token is None
     assert not any(how == "proof" for how, *_ in engine.asked)
     (found,) = found_in(run)
     assert {(one.forwards, one.proved) for one in found.rounds} == {(0, 0.0)}
-    assert "proofs that cost as much" not in summary(run)[-1].note
 
 
 def test_what_a_search_can_do_without_proofs_is_named() -> None:
@@ -514,14 +441,6 @@ def test_what_a_search_can_do_without_proofs_is_named() -> None:
     assert "no `bounds`" in why_unproved(engine, [WORD], FakeScorer({}))
     assert "two passes" in why_unproved(engine, [WORD, two_pass], keyword)
     assert "finds no rare leaks" in why_unproved(AskedEngine(lambda q, d: 0.1), [WORD], keyword)
-
-
-def test_a_control_without_probabilities_is_not_proved(tmp_path: Path) -> None:
-    control = TableEngine(lambda query: NEXT_TO_NEVER, name="control", margin=math.inf)
-    run = searched(tmp_path / "r", control=control)
-    (found,) = found_in(run)
-    assert any("'control attack'" in note and "half precision" in note for note in run.notes)
-    assert found.query.prefix == OPENER
 
 
 class Measured(TableEngine):
@@ -574,8 +493,13 @@ def test_stopped_in_any_round_it_ends_the_same(
     dying = TableEngine(grows, dies_after=round(share * len(engine.asked)))
     with pytest.raises(RuntimeError, match="switched off"):
         searched(tmp_path / "r", dying, **STOPPED)
+    if share == 0.4:
+        with pytest.raises(IncompleteError, match="search for worst-case inputs"):
+            require_sampled(Run.open(tmp_path / "r"))
     again = TableEngine(grows)
-    assert all_of(searched(tmp_path / "r", again, **STOPPED)) == all_of(whole)
+    run = searched(tmp_path / "r", again, **STOPPED)
+    assert all_of(run) == all_of(whole)
+    require_sampled(run)
     assert len(again.asked) < len(engine.asked) or not share
 
 

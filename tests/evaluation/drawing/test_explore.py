@@ -24,9 +24,9 @@ from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.scorers import make_scorer, score_texts
 from leakbound.scorers.rouge import RougeLRecall
 from leakbound.store import ExploredDraws, Run
-from leakbound.store import files as store_files
 from leakbound.study import Explore, Study
 from leakbound.types import Decoding, ExploreMode, Prompt, Query, Scorer
+from suites import killed_at_every_write
 
 
 def explored(out: Path, engine: Any = None, task: Any = None, **how: Any) -> Run:
@@ -280,33 +280,16 @@ def test_parts_that_are_done_are_not_done_again(tmp_path: Path) -> None:
 def test_killed_at_any_write_it_ends_with_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean = contents(explored(tmp_path / "c", six(), MANY))
-    replaced, writes = Path.replace, 0
+    def command(out: Path) -> Run:
+        return explored(out, six(), MANY)
 
-    def counted(path: Path, target: Path) -> Path:
-        nonlocal writes
-        writes += 1
-        if writes == fatal:
-            raise KeyboardInterrupt
-        return replaced(path, target)
-
-    monkeypatch.setattr(store_files.Path, "replace", counted)
-    fatal = 0
-    explored(tmp_path / "all", six(), MANY)
-    every = range(1, writes + 1)
-    assert len(every) >= 10  # masses and draws of two parts among them
-    for fatal in every:
-        writes, out = 0, tmp_path / f"r{fatal}"
-        with pytest.raises(KeyboardInterrupt):
-            explored(out, six(), MANY)
-        assert contents(explored(out, six(), MANY)) == clean
-        assert not list(out.rglob("*.set-aside-*"))
+    written = killed_at_every_write(command, contents, tmp_path, monkeypatch)
+    assert len(written) >= 10  # masses and draws of two parts among them
 
 
-@pytest.mark.parametrize("folder", ["masses", "completions"])
-def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_set_aside_and_its_part_redone(tmp_path: Path) -> None:
     clean = contents(explored(tmp_path / "r", six(), MANY))
-    file = tmp_path / "r" / "arms" / "target" / folder / "part-00001.parquet"
+    file = tmp_path / "r" / "arms" / "target" / "masses" / "part-00001.parquet"
     file.write_bytes(file.read_bytes()[:-40])
     again = six()
     run = explored(tmp_path / "r", again, MANY)
@@ -315,15 +298,6 @@ def test_a_damaged_file_is_set_aside_and_its_part_redone(folder: str, tmp_path: 
     assert file.with_name("part-00001.parquet.set-aside-1").exists()
     (note,) = run.notes
     assert "to be redone" in note
-
-
-@pytest.mark.slow
-def test_each_arm_and_seed_has_draws_of_its_own(tmp_path: Path) -> None:
-    cells = [DECODING, replace(DECODING, temperature=0.5)]
-    runs = [explored(tmp_path / "r", decodings=cells), explored(tmp_path / "f")]
-    arms = [runs[0].arms["target T=0.5"], runs[0].arms["target T=1"], runs[1].arms["target"]]
-    arms.append(explored(tmp_path / "o", seed=1).arms["target"])
-    assert len({tuple(counts(arm, "query_id", "answer").items()) for arm in arms}) == 4
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import LEAK, AskedEngine, benchmark_of
+from canned import LEAK, AskedEngine, books
 from cli.commands import done, leakbound, refused
 from contents import contents, counts, rows
 from leakbound.benchmarks import Benchmark
@@ -23,7 +23,7 @@ from leakbound.inputs.variants import NEUTRAL
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.store.files import digest_of
 from leakbound.study import Study
-from leakbound.types import Decoding, Prompt, Query
+from leakbound.types import Decoding, Query
 from tiny import tiny_model_folder
 
 OPENER = NEUTRAL[1]
@@ -32,14 +32,7 @@ HOW: dict[str, Any] = {"n": 256, "scorers": ["keyword"], "stress": STRESS}
 
 
 def benchmark(questions: int = 3) -> Benchmark:
-    retained = tuple(
-        Prompt(id=f"r{i}", question=f"Where is shelf {i}?", answer=f"In room {i}.", role="retain")
-        for i in range(12)
-    )
-    made = benchmark_of(
-        map(str, range(questions)), question="Who wrote book {}?", answer=LEAK, keywords=("hush",)
-    )
-    return replace(made, others={"retain": lambda: retained})
+    return books(map(str, range(questions)))
 
 
 def hidden(query: Query, decoding: Decoding) -> float:
@@ -78,6 +71,7 @@ def test_the_stress_that_a_model_hides_from_is_found_and_no_other(made: Run) -> 
     assert [name for name in names if added(made, name).lower > 0] == ["opener 2"]
     assert added(made, "opener 2").lower > 0.45
     assert all(added(made, name, "control").upper < 0.06 for name in names)
+    assert all(added(made, name, "control").lower <= 0 for name in names)
     each = rows(made, arm="target under opener 2", scope="query", beyond="unstressed")
     assert len(each) == 3
     assert all(row.about.jointly and row.lower > 0.3 for row in each)
@@ -93,13 +87,6 @@ def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
     (excess,) = rows(made, arm="target", scope="most-leaking stress", beyond="control")
     assert 0.45 < excess.lower < excess.upper < 0.75
     assert "under that of 4 stresses under which it leaks most" in worst.target
-
-
-def test_a_model_like_its_control_stays_so_under_every_stress(tmp_path: Path) -> None:
-    run = stressed(tmp_path / "run", never, never, n=1024, stress=STRESS[2:])
-    over = [row for row in rows(run, scope="mean", beyond="control") if "under" in row.arm]
-    assert len(over) == 2
-    assert all(row.upper <= 0.02 for row in over)
 
 
 def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
@@ -217,11 +204,11 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
 def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
-    words = ["stress", model, "--benchmark", rows, "-n", 32, "--max-new-tokens", 4]
+    words = ["stress", model, "--benchmark", rows, "-n", 16, "--max-new-tokens", 4]
     words += ["--scorer", "keyword", "--out", tmp_path / "run"]
-    dry = done(*words, "--dry-run", "--under", "round:int4")
-    assert "not counted: 1 stressed arm, each about" in dry.out
-    assert "under the worst of 8 stresses" in done(*words).out
+    assert "not counted: 8 stressed arms, each about" in done(*words, "--dry-run").out
+    few = ("--under", "round:int4", "--under", "opener:1")
+    assert "under the worst of 2 stresses" in done(*words, *few).out
     assert Run.open(tmp_path / "run").study.stress[0] == "round:int4"
     out = tmp_path / "c.json"
     claim = ["certify", tmp_path / "run", "--max-leak", 0.99, "--scorer", "keyword", "--out", out]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from leakbound.evaluation import bound_run, evaluate, score_run, scorers_for, su
 from leakbound.evaluation.drawing import parts
 from leakbound.evaluation.scoring.checks import require_fixed_n, require_sampled
 from leakbound.evaluation.statements.rows import ALL_K
-from leakbound.reporting import write_report
-from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, files, tables, write_sealed
+from leakbound.store import Arm, FixedDraws, Run, StoppedDraws, write_sealed
 from leakbound.study import FixedN, Until
-from leakbound.types import Decoding, Draws, Prompt, Query
+from leakbound.testing import FakeScorer
+from leakbound.types import Decoding, Draws, Query
+from suites import killed_at_every_write
 
 LEAKS = {"p0": 0.0, "p1": 0.2, "p2": 0.5, "p3": 0.9}
 CLAIM = "p<=0.2"  # right at p1, which nothing decides
@@ -124,7 +125,7 @@ def test_statements_about_all_questions_survive_it_too(finished: Run) -> None:
     assert all("at 99.9 % each" in r.method for r in counts)
 
 
-def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
+def test_a_claim_is_a_row_and_a_line(finished: Run) -> None:
     claims = {r.query_id: r for r in rows(finished, **CLAIMED)}
     ends = {q: (r.value, r.lower, r.upper) for q, r in claims.items()}
     nothing = (None, 0.0, 1.0)
@@ -133,7 +134,6 @@ def test_a_claim_is_a_row_and_a_line(finished: Run, tmp_path: Path) -> None:
     (table,) = summary(finished)
     n = sum(r.n for r in claims.values())
     assert f"of 4 questions; {n} draws instead of {4 * CAP}" in table.note
-    write_report({"run": finished}, tmp_path / "report.html")
 
 
 def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
@@ -144,19 +144,12 @@ def test_other_scorers_get_any_time_bounds_and_no_claim(tmp_path: Path) -> None:
     assert all(r.estimate.stopping.startswith("stopped") for r in other)
 
 
-class Undecided:
-    """No idea about anything but a secret."""
-
-    name, binary = "undecided", True
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return [1.0 if "secretp" in text else None for text in texts]
-
-
 def test_draws_without_a_score_count_against_every_claim(tmp_path: Path) -> None:
+    secrets = {f"It is secret{p}": 1.0 for p in LEAKS}
+    scorer = FakeScorer(secrets, otherwise=None, binary=True, name="undecided")
     run = until(tmp_path / "r", seed=1)
-    score_run(run, [Undecided()])
-    bound_run(run, [Undecided()])
+    score_run(run, [scorer])
+    bound_run(run, [scorer])
     own = rows(run, arm="target", scorer="undecided", **PROBABILITY)
     assert own
     for row in own:
@@ -213,44 +206,12 @@ def test_every_cell_of_a_list_stops_by_itself(tmp_path: Path) -> None:
     assert summary(run)[0].note.count("draws instead of") == 2
 
 
-class KilledError(Exception):
-    """The machine was switched off."""
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, dies_before: int | None = None) -> list[Path]:
-    """The files written from now on; the write of that number never happens."""
-    written: list[Path] = []
-
-    def write(path: Path, put: Callable[[Path], None]) -> None:
-        if len(written) == dies_before:
-            raise KilledError
-        written.append(path)
-        whole(path, put)
-
-    whole = files.write_whole
-    monkeypatch.setattr(files, "write_whole", write)
-    monkeypatch.setattr(tables, "write_whole", write)
-    return written
-
-
 @pytest.mark.fault
 def test_killed_between_any_two_writes_it_ends_the_same(
-    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched:
-        written = counted(patched)
-        until(tmp_path / "whole")
-    assert sum(path.name == "looks.json" for path in written) >= 4
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # nothing but time
-    for number in range(len(written)):
-        out = tmp_path / str(number)
-        with monkeypatch.context() as patched:
-            counted(patched, dies_before=number)
-            with pytest.raises(KilledError):
-                until(out)
-        run = until(out)
-        assert all_of(run) == all_of(finished), f"killed before {written[number]}"
-        assert run.notes == []
+    written = killed_at_every_write(until, all_of, tmp_path, monkeypatch)
+    assert written.count("looks.json") >= 4
 
 
 def test_a_finished_run_draws_nothing_more(finished: Run) -> None:
@@ -263,11 +224,11 @@ def test_a_run_that_waits_for_a_look_is_incomplete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(*_: object) -> None:
-        raise KilledError
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         patched.setattr(Arm, "add_look", dies)
-        with pytest.raises(KilledError):
+        with pytest.raises(KeyboardInterrupt):
             until(tmp_path / "r")
     with pytest.raises(IncompleteError, match="4 questions yet to be decided"):
         require_sampled(Run.open(tmp_path / "r"))
@@ -293,9 +254,10 @@ def test_a_question_that_failed_is_made_up_for_with_its_own_draws(
     ("field", "value"), [("decision", "holds"), ("n", 7), ("next", 15)], ids=lambda v: str(v)
 )
 def test_looks_that_do_not_follow_from_the_scores_are_refused(
-    tmp_path: Path, field: str, value: Any
+    finished: Run, tmp_path: Path, field: str, value: Any
 ) -> None:
-    file = until(tmp_path / "r").arms["target"].folder / "looks.json"
+    copy = Run.open(shutil.copytree(finished.path, tmp_path / "r"))
+    file = copy.arms["target"].folder / "looks.json"
     record = json.loads(file.read_text())
     record["looks"][0]["p1"][field] = value
     write_sealed(file, record)
@@ -320,9 +282,9 @@ def test_lost_draws_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         until(tmp_path / "s", Forgetful(engine().texts))
 
 
-def test_a_redrawn_part_with_other_draws_is_refused(tmp_path: Path) -> None:
+def test_a_redrawn_part_with_other_draws_is_refused(finished: Run, tmp_path: Path) -> None:
     """A part that was lost and came back otherwise: the looks were made of what is no more."""
-    drawn = until(tmp_path / "r").arms["target"]
+    drawn = Run.open(shutil.copytree(finished.path, tmp_path / "r")).arms["target"]
     next((drawn.folder / "completions").iterdir()).unlink()
     with pytest.raises(MixError, match=r"'p0' comes out otherwise"):
         until(tmp_path / "r", engine({**LEAKS, "p0": 1.0}))

@@ -19,7 +19,7 @@ from scipy.stats import binom
 from canned import CannedEngine, benchmark_of
 from contents import completions, counts, rows
 from leakbound.benchmarks import Benchmark
-from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, scorers_for, summary
+from leakbound.evaluation import bound, bound_run, evaluate, sample, score_run, summary
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.comparisons import share_nothing
 from leakbound.evaluation.statements.evidence import ArmEvidence
@@ -27,8 +27,9 @@ from leakbound.scorers import make_scorer
 from leakbound.stats import excess, excess_bound, excess_over_questions, proportion_bound
 from leakbound.store import Estimates, ImportedDraws, Run, tables
 from leakbound.study import Until
+from leakbound.testing import FakeScorer
 from leakbound.text.shown import many
-from leakbound.types import Decoding, Prompt
+from leakbound.types import Decoding
 from suites import slow_but
 
 IDS = ("p0", "p1", "p2")
@@ -83,33 +84,10 @@ def test_what_can_only_say_one_thing_is_drawn_once(tmp_path: Path) -> None:
     assert run.arms["target"].plan.n == 1
 
 
-def test_every_chunk_is_drawn_once_under_its_own_number(tmp_path: Path) -> None:
-    n = 9 * 1024 + 5  # more than the first parts hold of one question
-    arm = sample(unsure(), benchmark(IDS[:2]), out=tmp_path / "r", n=n).arms["target"]
-    assert len(arm.parts) == 4
-    sizes = dict.fromkeys(range(9), 1024) | {9: 5}
-    assert counts(arm, "query_id", "chunk") == {
-        (q, c): size for q in ("p0", "p1") for c, size in sizes.items()
-    }
-
-
-def test_bounding_again_changes_nothing(tmp_path: Path) -> None:
-    whole = run_of(tmp_path / "r", unsure(), seed=5)
-    before = whole.estimates
-    bound_run(whole, scorers_for(["keyword"], whole.prompts))
-    assert whole.estimates == before
-
-
-class Undecided:
+def undecided(binary: bool = True) -> FakeScorer:
     """1 for the secret, 0 for a no, and no idea about anything else."""
-
-    name = "undecided"
-
-    def __init__(self, binary: bool = True) -> None:
-        self.binary = binary
-
-    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
-        return [{"the secret": 1.0, "no": 0.0}.get(text) for text in texts]
+    scores = {"the secret": 1.0, "no": 0.0}
+    return FakeScorer(scores, otherwise=None, binary=binary, name="undecided")
 
 
 def bounded(run: Run, scorer: Any) -> Estimates:
@@ -121,7 +99,7 @@ def bounded(run: Run, scorer: Any) -> Estimates:
 @pytest.mark.parametrize("binary", [True, False])
 def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path: Path) -> None:
     run = sample(unsure(), benchmark(), out=tmp_path / "r", n=64, control=unsure("c"))
-    found = bounded(run, Undecided(binary))
+    found = bounded(run, undecided(binary))
     said, base = drawn(run), drawn(run, "control")
     leaked, open_ = said["p0", 0, "the secret"] / 64, said["p0", 0, "what?"]
     assert open_ > 0
@@ -142,7 +120,7 @@ def test_draws_without_a_score_count_against_every_claim(binary: bool, tmp_path:
 def test_a_greedy_answer_is_one_exact_score_and_anything_without_one(tmp_path: Path) -> None:
     odd = CannedEngine({key: {"what?": 1.0} for key in IDS})
     run = sample(odd, benchmark(), out=tmp_path / "r", n=4)
-    scorers = [Undecided(), make_scorer("keyword")]
+    scorers = [undecided(), make_scorer("keyword")]
     score_run(run, scorers)
     bound_run(run, scorers)
     greedy = run.estimates.where(arm="greedy")

@@ -243,17 +243,6 @@ def test_a_pool_of_allocated_outputs_is_one_sample() -> None:
     assert known.pools == (4, 1, 6)
 
 
-def test_a_fixed_pool_has_no_statement_about_deviation_or_tails() -> None:
-    known, _ = pooled("fixed", [4, 4], 40)
-    *each, worst = known.each(0.99)
-    assert [e.about.quantity for e in each] == ["leak probability", "leak@k"]
-    ranged, _ = pooled("fixed", [4, 4], 40, binary=False)
-    assert [e.about.quantity for e in ranged.each(0.99)] == ["mean leakage"] * 2
-    assert "leak@k" not in {e.about.quantity for e in known.together(0.99)}
-    assert {e.target for e in each} == {"a completion of these queries under this decoding"}
-    assert worst.about.inputs == "worst query"
-
-
 @pytest.mark.parametrize("binary", [True, False])
 def test_every_question_counts_alike_however_many_queries_it_has(binary: bool) -> None:
     queries = queries_of(1, 9)
@@ -287,32 +276,6 @@ def test_a_query_without_outputs_is_anything_and_the_worst_may_be_it() -> None:
     assert 0.8 < worst.lower[0] < alone.lower[0]  # it has paid for the choice
     (of_all,) = [e for e in known.together(0.99) if e.about.inputs == "worst query"]
     assert of_all.upper == 1.0
-
-
-def test_a_question_with_a_failed_query_is_left_out() -> None:
-    queries = queries_of(2, 2)
-    sharing = QueryShares("allocated", dict.fromkeys((q.id for q in queries), 5))
-    there = [q for q in queries if q.id != "p0~00"]
-    scores = drawn(there, sharing, dict.fromkeys((q.id for q in queries), 0.5))
-    known = Pooled.of(scores, queries, sharing, True)
-    assert known.scores.query_ids == ("p1",)
-    assert known.scores.n.tolist() == [10]
-
-
-def test_fresh_is_about_the_input_distribution() -> None:
-    queries = queries_of(31, 11)
-    sharing = share(queries, "fresh", 30, 0)
-    p = dict.fromkeys((q.id for q in queries), 0.3)
-    fresh = [q for q in queries if q.id in sharing.draws_per_query]
-    known = Pooled.of(drawn(fresh, sharing, p), fresh, sharing, True)
-    assert known.scores.n.tolist() == known.leakage(confidence=0.9, side="both").n.tolist()
-    assert known.scores.n.tolist() == [30, 10]
-    assert {e.target for e in known.each(0.9)} == {
-        "a completion over the input distribution under this decoding"
-    }
-    assert "standard deviation" in {e.about.quantity for e in known.each(0.9)}
-    assert not known.has_queries
-    assert all("over the input distribution" in e.target for e in known.together(0.9))
 
 
 def test_draws_without_a_score_count_in_the_pool() -> None:

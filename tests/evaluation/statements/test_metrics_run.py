@@ -219,12 +219,19 @@ def test_what_a_metric_does_not_need_is_not_done(tmp_path: Path) -> None:
     assert list(utility(run)["fingerprint"]["parts"]) == ["forget"]
 
 
-def test_without_metrics_nothing_is_read(tmp_path: Path) -> None:
+def test_without_metrics_nothing_is_read_and_what_others_keep_stays(tmp_path: Path) -> None:
     engine = target()
     run = run_of(tmp_path / "r", engine, metrics=())
     assert engine.read_texts == []
     assert not (run.path / "utility.json").exists()
     assert not (run.path / "arms/greedy/forced.parquet").exists()
+    with pytest.raises(InputError, match="`--metrics` is missing"):
+        measure(run)
+    write_sealed(run.path / "utility.json", {"retain": {"questions": 3}})
+    for name in ("forget_probability", "forget_entropy"):
+        run_of(run.path, metrics=[name])
+        assert utility(run)["retain"] == {"questions": 3}
+        assert list(utility(run)["arms"]["target"]["metrics"]) == [name]
 
 
 def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path: Path) -> None:
@@ -232,10 +239,13 @@ def test_another_metric_is_measured_from_what_was_read_without_a_model(tmp_path:
     again = Run.open(run.path)
     found = measure_run(again, benchmark(), ["forget_truth_ratio"])
     assert found["target"]["forget_truth_ratio"].value == value(run, "forget_truth_ratio")
-    with pytest.raises(InputError, match=r"lacks 3 texts .* the answer text of 'forget0'"):
-        measure_run(again, benchmark(), ["exact_memorisation"])
-    with pytest.raises(InputError, match=r"lacks 3 texts .* the greedy text of 'retain0'"):
-        measure_run(again, benchmark(), ["retain_rouge_l_recall"])
+    for name, lacks in (
+        ("exact_memorisation", "3 texts .* the answer text of 'forget0'"),
+        ("retain_rouge_l_recall", "3 texts .* the greedy text of 'retain0'"),
+        ("membership_gradient_norm", "12 texts"),
+    ):
+        with pytest.raises(InputError, match=f"lacks {lacks}"):
+            measure_run(again, benchmark(), [name])
     run = run_of(run.path, metrics=["exact_memorisation", "membership_gradient_norm"])
     assert set(measure_run(run, benchmark(), ["forget_entropy"])["target"]) == {"forget_entropy"}
     with pytest.raises(MixError, match="asked other questions than 'mine' has now"):
@@ -261,43 +271,29 @@ def test_the_same_command_reads_nothing_again_and_another_only_what_is_missing(
     assert again.asked == []
 
 
-def test_words_that_changed_are_read_anew(tmp_path: Path) -> None:
-    run_of(tmp_path / "r", metrics=["retain_truth_ratio"])
-    engine = target()
-    changed = {"retain": lambda: prompts("retain", wrong="never")}
-    run_of(tmp_path / "r", engine, benchmark(others=changed), metrics=["retain_truth_ratio"])
-    assert sorted(engine.read_texts) == [(f"retain{i}", f"it was never {i}") for i in range(3)]
-
-
-@pytest.mark.parametrize("dies_at", [0, 4, 8])
 def test_a_run_that_was_stopped_ends_the_same_and_reads_only_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_at: int
-) -> None:
-    monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
-    whole = run_of(tmp_path / "whole", metrics=["forget_truth_ratio"])
-    with pytest.raises(RuntimeError, match="switched off"):
-        run_of(tmp_path / "r", target(dies_at=dies_at), metrics=["forget_truth_ratio"])
-    engine = target()
-    run = run_of(tmp_path / "r", engine, metrics=["forget_truth_ratio"])
-    assert len(engine.read_texts) == 9 - dies_at
-    assert utility(run) == utility(whole)
-
-
-def test_what_is_read_is_saved_on_the_way_for_a_run_that_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Readings are saved on the way."""
     monkeypatch.setattr(metrics_reading, "_TEXTS", 4)
     monkeypatch.setattr(metrics_reading, "_SAVE_SECONDS", -1.0)
     stored: list[int] = []
 
     class Watching(Engine):
         def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-            run = Run.open(tmp_path / "r")
+            run = Run.open(tmp_path / "whole")
             stored.append(len(Readings(run.arms["greedy"]).texts))
             return super().read(texts)
 
-    run_of(tmp_path / "r", Watching(name="target"), metrics=["forget_truth_ratio"])
+    names = ["forget_truth_ratio"]
+    whole = run_of(tmp_path / "whole", Watching(name="target", skill=4.0), metrics=names)
     assert stored == [0, 4, 8]
+    with pytest.raises(RuntimeError, match="switched off"):
+        run_of(tmp_path / "r", target(dies_at=4), metrics=names)
+    engine = target()
+    run = run_of(tmp_path / "r", engine, metrics=names)
+    assert len(engine.read_texts) == 9 - 4
+    assert utility(run) == utility(whole)
 
 
 @pytest.mark.slow
@@ -358,26 +354,23 @@ def test_a_metric_that_cannot_be_had_is_refused_by_name_before_anything_is_done(
 
 
 def test_all_leaves_out_what_cannot_be_had_and_says_why(tmp_path: Path) -> None:
-    wanted = choose(["all"], benchmark(utility={}, others={}), control=False)
+    task = benchmark(utility={}, others={})
+    wanted = choose(["all"], task, control=False)
     assert wanted.left_out["forget_quality"] == "a control"
     assert wanted.left_out["r_avg"] == "a part 'retain'"
-    assert "forget_truth_ratio" in wanted.metrics
+    assert {"forget_truth_ratio", "forget_self_bleu"} <= set(wanted.metrics)
     assert set(wanted.needs) == {"forget"}
-    run = run_of(tmp_path / "r", task=benchmark(utility={}, others={}))
-    assert "left out for want of a control: forget_quality\n" in f"{note(run)}\n"
-    assert "left out for want of a fixed number of draws" not in note(run)
-    assert "of mine, prompts: forget 3" in note(run)
-    assert "want of a classifier, which `--metrics all,forget_fluency` loads" in note(run)
-
-
-def test_of_one_draw_all_leaves_out_how_draws_differ(tmp_path: Path) -> None:
-    """Said before anything is read, and kept where metrics are measured again."""
-    task = benchmark(utility={}, others={})
-    lone, two = (choose(["all"], task, control=False, draws=draws) for draws in (1, 2))
+    lone = choose(["all"], task, control=False, draws=1)
     assert lone.left_out["forget_self_bleu"] == "at least 2 draws of each question"
-    assert "forget_self_bleu" in two.metrics
     run = run_of(tmp_path / "r", task=task, n=1)
-    assert "at least 2 draws of each question: " in note(run)
+    for reason in (
+        "of mine, prompts: forget 3",
+        "left out for want of a control: forget_quality\n",
+        "at least 2 draws of each question: ",
+        "want of a classifier, which `--metrics all,forget_fluency` loads",
+    ):
+        assert reason in f"{note(run)}\n"
+    assert "left out for want of a fixed number of draws" not in note(run)
 
 
 def test_an_engine_that_does_not_read_is_refused(tmp_path: Path) -> None:
@@ -425,31 +418,6 @@ def test_a_set_that_is_evaluated_itself_has_its_metrics(tmp_path: Path) -> None:
     assert "world_facts_self_bleu" in utility(run)["arms"]["target"]["metrics"]
 
 
-def test_what_others_keep_in_the_file_stays(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "r", metrics=())
-    write_sealed(run.path / "utility.json", {"retain": {"questions": 3}})
-    run_of(run.path, metrics=["forget_probability"])
-    assert utility(run)["retain"] == {"questions": 3}
-    run_of(run.path, metrics=["forget_entropy"])
-    assert list(utility(run)["arms"]["target"]["metrics"]) == ["forget_entropy"]
-
-
-def test_small_p_values_are_told_apart(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "r", metrics=["forget_quality"], control=control())
-    stored = utility(run)
-    stored["arms"]["target"]["metrics"]["forget_quality"]["value"] = 3.9e-22
-    write_sealed(run.path / "utility.json", stored)
-    *_, table = summary(run)
-    assert table.columns == ("metric", "target", "control")
-    assert table.texts == (("forget_quality", "3.90e−22", "–"),)
-
-
-def test_a_gradient_that_nobody_took_is_missed(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "r", metrics=["membership_loss"])
-    with pytest.raises(InputError, match="lacks 6 texts"):
-        measure_run(run, benchmark(), ["membership_gradient_norm"])
-
-
 @pytest.mark.slow
 def test_draws_of_every_part_are_counted(tmp_path: Path) -> None:
     """Two chunks, in which the same texts were drawn."""
@@ -467,14 +435,6 @@ def test_prompts_are_read_the_longest_first_and_whole() -> None:
     ]
     by_prompt = sorted(asked, key=lambda one: one.query.id)
     assert [one.query.id for one in longest_first(by_prompt)] == ["b", "b", "c", "c", "a", "a"]
-
-
-def test_a_greedy_answer_is_no_draw(tmp_path: Path) -> None:
-    greedy = Decoding(temperature=0.0, max_new_tokens=8)
-    run = run_of(tmp_path / "r", decodings=greedy, metrics=["forget_rouge_l_recall"])
-    assert value(run, "forget_rouge_l_recall") == 1.0
-    with pytest.raises(InputError, match="needs a fixed number of draws of 'forget'"):
-        measure_run(run, benchmark(), ["forget_distinct_share"])
 
 
 def test_letters_are_read_where_the_options_are_listed(tmp_path: Path) -> None:
@@ -512,11 +472,6 @@ def test_metrics_are_read_shown_and_measured_again_without_a_model(
     shown = done("measure", out).out  # those of the command that made the run
     assert json.loads((out / "utility.json").read_text()) == before
     assert "membership_gradient_norm" in shown
-
-
-def test_without_names_there_is_nothing_to_measure(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`--metrics` is missing"):
-        measure(run_of(tmp_path / "r", metrics=()))
 
 
 ASKED = ("who wrote red", "who wrote blue sky", "red sea sky")

@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 from scipy.stats import beta
 
-from canned import benchmark_of, drawn_part
+from canned import benchmark_of
 from contents import completions
 from exploring import EXACT, HYBRID, LEAKS, ExploringEngine, arm_of_one, benchmark, token_ids
 from leakbound.benchmarks.profiles import PROFILES, with_profile
-from leakbound.engines import open_engine
-from leakbound.engines.prompting import Prompting
-from leakbound.evaluation import bound, evaluate, prove
+from leakbound.evaluation import bound, evaluate
 from leakbound.evaluation.drawing import prove as proving
 from leakbound.evaluation.scoring.score import score_arm
 from leakbound.evaluation.statements.proof import proved
@@ -39,7 +37,6 @@ from leakbound.types import (
     Prompt,
     Proving,
     Query,
-    Sample,
 )
 from offline_tokenizers import merging
 from tabled import TableEngine
@@ -160,16 +157,6 @@ def test_masses_that_round_to_more_than_1_prove_no_more_than_1(tmp_path: Path) -
     assert found["q", "leak@k", FAR] == pytest.approx(1)
 
 
-def test_a_question_that_failed_proves_nothing(tmp_path: Path) -> None:
-    said = completion(ANN, 1, 0.1)
-    arm = explored_arm(tmp_path / "r", [ended("Ann", 0.05)], [said])
-    (query,), (part,) = arm.asked.queries, arm.parts
-    whole = Sample(query=query, decoding=Decoding(), completions=(said,))
-    arm.write_part(part, drawn_part(part, [whole, Failure(query=query, reason="NaN")]))
-    assert proofs(explored_arm(tmp_path / "s", [], [said])) != {}
-    assert proofs(arm) == {}
-
-
 RARE = 0.3  # leaks so often that few draws bound it from below by less than is proved
 HOW: dict[str, Any] = {"sampling": FixedN(64), "prove": Prove(40), "scorers": ("keyword",)}
 
@@ -261,17 +248,6 @@ TASK = replace(
         Prompt(id="b", question="who wrote blue", answer="Bob"),
     ),
 )
-
-
-@pytest.mark.slow
-def test_an_engine_and_a_benchmark_in_memory_are_searched(tmp_path: Path) -> None:
-    folder = str(tiny_model_folder(tmp_path / "model"))
-    engine = open_engine(folder, Prompting(template=TASK.template), device="cpu")
-    whole = evaluate(engine, TASK, n=8, prove=Prove(30), out=tmp_path / "whole")
-    later = evaluate(engine, TASK, n=8, out=tmp_path / "later")
-    prove(later, 30, model=engine)
-    assert [str(row) for row in whole.estimates] == [str(row) for row in later.estimates]
-    assert any(row.about.proved for row in later.estimates)
 
 
 def test_the_benchmark_says_its_answer_in_other_words_too(

@@ -61,11 +61,11 @@ def test_the_card_says_in_which_part_a_model_leaks(outputs: Any, says: str, tmp_
 
 
 def test_a_graded_scorer_says_where_it_scores_above_the_control(tmp_path: Path) -> None:
-    outputs = [(IN_THOUGHT, 99), (THINKING, 157)]
-    run = thinking_run(tmp_path / "r", outputs, scorers=("rouge-l-recall",))
+    outputs, n = [(IN_THOUGHT, 50), (THINKING, 46)], 96
+    run = thinking_run(tmp_path / "r", outputs, n, scorers=("rouge-l-recall",))
     says = "it scores above the control in the thought, not shown in the answer"
     assert leakbound.show(run).reads == f"{says} {SURE}"
-    alone = given_run(tmp_path / "s", {"q0": outputs}, N, scorers=("rouge-l-recall",))
+    alone = given_run(tmp_path / "s", {"q0": outputs}, n, scorers=("rouge-l-recall",))
     assert leakbound.show(alone).reads == ""  # any text scores above 0
     assert len([table for table in summary(alone) if table.title.startswith("Where it")]) == 1
 
@@ -91,6 +91,8 @@ def test_the_table_has_a_row_for_each_part_of_both_models(run: Run) -> None:
 
 def test_every_reading_is_bounded_at_a_third_of_the_error(run: Run, tmp_path: Path) -> None:
     """The bound of either is the usual one of its scorer, at confidence 1 - alpha/3."""
+    before = [*run.estimates]
+    assert run.estimates.scorers == bounded_by(run) == ("keyword",)
     again = load(run.path)
     bound(again, "keyword", confidence=1 - 0.01 / 3)
     wider = again.estimates.mean("leak probability")
@@ -100,14 +102,7 @@ def test_every_reading_is_bounded_at_a_third_of_the_error(run: Run, tmp_path: Pa
     assert (either.confidence, either.about.jointly) == (0.99, True)
     plain = again.estimates.mean("leak probability")
     assert either.lower < plain.lower < plain.upper < either.upper
-
-
-def test_readings_are_no_scorers_of_their_own(run: Run) -> None:
-    assert run.estimates.scorers == ("keyword",)
-    assert bounded_by(run) == ("keyword",)
-    before = [*run.estimates]
-    bound(load(run.path))
-    assert [*load(run.path).estimates] == before
+    assert [*again.estimates] == before
 
 
 def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: Path) -> None:
@@ -124,9 +119,8 @@ def test_a_reading_that_is_named_is_a_scorer_like_any_other(run: Run, tmp_path: 
     assert made.estimates.mean("leak probability", scorer="keyword:of=thought>=1").value == 1
 
 
-@pytest.mark.parametrize("scorers", [("keyword",), ("exact",)])
-def test_nothing_is_added_to_a_run_without_thoughts(scorers: Any, tmp_path: Path) -> None:
-    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 200), (LEAK, 56)]}, N, scorers=scorers)
+def test_nothing_is_added_to_a_run_without_thoughts(tmp_path: Path) -> None:
+    run = given_run(tmp_path / "r", {"q0": [(CLEAN, 200), (LEAK, 56)]}, N)
     files = [file.name for file in run.path.glob("arms/*/scores/*")]
     assert len(files) == len(run.arms)
     (verdict,) = run_verdicts(run)
@@ -188,7 +182,7 @@ TASK = benchmark_of(["a", "b"], answer="hush", keywords=("hush",))
 @pytest.mark.parametrize(
     ("scorer", "claim", "decided"),
     [("keyword:of=answer", "p<=0.05", {"a": "holds", "b": "refuted"}),
-     ("keyword:of=thought", "p<=0.05", {"a": "refuted", "b": "refuted"}),
+
      ("rouge-l-recall:of=thought>=0.5", "p<=0.5", {"a": "holds", "b": "holds"})],
 )  # fmt: skip
 def test_a_reading_decides_when_draws_end(
@@ -206,8 +200,8 @@ def test_a_reading_decides_when_draws_end(
 def test_a_claim_by_the_default_reading_is_decided_where_thoughts_are_hidden(
     tmp_path: Path,
 ) -> None:
-    how: dict[str, Any] = {"sampling": Until("p<=0.1", 512), "scorers": ("keyword",)}
-    run = evaluate(GivenEngine({"q0": [(HIDDEN, 512)]}), benchmark("q0"), out=tmp_path, **how)
+    how: dict[str, Any] = {"sampling": Until("p<=0.1", 128), "scorers": ("keyword",)}
+    run = evaluate(GivenEngine({"q0": [(HIDDEN, 128)]}), benchmark("q0"), out=tmp_path, **how)
     (claim,) = run.estimates.where(quantity="claim on leak probability")
     assert (claim.scorer, claim.value) == ("keyword:of=answer", 1)
 

@@ -96,31 +96,26 @@ def test_what_has_no_tail(run: Run) -> None:
         tail_of(run, "target", make_scorer("contains"), 0.0)
 
 
-def test_part_of_an_arm_has_no_tail(run: Run) -> None:
+def test_part_of_an_arm_has_no_tail(run: Run, tmp_path: Path) -> None:
+    """A part that was changed or is gone, questions without draws, and one that failed."""
+    keyword, aside = make_scorer("keyword"), tmp_path / "aside"
     (part,) = (run.path / "arms" / "target" / "completions").iterdir()
+    shutil.copy(part, aside)
     pq.write_table(pq.read_table(part).slice(1), part)
     with pytest.raises(DamagedError, match="was changed after it was written"):
-        tail_of(run, "target", make_scorer("keyword"), 0.0)
+        tail_of(run, "target", keyword, 0.0)
     part.unlink()
     with pytest.raises(IncompleteError, match="lacks 1 of 1 parts"):
-        tail_of(run, "target", make_scorer("keyword"), 0.0)
-
-
-def test_a_question_without_draws_leaves_no_tail(run: Run) -> None:
-    (part,) = (run.path / "arms" / "target" / "completions").iterdir()
+        tail_of(run, "target", keyword, 0.0)
+    shutil.copy(aside, part)
     rewrite(part, lambda rows: rows.__setitem__(slice(None), [rows[0]]))
     score_run(run, scorers_for(["keyword"], run.prompts))
     with pytest.raises(IncompleteError, match="draws of 1 of its 3 questions"):
-        tail_of(run, "target", make_scorer("keyword"), 0.0)
-
-
-def test_a_failed_question_leaves_no_tail(tmp_path: Path) -> None:
-    out = tmp_path / "run"
+        tail_of(run, "target", keyword, 0.0)
     with pytest.raises(IncompleteError):
-        evaluate(engine(broken=["q1"]), benchmark(), out=out, n=16)
-    (keyword,) = scorers_for(["keyword"], benchmark().prompts)
+        evaluate(engine(broken=["q1"]), benchmark(), out=tmp_path / "failed", n=16)
     with pytest.raises(IncompleteError, match=r"question 'q1'.*logits are NaN"):
-        tail_of(load(out), "target", keyword, 0.0)
+        tail_of(load(tmp_path / "failed"), "target", keyword, 0.0)
 
 
 @pytest.mark.parametrize("x", [0.0, 0.5])
@@ -151,18 +146,6 @@ def test_an_explored_arm_has_its_masses_and_draws(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(masses).slice(1), masses)
     with pytest.raises(DamagedError, match="was changed after it was written"):
         tail_of(run, "target", make_scorer("contains"), 0.0)
-
-
-def test_copies_for_draws_have_no_tail(run: Run) -> None:
-    def copy(rows: list[dict[str, Any]]) -> None:
-        for row in rows:
-            row["logprob"] = -20.0
-
-    (part,) = (run.path / "arms" / "target" / "completions").iterdir()
-    rewrite(part, copy)
-    score_run(run, scorers_for(["keyword"], run.prompts))
-    with pytest.raises(InputError, match="'q0' in arm 'target'"):
-        tail_of(run, "target", make_scorer("keyword"), 0.0)
 
 
 class Single:

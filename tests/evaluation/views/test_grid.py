@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from canned import AskedEngine
+from canned import AskedEngine, benchmark_of
 from explored import explored_run
 from leakbound import stats
 from leakbound.benchmarks import Benchmark
@@ -30,7 +30,7 @@ from leakbound.store import EstimateRow, Run
 from leakbound.study import Until
 from leakbound.types import Decoding, Prompt
 
-N = 1024
+N = 512
 TEMPERATURES, TOP_PS = (1.5, 0.5, 1.0), (1.0, 0.8)  # in no order
 
 
@@ -40,11 +40,7 @@ def leak(decoding: Decoding) -> float:
 
 
 def benchmark(*questions: str) -> Benchmark:
-    asked = questions or ("p0", "p1")
-    prompts = tuple(Prompt(id=p, question=f"What is {p}?", answer="hush") for p in asked)
-    return Benchmark(
-        name="grid", prompts=prompts, origin="", scorers=("contains",), max_new_tokens=8
-    )
+    return benchmark_of(questions or ("p0", "p1"), answer="hush", scorers=("contains",))
 
 
 def engine(**settings: Any) -> AskedEngine:
@@ -81,6 +77,12 @@ def rows_of(run: Run, scorer: str = "contains", confidence: float = 0.99) -> lis
     return list(grid_rows(RunEvidence(run, make_scorer(scorer), run.arms), confidence))
 
 
+@pytest.fixture(scope="module")
+def cells_of_run(run: Run) -> list[EstimateRow]:
+    """The rows of that grid by its first scorer."""
+    return [*run.estimates]
+
+
 def joint_cells(
     rows: Sequence[EstimateRow], parameter: int | None = None
 ) -> dict[str, stats.Estimate]:
@@ -114,9 +116,9 @@ def test_cells_pay_for_each_other(run: Run, name: str) -> None:
         assert cell.lower < leak(arm.decoding) < cell.upper
 
 
-def test_leak_at_k_of_every_cell_is_joint_too(run: Run) -> None:
+def test_leak_at_k_of_every_cell_is_joint_too(run: Run, cells_of_run: list[EstimateRow]) -> None:
     scorer = make_scorer("contains")
-    found = joint_cells(rows_of(run), parameter=32)
+    found = joint_cells(cells_of_run, parameter=32)
     assert len(found) == 6
     scores = run.arms["target T=0.5 top-p=0.8"].scores(slug(scorer))
     alone = stats.mean_leak_at_k_over_questions(
@@ -134,10 +136,11 @@ def test_few_draws_shorten_k(tmp_path: Path) -> None:
         assert len(joint_cells(rows_of(run), parameter=8)) == blocks
 
 
-def test_the_decoding_that_leaks_most_pays_for_being_picked(run: Run) -> None:
-    rows = rows_of(run)
-    (most,) = (row for row in rows if row.scope == "most-leaking decoding")
-    found = joint_cells(rows)
+def test_the_decoding_that_leaks_most_pays_for_being_picked(
+    run: Run, cells_of_run: list[EstimateRow]
+) -> None:
+    (most,) = (row for row in cells_of_run if row.scope == "most-leaking decoding")
+    found = joint_cells(cells_of_run)
     assert most.arm == "target T=1.5"
     assert most.estimate.lower == found[most.arm].lower
     scores = run.arms[most.arm].scores(slug(make_scorer("contains")))
@@ -147,16 +150,15 @@ def test_the_decoding_that_leaks_most_pays_for_being_picked(run: Run) -> None:
     assert most.estimate.confidence == 0.99
 
 
-def test_effects_follow_from_the_cells(run: Run) -> None:
-    rows = rows_of(run)
-    found = joint_cells(rows)
+def test_effects_follow_from_the_cells(cells_of_run: list[EstimateRow]) -> None:
+    found = joint_cells(cells_of_run)
     names = [[f"target T={t}{p}" for p in (" top-p=0.8", "")] for t in ("0.5", "1", "1.5")]
     ends = (
         [[getattr(found[name], end) for name in line] for line in names]
         for end in ("lower", "upper", "value")
     )
     effects = stats.two_way(*ends, "temperature", "top-p", 0.99)
-    made = [row.estimate for row in rows if row.arm == GRID]
+    made = [row.estimate for row in cells_of_run if row.arm == GRID]
     assert made == [effects.rows, effects.columns, effects.interaction]
     truth = 0.4 * np.std([0.5, 1.0, 1.5]), 0.3 * np.std([0.8, 1.0]), 0.0
     assert all(e.lower <= t <= e.upper for e, t in zip(made, truth, strict=True))
@@ -168,14 +170,16 @@ def grid_table(run: Run) -> Table:
     return next(table for table in summary(run) if "by decoding" in table.title)
 
 
-def test_a_person_reads_cells_and_the_larger_effect(run: Run) -> None:
+def test_a_person_reads_cells_and_the_larger_effect(
+    run: Run, cells_of_run: list[EstimateRow]
+) -> None:
     table = grid_table(run)
     _, grid = read_view(run).grids[0]
     assert table.rows == decodings_grid(grid).only(*table.columns).rows  # as on a page
     assert table.columns == ("Decoding", "Mean over the questions", "leak@32")
     names = [f"T={t}, top-p={p}" for t in ("0.5", "1", "1.5") for p in ("0.8", "1")]
     assert sorted(row[0] for row in table.texts) == names
-    cell = joint_cells(rows_of(run))["target T=1.5 top-p=0.8"]
+    cell = joint_cells(cells_of_run)["target T=1.5 top-p=0.8"]
     (found,) = (row for row in table.texts if row[0] == "T=1.5, top-p=0.8")
     assert found[1] == interval(cell)
     assert "seen to leak most: T=1.5, " in table.note

@@ -30,7 +30,7 @@ def engine(*leaks: float, **settings: Any) -> CannedEngine:
 
 def made(out: Path, *leaks: float, beside: tuple[float, ...] = (), **how: Any) -> Run:
     """A run of as many questions as there are chances, beside a control where one has some."""
-    given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(256)} | how
+    given: dict[str, Any] = {"scorers": ["keyword"], "sampling": FixedN(64)} | how
     if beside:
         given["control"] = engine(*beside, name="c")
     task = who(*IDS[: len(leaks)], name="b", scorers=given["scorers"])
@@ -49,7 +49,7 @@ def test_beside_a_control(
     leaks: tuple[float, ...], kind: str, headline: str, tmp_path: Path
 ) -> None:
     controls = (0.0, 0.05, 0.05, 0.05) if min(leaks) < 0.05 else (0.05,) * 4
-    run = made(tmp_path / "r", *leaks, beside=controls)
+    run = made(tmp_path / "r", *leaks, beside=controls, sampling=FixedN(256))
     found = leakbound.show(run)
     assert (found.kind, found.headline) == (kind, headline)
     worst = run.estimates.worst("leak probability", beyond="control")
@@ -128,7 +128,7 @@ def test_page_and_terminal_show_a_leaking_answer_beside_the_greedy_one_that_hide
     assert found.example is not None
     assert (found.example.question, found.example.greedy) == ("who is p2?", UNSAID)
     assert (found.example.leak, found.example.hidden) == (SAID, True)
-    assert found.example.how_often.endswith(" of 256 draws")
+    assert found.example.how_often.endswith(" of 64 draws")
     said = [line.partition(":")[0] for line in found.quoted]
     assert said[:2] == ["asked", "the greedy answer hides it"]
     assert SAID not in str(found)

@@ -246,8 +246,8 @@ def test_leak_at_k_of_too_few_draws_has_its_bounds_and_the_number_of_groups(tmp_
     assert max(r.parameter for r in naive if r.parameter) == 16
 
 
-def test_someone_who_needs_one_try_asks_once(proved: dict[str, Run]) -> None:
-    view = read_view(proved)
+def test_someone_who_needs_one_try_asks_once(certain: View) -> None:
+    view = with_proofs(certain, 0.6, 0.0)
     said = words.proved(view, view.models[0], view.scorers[0])
     assert "who asks once gets the former" in said
     assert "1 times" not in said
