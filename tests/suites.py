@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import pytest
 from scipy import stats
+
+from leakbound.types import Decoding, Draws, Generate, Query, Sample
 
 K = TypeVar("K", bound=Hashable)
 
@@ -44,3 +47,18 @@ def require_fit(
     observed[-2:], expected[-2:] = [sum(observed[-2:])], [sum(expected[-2:])]
     if len(observed) > 1:
         assert stats.chisquare(observed, expected, sum_check=False).pvalue > level
+
+
+def counts_of(sample: Sample) -> Counter[str]:
+    """The number of draws of each answer."""
+    found: Counter[str] = Counter()
+    for completion in sample.completions:
+        found[completion.answer] += completion.count
+    return found
+
+
+def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str, float]:
+    """The share of each answer in a million draws."""
+    (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
+    assert isinstance(sample, Sample)
+    return {answer: count / sample.n for answer, count in counts_of(sample).items()}

@@ -183,12 +183,12 @@ def test_a_server_that_says_what_it_is_is_told_to_truncate_nothing(
 
 def test_every_request_has_a_seed_of_its_own_and_the_same_again(served: Served) -> None:
     queries = [QUERY, Query(id="q1", prompt_id="q1", text=WHO)]
-    draws = Draws(sizes=(40, 40))
+    draws = Draws(sizes=(16, 16))
     for _ in range(2):
         list(engine_at(served.url, "probe=off&n=4").generate(queries, DECODING, draws))
     seeds = [body["seed"] for body in asked_of(served)]
-    assert len(seeds) == 80
-    assert len(set(seeds)) == 40
+    assert len(seeds) == 32
+    assert len(set(seeds)) == 16
 
 
 @pytest.mark.slow
@@ -272,13 +272,10 @@ def test_what_may_have_been_drawn_is_lost_once_and_never_asked_again(
     ("change", "counted"),
     [
         ({"finish_reason": "content_filter"}, "filtered"),
-        ({"message": {"content": "it was Ann", "tool_calls": [{}, {"id": "1"}]}}, "failed"),
         ({"message": {"content": "it was Ann", "moderation": "it was Bob"}}, "failed"),
         ({"message": {"content": " \n"}}, "empty"),
-        ({"message": {"content": "\ud800"}}, "failed"),
         ({"message": {"content": "x " * 40}}, "failed"),
         ({"finish_reason": "length"}, "failed"),
-        ({"message": {"content": "it was Ann", "reasoning": "hm"}}, "complete"),
     ],
 )
 def test_every_output_is_counted_once(change: dict[str, Any], counted: str) -> None:
@@ -348,7 +345,7 @@ def test_a_model_that_thinks_is_tried_by_its_thoughts() -> None:
 def test_an_empty_output_stands_where_the_count_of_tokens_leaves_no_more() -> None:
     law = {"": 0.5, "it was nobody": 0.5}
     with chat_server(honest({WHO: law}), LISTED) as up:
-        alone = draw(engine_at(up.url, "n=1&probe=off"), 64)
+        alone = draw(engine_at(up.url, "n=1&probe=off"), 24)
         engine = engine_at(up.url)
         together = draw(engine, 64)
     assert {(c.answer, counted_as(c)) for c in alone.completions} == {(t, "complete") for t in law}

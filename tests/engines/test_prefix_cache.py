@@ -6,6 +6,7 @@ In half precision layer by layer: roundings pass, faults do not.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -174,6 +175,18 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
         assert abs(leaf.logprob - want) < 1e-4
 
 
+def apart(logits: torch.Tensor, others: torch.Tensor) -> float:
+    return float((logits - others).abs().max())
+
+
+def spoilt(config: Any, token: int) -> Any:
+    """A model that a token breaks."""
+    model = build(config)
+    with torch.no_grad():
+        model.model.embed_tokens.weight[token] = float("nan")
+    return model
+
+
 def slots_used(seam: CachedModel) -> int:
     return seam._tree.size - len(seam._tree._free) - 2
 
@@ -196,11 +209,11 @@ def test_what_held_prompts_begin_with_is_read_and_stored_once(name: str) -> None
     assert slots_used(seam) == 6 + 2 + 2 + 1 + 2
     others, want = plain.prefill(prompts)
     for (_, _, logits), plainly in zip(found, want, strict=True):
-        assert (logits - plainly).abs().max() < 1e-5
+        assert apart(logits, plainly) < 1e-5
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     children, logits = seam.extend(handles, tokens, over)
     _, plainly = plain.extend(others, tokens, over)
-    assert (logits - plainly).abs().max() < 1e-5
+    assert apart(logits, plainly) < 1e-5
 
     seam.release(children[[3]])  # the token that it had beside the first prompt's goes alone
     assert read_by(seam, [1, 2, 3, 4, 11])[1] == 1
@@ -218,7 +231,7 @@ def test_what_could_not_be_read_is_not_taken_as_read() -> None:
     assert (slots_used(seam), seam.held) == (0, 0)
     _, read, logits = read_by(seam, [1, 2, 3, 4])
     assert read == 4
-    assert (logits - plain.prefill([[1, 2, 3, 4]])[1]).abs().max() < 1e-5
+    assert apart(logits, plain.prefill([[1, 2, 3, 4]])[1]) < 1e-5
 
 
 @pytest.mark.parametrize("at_once", [1, 8, 512])
@@ -236,27 +249,25 @@ def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int
         8: [(2, 1), (1, 3), (2, 3), (1, 2)],
     }
     assert read == shapes.get(at_once, [(6, 3)])
-    assert (logits - want).abs().max() < 1e-5
+    assert apart(logits, want) < 1e-5
     assert len(set(handles.tolist())) == seam.held == len(prompts)
     assert slots_used(seam) == 2 + 3 + 2 + 3 + 2  # of [7] twice, since one token gives the logits
     tokens, over = np.arange(len(prompts)), np.ones(len(prompts), dtype=bool)
     _, logits = seam.extend(handles, tokens, over)
     _, want = plain.prefill([[*x, int(token)] for x, token in zip(prompts, tokens, strict=True)])
-    assert (logits - want).abs().max() < 1e-5
+    assert apart(logits, want) < 1e-5
 
 
 def test_a_broken_prompt_spoils_none_that_are_read_with_it() -> None:
     """Others go on from its beginning, whose keys its own broken token spoils in later layers."""
-    model = build(BRANCHING["llama"])
-    with torch.no_grad():
-        model.model.embed_tokens.weight[8] = float("nan")
+    model = spoilt(BRANCHING["llama"], 8)
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     prompts = [[1, 2, 8, 4], [1, 2, 3, 4, 5], [1, 2, 8, 4, 6, 7]]
     _, logits = seam.prefill(prompts)
     assert logits[[0, 2]].isnan().all()
     _, later = seam.prefill([[1, 2, 7]])
     _, want = plain.prefill([prompts[1], [1, 2, 7]])
-    assert (torch.cat([logits[[1]], later]) - want).abs().max() < 1e-5
+    assert apart(torch.cat([logits[[1]], later]), want) < 1e-5
 
 
 @pytest.mark.parametrize("read", [None, ALWAYS], ids=["each row", "read once"])
@@ -292,7 +303,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
             for handle, other, path in zip(handles.tolist(), others, paths, strict=True):
                 assert handle not in events
                 theirs[handle], events[handle], born = int(other), (*path, born), born + 1
-        assert (logits - want).abs().max() < 1e-5
+        assert apart(logits, want) < 1e-5
         drop = [handle for handle in events if rng.random() < 0.15]
         seam.release(np.array(drop, dtype=np.int64))
         plain.release(np.array([theirs.pop(handle) for handle in drop], dtype=np.int64))
@@ -340,7 +351,7 @@ def test_rows_that_would_gather_too_much_are_forwarded_in_parts() -> None:
         seam.extend(handles[:2], np.arange(2), np.ones(2, dtype=bool))
         found.append(([height for height, _ in shapes], first))
     assert [shapes for shapes, _ in found] == [[7, 2], [3, 2, 2, 2], [1] * 9]
-    assert all((found[0][1] - each).abs().max() < 1e-6 for _, each in found)
+    assert all(apart(found[0][1], each) < 1e-6 for _, each in found)
     seam = CachedModel(model, frozenset())
     seam.prefill([range(40)])
     seam._memory, shapes = int(4 * 3 * 42 * max(seam._cache.bytes_of_a_token)), forwarded(model)
@@ -361,11 +372,8 @@ def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
 
 
 def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
-    config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
-    model = build(config)
     poison = 8
-    with torch.no_grad():
-        model.model.embed_tokens.weight[poison] = float("nan")
+    model = spoilt(tf.LlamaConfig(**GROUPED, tie_word_embeddings=False), poison)
     used, fresh = CachedModel(model, frozenset()), CachedModel(model, frozenset())
     (broken,), _ = used.prefill([[poison] * 6])
     handles, logits = used.extend(np.array([broken] * 9), np.full(9, 7), np.zeros(9, dtype=bool))
@@ -499,17 +507,20 @@ def test_layers_are_left_as_they_were() -> None:
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
 
 
-def test_layers_that_run_twice_are_told_by_their_logits() -> None:
-    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+def runs_twice(model: Any) -> None:
     for layer in model.model.layers:
         once = layer.forward
         layer.forward = lambda hidden, once=once, **named: once(once(hidden, **named), **named)
-    assert FedLayers.of(model, [[1, 2]]) is None
 
 
-def test_attention_that_gives_something_else_is_told_by_logits() -> None:
-    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+def gives_none(model: Any) -> None:
     model.model.layers[0].self_attn.register_forward_hook(lambda *_: (None, None))
+
+
+@pytest.mark.parametrize("change", [runs_twice, gives_none])
+def test_layers_of_another_kind_are_told_by_their_logits(change: Callable[[Any], None]) -> None:
+    model = build(BRANCHING["llama"]).to(torch.bfloat16)
+    change(model)
     assert FedLayers.of(model, [[1, 2]]) is None
     assert not any(part._forward_pre_hooks for part in model.modules())
 

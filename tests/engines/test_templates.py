@@ -333,10 +333,10 @@ def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> N
     model = tiny_llama(len(tokenizer), eos_token_id=tokenizer.eos_token_id)
     model.lm_head.weight.data.zero_()  # every token is as likely
     loaded = tiny_loaded(model, tokenizer, ends=[tokenizer.eos_token_id])
-    how = Decoding(max_new_tokens=40)
+    how = Decoding(max_new_tokens=20)
     for rule, ends in ((Prompting(), True), (Prompting(chat=False), False)):
         engine = TransformersEngine(loaded, rule)
-        (sample,) = engine.generate([query("who?")], how, Draws(sizes=(400,)))
+        (sample,) = engine.generate([query("who?")], how, Draws(sizes=(150,)))
         assert isinstance(sample, Sample)
         last = [c for c in sample.completions if turn in (c.token_ids or ())]
         assert last
