@@ -342,18 +342,6 @@ def drawn(processed: torch.Tensor) -> list[bool]:
     return (processed.isfinite().sum(dim=-1) > 1).tolist()
 
 
-def test_each_row_has_its_own_running_mean() -> None:
-    processor = AdaptiveTemperature(0.75)
-    ids = torch.tensor([[1], [5], [9]])
-    assert drawn(processor(ids, scores_of(0.9, 0.6, 0.74))) == [False, True, True]
-    step = torch.tensor([[1, 2], [5, 0], [9, 3]])
-    # means 0.7, 0.74 and 0.77
-    assert drawn(processor(step, scores_of(0.5, 0.88, 0.8))) == [True, True, False]
-    step = torch.tensor([[9, 3, 2], [1, 2, 2], [1, 2, 0]])  # reordered, one ended, one twice
-    # means 0.707 from 1.54, 0.77 and 0.73 from 1.4
-    assert drawn(processor(step, scores_of(0.58, 0.91, 0.79))) == [True, False, True]
-
-
 def test_strictly_above_the_threshold_and_nothing_else_changes() -> None:
     ids = torch.tensor([[1], [1]])
     scores = torch.tensor([[0.0, 0.0, -math.inf, -math.inf], [0.0, 0.5, 3.0, 3.0]])

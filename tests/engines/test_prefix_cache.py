@@ -96,7 +96,7 @@ def forwarded(model: Any) -> list[tuple[int, int]]:
     return shapes
 
 
-def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
+def grow(seam: PrefixModel, rows: int, n: int = 16) -> list[Tree]:
     forest = Forest(seam, Decoding(max_new_tokens=7), Draws(sizes=(n,), seed=1), rows=rows)
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
@@ -281,7 +281,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
     theirs: dict[int, int] = {}  # handles of the plain seam, and tokens as numbered events,
     events: dict[int, tuple[int, ...]] = {}  # by handle of the cached one
     born = 0
-    for _ in range(60):
+    for _ in range(40):
         if not events or rng.random() < 0.2:
             prompt = rng.integers(0, VOCAB, rng.integers(1, 9)).tolist()
             ((mine,), logits), ((other,), want) = seam.prefill([prompt]), plain.prefill([prompt])

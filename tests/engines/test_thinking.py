@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +56,17 @@ def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     return tuple(tokenizer.convert_tokens_to_ids(text.split()))
 
 
+@cache
+def engine_of(template: str, *marks: str) -> TransformersEngine:
+    """One for all that is asked so; its margin is measured once."""
+    return engine(words(*marks), template)
+
+
 def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) -> Completion:
     """An output of a model, as the engine reports it."""
-    tokenizer = words(*marks)
     how = Decoding(max_new_tokens=len(output.split()), stop=stop)
-    made = engine(tokenizer, template)
-    (one,) = made.force_ids([(QUERY, ids(tokenizer, output))], how)
+    made = engine_of(template, *marks)
+    (one,) = made.force_ids([(QUERY, ids(made.loaded.tokenizer, output))], how)
     assert one is not None
     return one
 
@@ -212,7 +218,7 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
     openings = [(), *(tuple(tokenizer.encode(t)) for t in ("<think>\n", "<|channel>thought\n"))]
     openings.append(tuple(tokenizer.encode("<|channel|>analysis<|message|>")))
     begun = thought = 0
-    for _ in range(400):
+    for _ in range(150):
         whole = tuple(i for piece in rng.choices(pieces, k=9) for i in piece)
         prompt = rng.choice(openings)
         final = spells.parts(whole, stop, prompt)
@@ -226,8 +232,8 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
             begun += bool(settled.answer)
             if settled.answer.strip():  # then it is never missing, and its thought is whole
                 assert final.finish is None
-    assert begun > 400
-    assert thought > 30
+    assert begun > 150
+    assert thought > 10
 
 
 def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
@@ -309,14 +315,15 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
     row = Prompt(id="q", question=ASKED, answer="Ann wrote.")
     (example,) = Encoder(tokenizer, rule).rows([row])
     assert (example.prompt, example.answer) == (joined.prompt, joined.answer)
-    model = tiny_llama(len(tokenizer), max_position_embeddings=512)
-    made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
-    query = Query(id="q", prompt_id="q", text=ASKED)
-    (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
-    (read,) = made.read([(query, "Ann wrote.")])
-    assert forced is not None
-    assert len(read.logprobs) == len(joined.answer)
-    assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
+    if mode == "auto":
+        model = tiny_llama(len(tokenizer), max_position_embeddings=512)
+        made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
+        query = Query(id="q", prompt_id="q", text=ASKED)
+        (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
+        (read,) = made.read([(query, "Ann wrote.")])
+        assert forced is not None
+        assert len(read.logprobs) == len(joined.answer)
+        assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
     if mode == "off":  # the empty thought is a part of the prompt
         assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
         assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))
