@@ -253,13 +253,6 @@ def test_a_chat_template_is_tried_before_vllm_loads(
         open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
 
 
-def test_a_part_of_a_chat_is_drawn(own: Path) -> None:
-    (own / "chat_template.jinja").write_text(CHATML)
-    engine = open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
-    engine.check(QUERIES, DECODING)
-    assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
-
-
 def test_thoughts_are_split_and_what_vllm_gave_up_counts_as_missing(
     own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,9 +290,10 @@ def test_a_turn_ends_where_the_template_ends_it(own: Path) -> None:
     tiny_llama(len(tokenizer)).save_pretrained(own)
     tokenizer.save_pretrained(own)
     (own / "chat_template.jinja").write_text(CHATML)
-    engine = open_engine(f"vllm:{own}", Prompting())
+    engine = open_engine(f"vllm:{own}", Prompting(), asked=QUERIES)
     assert isinstance(engine, VllmEngine)
-    list(engine.generate(QUERIES, DECODING, Draws(sizes=(3,))))
+    engine.check(QUERIES, DECODING)
+    assert len(drawn(engine, DECODING, Draws(sizes=(3,)))) == len(QUERIES)
     ((params, _), *_) = fake(engine).asked
     turn = tokenizer.convert_tokens_to_ids("<|im_end|>")
     assert list(params.stop_token_ids) == [2, turn] == engine.fingerprint["end_tokens"]
