@@ -18,20 +18,24 @@ from leakbound.text.counting import counted_as
 from leakbound.types import Decoding, Draws, Explores, Failure, Query, Retraces, Sample
 from misbehaving import (
     LISTED,
+    QUERY,
+    WHO,
     Answer,
     Body,
     Rule,
     Served,
+    asked_of,
     changed,
     chat_server,
+    described,
+    engine_at,
     fails,
     honest,
     packed,
     question,
     rewritten,
 )
-from served import QUERY, WHO, asked_of, described, engine_at
-from served import draw as draws_of
+from misbehaving import draw as draws_of
 
 LAW = {"it was Ann": 0.3, "it was nobody": 0.5, "no idea": 0.2}
 DECODING = Decoding(max_new_tokens=9)

@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
-import served
+import misbehaving as served
 from leakbound.engines import Prompting, open_engine
 from leakbound.errors import InputError, ModelError
 from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Completion, Decoding
-from misbehaving import LISTED, Answer, Body, Rule, chat_server, fails, honest
-from served import QUERY, WHO
+from misbehaving import LISTED, QUERY, WHO, Answer, Body, Rule, chat_server, fails, honest
 
 LAW = {"it was Ann": 0.3, "it was nobody": 0.7}
 DECODING = Decoding(max_new_tokens=99)
