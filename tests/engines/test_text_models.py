@@ -7,8 +7,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -213,41 +213,29 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
         fits.embed(["who wrote red sky"])
 
 
-class FakeSentences:
-    """What is used of sentence_transformers.SentenceTransformer."""
-
-    def __init__(self, location: str, **settings: Any) -> None:
-        if location == "none":
-            raise OSError("no such model\nand more")
-        self.settings = settings
-
-    def encode(self, texts: list[str], **settings: Any) -> Any:
-        assert settings == {"show_progress_bar": False, "convert_to_numpy": True}
-        return np.array([[len(text), 1.0] for text in texts])
-
-
 def test_sentence_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = ModuleType("sentence_transformers")
-    library.SentenceTransformer = FakeSentences  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    made = MagicMock()
+    monkeypatch.setitem(sys.modules, "sentence_transformers", MagicMock(SentenceTransformer=made))
     embedder = SentenceEmbedder.open("mini", "cpu")
     assert embedder.name == "sentence-transformers:mini"
-    assert embedder.model.settings == {
-        "device": "cpu",
-        "trust_remote_code": False,
-        "model_kwargs": {"use_safetensors": True},
-    }
+    safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+    made.assert_called_once_with("mini", device="cpu", **safe)
+    made().encode.return_value = np.array([[2.0, 1.0], [1.0, 1.0]])
     found = embedder.embed(("ab", "c"))
+    made().encode.assert_called_once_with(
+        ["ab", "c"], show_progress_bar=False, convert_to_numpy=True
+    )
     assert found.tolist() == [[2.0, 1.0], [1.0, 1.0]]
     assert found.dtype == np.float32
-    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
-        SentenceEmbedder.open("none")
     models = OpenModels(device="auto")
     a, b = (models.embed(name) for name in ("mini-a", "mini-b"))
     assert a is models.embed("mini-a") is not b
-    assert a.model.settings["device"] is None  # type: ignore[attr-defined]
-    told = OpenModels(device="cpu").embed("mini-a")
-    assert told.model.settings["device"] == "cpu"  # type: ignore[attr-defined]
+    made.assert_called_with("mini-b", device=None, **safe)
+    OpenModels(device="cpu").embed("mini-a")
+    made.assert_called_with("mini-a", device="cpu", **safe)
+    made.side_effect = OSError("no such model\nand more")
+    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
+        SentenceEmbedder.open("none")
 
 
 SENTENCES = ["who wrote red", "sea", "who wrote blue sky Ann Bob green sea red sky", "Ann"]
