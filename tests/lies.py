@@ -31,6 +31,7 @@ from misbehaving import (
     honest,
     packed,
     question,
+    rewritten,
 )
 
 LEAK, CLEAN = "it was Ann", "it was nobody"
@@ -73,15 +74,13 @@ def edited(
 def choice(change: Mapping[str, object], message: Mapping[str, object] | None = None) -> Lie:
     """Leaking choices with something else about them."""
 
-    def lying(_: Body, answer: Answer) -> Answer:
-        found = json.loads(answer.body)
+    def lying(_: Body, found: Body) -> None:
         for one in found["choices"]:
             if one["message"]["content"] == LEAK:
                 one |= change
                 one["message"] |= message or {}
-        return Answer(json.dumps(found))
 
-    return changed(lying)
+    return rewritten(lying)
 
 
 def drip(connection: socket.socket) -> None:
@@ -161,13 +160,11 @@ def dressed(dress: Callable[[str, random.Random], str]) -> Lie:
     """A cache, whose answers look different each time."""
     rng = random.Random(0)
 
-    def lying(body: Body, answer: Answer) -> Answer:
-        found = json.loads(answer.body)
+    def lying(body: Body, found: Body) -> None:
         for one in found["choices"] if body["temperature"] else ():
             one["message"]["content"] = dress(one["message"]["content"], rng)
-        return Answer(json.dumps(found))
 
-    return lambda rule: changed(lying)(cached(rule))
+    return lambda rule: rewritten(lying)(cached(rule))
 
 
 def spaced(text: str, rng: random.Random) -> str:
@@ -180,10 +177,6 @@ def capitals(text: str, rng: random.Random) -> str:
 
 def marked(text: str, rng: random.Random) -> str:
     return " ".join(f"{mark}{word}{mark}" for word in text.split() for mark in (rng.choice("*_."),))
-
-
-def capped(body: Body) -> Body:
-    return body | {"temperature": 1.0}
 
 
 DETECTABLE: Mapping[str, Lie] = {
@@ -201,7 +194,7 @@ DETECTABLE: Mapping[str, Lie] = {
     "one answer whatever the seed": asked_otherwise(lambda body: body | {"seed": 1}),
     "cache of answers": cached,
     "always greedy": asked_otherwise(lambda body: body | {"temperature": 0.0}),
-    "never greedy": asked_otherwise(capped),
+    "never greedy": asked_otherwise(lambda body: body | {"temperature": 1.0}),
     "longer than asked": asked_otherwise(lambda body: body | {"max_tokens": 40}),
     "empty in place of leaks, tokens counted": edited(blanked()),
     "empty in place of leaks, none counted": edited(blanked(), "none"),

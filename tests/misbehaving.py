@@ -1,7 +1,7 @@
 """Chat servers on this machine: one over outputs whose law is known, and any that misbehave.
 
 `chat_server` answers by a rule. `honest` is one that keeps every promise; a lie is a rule made of
-another.
+another. `engine_at` is an engine at such a server.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
 
+from leakbound.engines import Prompting
+from leakbound.engines.openai import ServedEngine
+from leakbound.engines.server import Patience
 from leakbound.testing import FakeEngine
 from leakbound.types import Decoding, Draws, Query, Sample
 
@@ -144,6 +147,17 @@ def changed(change: Callable[[Body, Answer], Answer]) -> Callable[[Rule], Rule]:
     return lambda rule: lambda body, before: change(body, rule(body, before))
 
 
+def rewritten(edit: Callable[[Body, Body], object]) -> Callable[[Rule], Rule]:
+    """A lie: the JSON of another rule's answers, edited in place."""
+
+    def change(body: Body, answer: Answer) -> Answer:
+        found = json.loads(answer.body)
+        edit(body, found)
+        return Answer(json.dumps(found))
+
+    return changed(change)
+
+
 @contextmanager
 def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
     """The URL of a server that reads a request, and then does with the connection as it likes."""
@@ -233,3 +247,39 @@ def honest(laws: Mapping[str, Law]) -> Rule:
         return packed(body, texts_of(engine, body, body.get("seed", next(unseeded))))
 
     return rule
+
+
+WHO = "who did it"
+QUERY = Query(id="q0", prompt_id="q0", text=WHO)
+QUICK = Patience(timeout=60, attempts=3, first_wait=0.01, longest_wait=0.5)
+
+
+def engine_at(url: str, options: str = "probe=off", prompting: Prompting | None = None) -> Any:
+    return ServedEngine(f"{url}#m?{options}", prompting, patience=QUICK)
+
+
+def draw(engine: ServedEngine, n: int, decoding: Decoding) -> Sample:
+    (sample,) = engine.generate([QUERY], decoding, Draws(sizes=(n,)))
+    assert isinstance(sample, Sample)
+    return sample
+
+
+def asked_of(served: Served) -> list[Body]:
+    """The requests that ask the question."""
+    return [body for body in served.asked if WHO in question(body)]
+
+
+def described(takes: Collection[str]) -> dict[str, object]:
+    """As FastAPI describes a chat: the body refers to a schema, and that to others."""
+    schemas = {
+        "Chat": {"properties": {name: {} for name in takes}, "anyOf": []},
+        "Reply": {"properties": {"choices": {}}},
+    }
+    body = {"schema": {"$ref": "#/components/schemas/Chat"}}
+    asked = {"requestBody": {"content": {"application/json": body}}}
+    return {
+        "/openapi.json": {
+            "paths": {"/v1/chat/completions": {"post": asked}},
+            "components": {"schemas": schemas},
+        },
+    }

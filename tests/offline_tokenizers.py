@@ -80,109 +80,6 @@ def merging(token: str) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>")
 
 
-# How the chats of well-known models are laid out, with what their templates do beside: default
-# system messages, roles that must alternate, trimming, names of roles, thoughts cut from answers.
-KNOWN = {
-    "chatml": (
-        "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-        "{{ '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif %}"
-        "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-        "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-    ),
-    "llama-3": (
-        "{{- bos_token }}{%- if not date_string is defined %}{%- set date_string = '26 Jul 2024' %}"
-        "{%- endif %}{%- if messages[0]['role'] == 'system' %}"
-        "{%- set system_message = messages[0]['content']|trim %}{%- set messages = messages[1:] %}"
-        "{%- else %}{%- set system_message = '' %}{%- endif %}"
-        "{{- '<|start_header_id|>system<|end_header_id|>\n\nToday Date: ' + date_string + '\n\n' }}"
-        "{{- system_message + '<|eot_id|>' }}{%- for message in messages %}"
-        "{{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}"
-        "{{- message['content'] | trim + '<|eot_id|>' }}{%- endfor %}"
-        "{%- if add_generation_prompt %}"
-        "{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}"
-    ),
-    "llama-2": (
-        "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}"
-        "{% set system_message = messages[0]['content'] %}{% else %}"
-        "{% set loop_messages = messages %}"
-        "{% set system_message = false %}{% endif %}{% for message in loop_messages %}"
-        "{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + "
-        "system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}"
-        "{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}"
-        "{{ '<s>[INST] ' + content.strip() + ' [/INST]' }}{% else %}"
-        "{{ ' ' + content.strip() + ' </s>' }}{% endif %}{% endfor %}"
-    ),
-    "mistral": (
-        "{{ '<s>' }}{% for message in messages %}"
-        "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
-        "{{ raise_exception('Conversation roles must alternate user/assistant/...') }}{% endif %}"
-        "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}"
-        "{% else %}{{ message['content'] + '</s>' }}{% endif %}{% endfor %}"
-    ),
-    "gemma": (
-        "{{ '<bos>' }}{% if messages[0]['role'] == 'system' %}"
-        "{{ raise_exception('System role not supported') }}{% endif %}{% for message in messages %}"
-        "{% if message['role'] == 'assistant' %}{% set role = 'model' %}{% else %}"
-        "{% set role = message['role'] %}{% endif %}{{ '<start_of_turn>' + role + '\n' + "
-        "message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}"
-    ),
-    "phi-3": (
-        "{% for message in messages %}{% if message['role'] == 'system' and message['content'] %}"
-        "{{ '<|system|>\n' + message['content'] + '<|end|>\n' }}"
-        "{% elif message['role'] == 'user' %}"
-        "{{ '<|user|>\n' + message['content'] + '<|end|>\n' }}"
-        "{% elif message['role'] == 'assistant' %}"
-        "{{ '<|assistant|>\n' + message['content'] + '<|end|>\n' }}{% endif %}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% else %}{{ eos_token }}{% endif %}"
-    ),
-    "zephyr": (
-        "{% for message in messages %}\n{% if message['role'] == 'user' %}\n"
-        "{{ '<|user|>\n' + message['content'] + eos_token }}\n"
-        "{% elif message['role'] == 'system' %}\n"
-        "{{ '<|system|>\n' + message['content'] + eos_token }}\n"
-        "{% elif message['role'] == 'assistant' %}\n"
-        "{{ '<|assistant|>\n' + message['content'] + eos_token }}\n{% endif %}\n"
-        "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n"
-        "{% endfor %}"
-    ),
-    "qwen-3": (
-        "{%- set ns = namespace(last=messages|length - 1, looking=true) %}"
-        "{%- for message in messages[::-1] %}{%- set index = (messages|length - 1) - loop.index0 %}"
-        "{%- if ns.looking and message.role == 'user' and message.content is string %}"
-        "{%- set ns.looking = false %}{%- set ns.last = index %}{%- endif %}{%- endfor %}"
-        "{%- for message in messages %}{%- set content = message.content %}"
-        "{%- if message.role == 'assistant' and '</think>' in content %}"
-        "{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- endif %}"
-        "{{- '<|im_start|>' + message.role + '\n' + content + '<|im_end|>\n' }}{%- endfor %}"
-        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}"
-        "{%- if enable_thinking is defined and enable_thinking is false %}"
-        "{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"
-    ),
-    "deepseek-r1": (
-        "{% set ns = namespace(system='') %}{% for message in messages %}"
-        "{% if message['role'] == 'system' %}{% set ns.system = message['content'] %}{% endif %}"
-        "{% endfor %}{{ bos_token }}{{ ns.system }}{% for message in messages %}"
-        "{% if message['role'] == 'user' %}{{ '<|User|>' + message['content'] }}{% endif %}"
-        "{% if message['role'] == 'assistant' %}{% set content = message['content'] %}"
-        "{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}"
-        "{{ '<|Assistant|>' + content + '<|end|>' }}{% endif %}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|Assistant|><think>\n' }}{% endif %}"
-    ),
-    "parts": (  # of a model that sees too: a text may be given whole or in parts
-        "{% for message in messages %}{{ '<' + message.role + '>' }}"
-        "{% if message.content is string %}"
-        "{{ message.content }}{% else %}{% for part in message.content %}{{ part.text }}"
-        "{% endfor %}"
-        "{% endif %}{% endfor %}"
-    ),
-    "json": "{{ messages | tojson }}",
-    "shouts": (
-        "{% for m in messages %}{{ m.role }}: {{ m.content | upper | replace(' ', '\n') }}\n"
-        "{% endfor %}"
-    ),
-}  # fmt: skip
-
 _THOUGHT = "{%- set thought = m.reasoning_content if m.reasoning_content is string else '' %}"
 _TURNS = "{%- for m in messages %}"
 THINKING = {  # the structure of the templates of models that think, with all their branches
@@ -208,7 +105,16 @@ THINKING = {  # the structure of the templates of models that think, with all th
         "{%- if enable_thinking is defined and enable_thinking is false %}"
         "{{- '<think>\n\n</think>\n\n' }}{%- else %}{{- '<think>\n' }}{%- endif %}{%- endif %}"
     ),
-    "deepseek-r1": KNOWN["deepseek-r1"],
+    "deepseek-r1": (
+        "{% set ns = namespace(system='') %}{% for message in messages %}"
+        "{% if message['role'] == 'system' %}{% set ns.system = message['content'] %}{% endif %}"
+        "{% endfor %}{{ bos_token }}{{ ns.system }}{% for message in messages %}"
+        "{% if message['role'] == 'user' %}{{ '<|User|>' + message['content'] }}{% endif %}"
+        "{% if message['role'] == 'assistant' %}{% set content = message['content'] %}"
+        "{% if '</think>' in content %}{% set content = content.split('</think>')[-1] %}{% endif %}"
+        "{{ '<|Assistant|>' + content + '<|end|>' }}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|Assistant|><think>\n' }}{% endif %}"
+    ),
     "gpt-oss": (
         "{{- '<|start|>system<|message|>Reasoning: ' + (reasoning_effort or 'medium') }}<|end|>"
         f"{_TURNS}{{%- if m.role == 'assistant' %}}"
@@ -249,6 +155,33 @@ THINKING = {  # the structure of the templates of models that think, with all th
         "{%- if not on %}{{- '<think>\n\n</think>\n' }}{%- endif %}{%- endif %}"
     ),
 }
+# How the chats of models are laid out, with what templates do besides: roles that must alternate,
+# trimming, thoughts cut from answers, texts in parts, as JSON or in capitals.
+KNOWN = {
+    "chatml": CHATML,
+    "llama-3": LLAMA_3,
+    "llama-2": LLAMA_2,
+    "mistral": (
+        "{{ '<s>' }}{% for message in messages %}"
+        "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('Conversation roles must alternate user/assistant/...') }}{% endif %}"
+        "{% if message['role'] == 'user' %}{{ '[INST] ' + message['content'] | trim + ' [/INST]' }}"
+        "{% else %}{{ message['content'] + '</s>' }}{% endif %}{% endfor %}"
+    ),
+    "parts": (  # of a model that sees too: a text may be given whole or in parts
+        "{% for message in messages %}{{ '<' + message.role + '>' }}"
+        "{% if message.content is string %}"
+        "{{ message.content }}{% else %}{% for part in message.content %}{{ part.text }}"
+        "{% endfor %}"
+        "{% endif %}{% endfor %}"
+    ),
+    "json": "{{ messages | tojson }}",
+    "shouts": (
+        "{% for m in messages %}{{ m.role }}: {{ m.content | upper | replace(' ', '\n') }}\n"
+        "{% endfor %}"
+    ),
+    **THINKING,
+}  # fmt: skip
 _THINKING_MARKS = {
     "gpt-oss": ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"],
     "gemma-4": ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>"],

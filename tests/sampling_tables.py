@@ -8,10 +8,12 @@ from functools import cache
 import numpy as np
 
 from leakbound.sampling import Root, TableModel
-from leakbound.types import Decoding, Finish
+from leakbound.types import Decoding, Event, Finish, Parts, Query
 
 VOCAB, EOS, LEAK = 7, 6, 3
 ROOTS = [Root(f"q{i}", (i,)) for i in range(5)]
+QUERIES = [Query(id=root.query_id, prompt_id=root.query_id, text=root.query_id) for root in ROOTS]
+PROMPTS = {query.id: root.token_ids for query, root in zip(QUERIES, ROOTS, strict=True)}
 Ids = tuple[int, ...]
 Table = Callable[[Ids], Sequence[float]]
 
@@ -79,6 +81,25 @@ def unsettled(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[floa
 def keyword(number: int, items: Sequence[tuple[Ids, bool]]) -> list[tuple[float, float]]:
     """As `unsettled`, but the token settles the score where it occurs."""
     return [(float(LEAK in ids), float(LEAK in ids or not ended)) for ids, ended in items]
+
+
+def unknown(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
+    """Scores of which nothing is known."""
+    return [(0.0, 1.0)] * len(events)
+
+
+class Digits:
+    """A token is a digit, the end nothing; a stop string ends a text."""
+
+    def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
+        spelt = "".join(str(i) for i in ids if i != EOS)
+        return Parts(None, spelt[: min((spelt.find(s) for s in stop if s in spelt), default=None)])
+
+    def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
+        return Parts(None, f"{self.parts(ids, stop).answer}…")
+
+    def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
+        return lambda ids: any(s in self.parts(ids, ()).answer for s in stop)
 
 
 def says_12(ids: Ids) -> bool:

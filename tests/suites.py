@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ import pytest
 from scipy import stats
 
 from leakbound.store import Run
+from leakbound.types import Decoding, Draws, Generate, Query, Sample
 
 K = TypeVar("K", bound=Hashable)
 
@@ -77,3 +79,18 @@ def killed_at_every_write(
         assert run.notes == []
         assert not list(out.rglob("*.set-aside-*"))
     return names
+
+
+def counts_of(sample: Sample) -> Counter[str]:
+    """The number of draws of each answer."""
+    found: Counter[str] = Counter()
+    for completion in sample.completions:
+        found[completion.answer] += completion.count
+    return found
+
+
+def law_by_draws(engine: Generate, query: Query, decoding: Decoding) -> dict[str, float]:
+    """The share of each answer in a million draws."""
+    (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
+    assert isinstance(sample, Sample)
+    return {answer: count / sample.n for answer, count in counts_of(sample).items()}

@@ -52,16 +52,14 @@ def chat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Chat]:
         yield made
 
 
-def test_it_has_a_name(chat: Chat) -> None:
-    assert chat.name
-
-
 def test_replies_stand_in_the_order_of_the_requests(chat: Chat) -> None:
     requests = [request(f"r{i}", text) for i, text in enumerate(["who", "red sky", "who"])]
     replies = chat.chat(requests, DECODING, 0)
     assert replies == [chat.chat([each], DECODING, 0)[0] for each in requests]
     assert replies[::-1] == chat.chat(requests[::-1], DECODING, 0)
     assert len(set(replies)) == 3
+    assert chat.chat([], DECODING, 0) == []
+    assert chat.name
 
 
 def test_a_reply_is_a_function_of_seed_id_and_messages(chat: Chat) -> None:
@@ -86,10 +84,6 @@ def test_greedy_replies_to_one_conversation_are_one(chat: Chat) -> None:
     requests = [request(f"r{i}", "who") for i in range(5)]
     greedy = Decoding(temperature=0, max_new_tokens=6)
     assert len(set(chat.chat(requests, greedy, 0))) == 1
-
-
-def test_no_requests_have_no_replies(chat: Chat) -> None:
-    assert chat.chat([], DECODING, 0) == []
 
 
 def test_a_conversation_too_long_for_the_model_has_no_reply(chat: Chat) -> None:

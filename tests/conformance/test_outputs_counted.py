@@ -22,6 +22,8 @@ import pytest
 
 from canned import benchmark_of
 from contents import completions
+from formats.test_inspect_log import log, sample, written
+from formats.test_other_tools import N, attempt, promptfoo, report, result
 from leakbound.formats.importing import import_run
 from leakbound.plugins import lm_eval, trainer
 from leakbound.store import Arm
@@ -74,42 +76,26 @@ def of_inspect(folder: Path, outputs: Mapping[str, Json]) -> dict[str, Counted]:
     samples = []
     for name, output in outputs.items():
         whole = output if "choices" in output else {"choices": [output]}
-        more = whole.pop("sample", {})
-        for epoch in (1, 2):
-            row = {"id": name, "epoch": epoch, "input": f"{name}?", "target": "Paris", **more}
-            samples.append({**row, "output": whole, "scores": {"includes": {"value": "I"}}})
-    about = {"task": "t", "model": "m", "dataset": {}, "config": {"epochs": 2}}
-    (folder / "log.json").write_text(
-        json.dumps({"eval": about, "plan": {"config": {"temperature": 1}}, "samples": samples})
-    )
-    return imported(folder / "log.json", [*outputs])
+        more = {"scores": {"includes": {"value": "I"}}, **whole.pop("sample", {})}
+        samples += [sample(name, epoch, "", output=whole, **more) for epoch in (1, 2)]
+    return imported(written(folder, log(*samples)), [*outputs])
 
 
 def of_promptfoo(folder: Path, outputs: Mapping[str, Json]) -> dict[str, Counted]:
     rows = [
-        {"prompt": {"raw": name}, "provider": {"id": "p"}, "testCase": {}, "success": True}
-        | ({"response": output} if "failureReason" not in output else output)
-        for name, output in outputs.items()
+        result(name, False, i, **(one if "failureReason" in one else {"response": one}))
+        for i, (name, one) in enumerate(outputs.items())
         for _ in range(2)
     ]
-    log = {"evalId": "x", "results": {"results": rows}, "config": {}}
-    (folder / "out.json").write_text(json.dumps(log))
-    return imported(folder / "out.json", [*outputs])
+    return imported(promptfoo(folder / "out.json", rows), [*outputs])
 
 
 def of_garak(folder: Path, outputs: Mapping[str, Any]) -> dict[str, Counted]:
-    setup = {"entry_type": "start_run setup", "run.generations": 2}
+    given = {"detector_results": {"any.Yes": [0.0] * N}, "conversations": []}
     attempts = [
-        {
-            "entry_type": "attempt", "status": 2, "seq": i, "probe_classname": "p",
-            "prompt": {"turns": [{"role": "user", "content": {"text": name}}]},
-            "outputs": [output] * 2, "detector_results": {"d": [0.0, 0.0]},
-        }
-        for i, (name, output) in enumerate(outputs.items())
-    ]  # fmt: skip
-    file = folder / "x.report.jsonl"
-    file.write_text("\n".join(map(json.dumps, [setup, *attempts, {"entry_type": "completion"}])))
-    return imported(file, [*outputs])
+        attempt(i, 0, outputs=[output] * N, **given) for i, output in enumerate(outputs.values())
+    ]
+    return imported(report(folder / "x.report.jsonl", *attempts), [*outputs])
 
 
 def of_lm_eval(folder: Path, outputs: Mapping[str, str]) -> dict[str, Counted]:

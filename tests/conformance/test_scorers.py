@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -153,6 +154,7 @@ PIECES = (
 )
 
 
+@cache
 def growing_texts(count: int) -> list[tuple[str, str]]:
     """Prefixes of random texts, each with itself and three texts that begin with it."""
     rng = random.Random(1)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
-from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, VOCAB, build
+from test_prefix_cache import ALWAYS, BRANCHING, GROUPED, OTHERWISE, VOCAB, build, spoilt
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -115,9 +115,7 @@ def test_the_attention_function_serves_no_one_else() -> None:
 
 
 def test_a_broken_prompt_does_not_spoil_its_neighbours() -> None:
-    model = build(BRANCHING["llama"])
-    with torch.no_grad():
-        model.model.embed_tokens.weight[8] = float("nan")
+    model = spoilt(BRANCHING["llama"], 8)
     seam, alone = (CachedModel(model, frozenset(), ALWAYS) for _ in range(2))
     tokens, over = np.array([3, 4, 6, 7]), np.zeros(4, dtype=bool)
     (bad, good), _ = seam.prefill([[8, 1, 2], [1, 2, 3, 4]])
@@ -274,7 +272,6 @@ def transfers(layers: int, n: int, decoding: Decoding) -> int:
     ("decoding", "most"),
     [
         (Decoding(), 4),
-        (Decoding(temperature=0.5), 4),
         (Decoding(temperature=0.0), 4),
         (Decoding(top_p=0.9), 6),
         (Decoding(top_k=5), 6),
@@ -283,47 +280,6 @@ def transfers(layers: int, n: int, decoding: Decoding) -> int:
 def test_a_step_makes_few_transfers_whatever_the_rows_and_layers(
     decoding: Decoding, most: int
 ) -> None:
-    for layers, n in ((2, 40), (2, 600), (6, 600)):
+    for layers, n in ((2, 40), (6, 600)):
         short, long = (transfers(layers, n, replace(decoding, max_new_tokens=k)) for k in (4, 7))
         assert long - short == 3 * most
-
-
-class Calls(TorchDispatchMode):
-    """Counts what a device is given to do: calls that are no views and make no room alone."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        composite = torch._C.DispatchKey.CompositeImplicitAutograd
-        if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), composite):
-            with self:  # of which it consists
-                return func.decompose(*args, **(kwargs or {}))
-        shares = any(
-            each.alias_info and not each.alias_info.is_write for each in func._schema.returns
-        )
-        self.found += not (shares or "empty" in _name(func) or _name(func) == "_unsafe_view")
-        return func(*args, **(kwargs or {}))
-
-
-def calls_a_layer(cascade: Any, prompts: int, dtype: torch.dtype) -> int:
-    """How many a layer adds to a step of so many prompts' rows."""
-    found = []
-    for layers in (2, 3):
-        config = tf.LlamaConfig(**LONG | {"num_hidden_layers": layers})
-        seam = CachedModel(build(config).to(dtype), frozenset(), cascade)
-        roots, _ = seam.prefill([[1 + i, *range(60)] for i in range(prompts)])
-        tokens, over = np.arange(4 * prompts), np.zeros(4 * prompts, dtype=bool)
-        handles, _ = seam.extend(np.repeat(roots, 4), tokens, over)  # makes room for these too
-        with Calls() as calls:
-            seam.extend(handles, tokens, ~over)
-        found.append(calls.found)
-    return found[1] - found[0]
-
-
-@pytest.mark.parametrize(("dtype", "more"), [(torch.float32, 0), (torch.bfloat16, 5)])
-def test_a_layer_makes_few_calls_whatever_the_prompts(dtype: torch.dtype, more: int) -> None:
-    """In half precision casts beside norms and of the weights of keys."""
-    assert calls_a_layer(None, 3, dtype) <= 37 + more
-    assert max(calls_a_layer(ALWAYS, prompts, dtype) for prompts in (1, 2, 15)) <= 54 + more

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from leakbound.engines.prefix_cache import Cascade, arithmetic
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.explore import require_explores
 from leakbound.types import Decoding, Draws, Effort, Exploration, Failure, Query, Sample
-from sampling_tables import EOS, ROOTS, Ids, enumerate_law, next_law, probabilities
+from sampling_tables import EOS, ROOTS, Ids, enumerate_law, next_law, probabilities, unknown
 from suites import slow_but
 from tiny import BOTH_KINDS, WORDS, tiny_llama, tiny_loaded, tiny_model_folder, tiny_tokenizer
 
@@ -46,11 +46,6 @@ def samples(
     found = list(made.generate(QUERIES, decoding, Draws(sizes=(n,), **draws)))
     assert all(isinstance(s, Sample) for s in found)
     return {s.query.id: s for s in found if isinstance(s, Sample)}
-
-
-def unsettled(_: int, texts: Sequence[tuple[str, bool]]) -> list[tuple[float, float]]:
-    """Scores of which nothing is known."""
-    return [(0.0, 1.0)] * len(texts)
 
 
 def text(one: object) -> list[str]:
@@ -135,7 +130,7 @@ def test_a_prompt_that_breaks_the_model_spoils_none_that_begin_as_it_does(
             made.loaded.model.model.embed_tokens.weight[3 + WORDS.index("sea")] = float("nan")
         decoding = Decoding(max_new_tokens=3, top_k=1)  # the likeliest words are others
         results: Iterator[Sample | Exploration | Failure] = (
-            made.explore(asked, decoding, Effort(mode="exact", forwards=40), unsettled)
+            made.explore(asked, decoding, Effort(mode="exact", forwards=40), unknown)
             if exactly
             else made.generate(asked, decoding, Draws(sizes=(5,)))
         )
@@ -240,17 +235,18 @@ DRAWS = Draws(sizes=(30, 20))
 
 def heard(
     made: TransformersEngine, work: Callable[[], object]
-) -> tuple[list[int], list[int], list[int]]:
-    """The draws and the tokens told at a time, and the forwards counted when all was done."""
-    draws, tokens = list[int](), list[int]()
+) -> tuple[list[int], list[int], list[float | None]]:
+    """The draws, the tokens and the tokens a draw is expected to take, as told at a time."""
+    told: list[tuple[int, int, float | None]] = []
 
     def tell(finished: int, forwarded: int, each: float | None = None) -> None:
-        draws.append(finished)
-        tokens.append(forwarded)
+        told.append((finished, forwarded, each))
 
     made.tell = tell
     work()
-    return draws, tokens, [made.usage.forwards]
+    draws, tokens, each = (list(column) for column in zip(*told, strict=True))
+    assert sum(tokens) == made.usage.forwards
+    return draws, tokens, each  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("rows", [1, 16, None])
@@ -260,37 +256,30 @@ def test_every_draw_and_token_is_told_once_and_early(
 ) -> None:
     made = engine(rows=rows)
     how = Decoding(max_new_tokens=6, adaptive_temperature=threshold, adaptive_mode="two_pass")
-    draws, tokens, [forwards] = heard(made, lambda: list(made.generate(QUERIES, how, DRAWS)))
-    assert sum(draws) == N * len(QUERIES)
-    assert sum(tokens) == forwards > 0
+    few = Draws(sizes=(8, 4))
+    draws, tokens, _ = heard(made, lambda: list(made.generate(QUERIES, how, few)))
+    assert sum(draws) == few.n * len(QUERIES)
     assert len(tokens) >= 5  # after each step
     assert max(draws) < sum(draws)
 
 
 def test_how_many_tokens_a_draw_takes_is_told_long_before_it_ends() -> None:
-    made, told = engine(rows=16), list[tuple[int, float]]()
-
-    def tell(finished: int, forwarded: int, each: float | None = None) -> None:
-        assert each is not None
-        told.append((forwarded, each))
-
-    made.tell = tell
-    list(made.generate(QUERIES, Decoding(max_new_tokens=24), DRAWS))
-    most = made.usage.forwards
-    known = [(sum(tokens for tokens, _ in told[: i + 1]), each) for i, (_, each) in enumerate(told)]
-    assert known[-1][1] * N * len(QUERIES) == pytest.approx(most)
-    early = [each for tokens, each in known if each < float("inf") and tokens < most / 4]
+    made, how = engine(rows=16), Decoding(max_new_tokens=24)
+    _, tokens, each = heard(made, lambda: list(made.generate(QUERIES, how, DRAWS)))
+    most, foreseen = sum(tokens), [(one or 0) * N * len(QUERIES) for one in each]
+    assert foreseen[-1] == pytest.approx(most)
+    done = np.cumsum(tokens)
+    early = [f for f, d in zip(foreseen, done, strict=True) if f < math.inf and d < most / 4]
     assert early
-    assert all(most / 3 < each * N * len(QUERIES) < 3 * most for each in early)
+    assert all(most / 3 < forwards < 3 * most for forwards in early)
 
 
 def test_an_exploration_tells_its_forwards() -> None:
     made, effort = engine(), Effort(mode="hybrid", forwards=40)
-    _, tokens, [forwards] = heard(
-        made, lambda: list(made.explore(QUERIES, Decoding(max_new_tokens=4), effort, unsettled))
-    )
-    assert sum(tokens) == forwards > 40
-    assert max(tokens) < forwards / 2
+    how = Decoding(max_new_tokens=4)
+    _, tokens, _ = heard(made, lambda: list(made.explore(QUERIES, how, effort, unknown)))
+    assert sum(tokens) > 40
+    assert max(tokens) < sum(tokens) / 2
 
 
 DECODINGS = [
@@ -351,18 +340,6 @@ def scores_of(*largest: float) -> torch.Tensor:
 def drawn(processed: torch.Tensor) -> list[bool]:
     """Which rows still have more than one token."""
     return (processed.isfinite().sum(dim=-1) > 1).tolist()
-
-
-def test_each_row_has_its_own_running_mean() -> None:
-    processor = AdaptiveTemperature(0.75)
-    ids = torch.tensor([[1], [5], [9]])
-    assert drawn(processor(ids, scores_of(0.9, 0.6, 0.74))) == [False, True, True]
-    step = torch.tensor([[1, 2], [5, 0], [9, 3]])
-    # means 0.7, 0.74 and 0.77
-    assert drawn(processor(step, scores_of(0.5, 0.88, 0.8))) == [True, True, False]
-    step = torch.tensor([[9, 3, 2], [1, 2, 2], [1, 2, 0]])  # reordered, one ended, one twice
-    # means 0.707 from 1.54, 0.77 and 0.73 from 1.4
-    assert drawn(processor(step, scores_of(0.58, 0.91, 0.79))) == [True, False, True]
 
 
 def test_strictly_above_the_threshold_and_nothing_else_changes() -> None:

@@ -172,20 +172,15 @@ def test_no_log_probability_moves_by_more_after_questions_that_were_not_probed(
     assert largest_move(made, held_out[:8]) <= made.margin
 
 
-def test_a_run_that_is_planned_again_gets_the_same_margin() -> None:
-    made, again = (asked_engine(True, 0.4, 0) for _ in range(2))
+def test_a_run_has_one_margin_however_its_questions_are_told() -> None:
+    """Planned again with more of them, or never told to measure before the first queries."""
+    made, again, untold = (asked_engine(True, 0.4, 0) for _ in range(3))
     made.measure(QUESTIONS)
     again.measure(QUESTIONS[:1])
     first = again.margin
     again.measure(QUESTIONS[::-1])
-    assert made.margin == again.margin != first
-
-
-def test_what_was_never_told_to_measure_does_so_after_the_first_queries() -> None:
-    made, told, untold = (asked_engine(True, 0.4, 0) for _ in range(3))
-    told.measure(QUESTIONS)
-    made.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
-    assert made.margin == told.margin != untold.margin
+    untold.force([(query, "Ann") for query in QUESTIONS], Decoding(max_new_tokens=2))
+    assert made.margin == again.margin == untold.margin != first
 
 
 def test_a_prompt_that_fills_the_context_is_probed_without_its_beginning() -> None:

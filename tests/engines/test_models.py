@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import torch
 
 from fake_models import FakeChat
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.embedding import SentenceEmbedder
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.models import (
     CHATS,
@@ -58,10 +61,24 @@ def test_a_scorer_is_opened_with_its_model(tmp_path: Path) -> None:
     assert open_scorer("keyword") == Keyword()
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "leakbound.engines.classify", None)
-    with pytest.raises(InputError, match=r"'x/y' needs .*not installed.*\.\[models\]"):
-        OpenModels().classify("x/y")
+@pytest.mark.parametrize(
+    ("library", "opens", "said"),
+    [
+        ("leakbound.engines.classify", OpenModels().classify, r"\.\[models\]"),
+        ("sentence_transformers", SentenceEmbedder.open, r"\.\[embed\]"),
+        ("vllm", lambda name: open_engine(f"vllm:{name}", Prompting()), r"\.\[vllm\]"),
+    ],
+)
+def test_a_missing_library_is_named(
+    library: str,
+    opens: Callable[[str], object],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(InputError, match=f"needs .*not installed.*{said}"):
+        opens(str(tiny_model_folder(tmp_path / "m")))
 
 
 SHORT = Decoding(max_new_tokens=4)

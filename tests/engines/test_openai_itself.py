@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,11 +24,10 @@ import pytest
 import tiny
 from leakbound.certificate import certify, verify
 from leakbound.engines import Prompting, open_engine
-from leakbound.errors import LeakboundError
 from leakbound.evaluation import evaluate, summary
-from leakbound.types import Decoding, Draws, Headway, Query, Sample
+from leakbound.types import Decoding, Draws, Query, Sample
 from sampling_tables import next_law
-from suites import require_fit
+from suites import counts_of, law_by_draws, require_fit
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 PLAIN = Prompting(template="{question}", chat=False)
@@ -198,7 +196,7 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
     (drawn,) = served.generate([query], decoding, Draws(sizes=(400,)))
     assert isinstance(drawn, Sample)
     assert drawn.missing == 0
-    found, law = counts(drawn), law_of(peer, model, query, decoding)
+    found, law = counts_of(drawn), law_of(peer, model, query, decoding)
     assert max(law.values()) < 0.9
     require_fit(found, law, least=20, level=1e-4)
 
@@ -206,37 +204,8 @@ def test_the_law_is_the_models_own(decoding: Decoding, peer: Peer, model: str) -
 def law_of(peer: Peer, model: str, query: Query, decoding: Decoding) -> dict[str, float]:
     """The probability of every text of one token under a decoding."""
     if peer.law is None:
-        here = open_engine(f"{peer.weights}", PLAIN)
-        (known,) = here.generate([query], decoding, Draws(sizes=(1_000_000,)))
-        assert isinstance(known, Sample)
-        return {text: number / known.n for text, number in counts(known).items()}
+        return law_by_draws(open_engine(f"{peer.weights}", PLAIN), query, decoding)
     port = int(model.split(":")[3].split("/")[0])
     plain = peer.law(port, query.text)
     law = zip(plain, next_law(list(plain.values()), decoding).tolist(), strict=True)
     return {text: p for text, p in law if p}
-
-
-def counts(sample: Sample) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for completion in sample.completions:
-        found[completion.answer] += completion.count
-    return found
-
-
-def test_a_server_that_dies_leaves_a_run_to_go_on_with(
-    peer: Peer, questions: Path, tmp_path: Path
-) -> None:
-    port = free_port()
-    with started(peer, port) as process:
-
-        def kill(now: Headway) -> None:
-            if "target" in now.phase and now.done:
-                process.kill()
-                process.wait()
-
-        with pytest.raises(LeakboundError):
-            run_of(peer.at(port), questions, tmp_path / "run", progress=kill)
-    with started(peer, port):
-        run = run_of(peer.at(port), questions, tmp_path / "run")
-    rows = run.estimates.where(arm="target", scope="query", quantity="leak probability")
-    assert all(row.n == 24 and row.missing <= 8 for row in rows)  # what was under way

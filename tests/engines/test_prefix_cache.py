@@ -95,7 +95,7 @@ def forwarded(model: Any) -> list[tuple[int, int]]:
     return shapes
 
 
-def grow(seam: PrefixModel, rows: int, n: int = 40) -> list[Tree]:
+def grow(seam: PrefixModel, rows: int, n: int = 16) -> list[Tree]:
     forest = Forest(seam, Decoding(max_new_tokens=7), Draws(sizes=(n,), seed=1), rows=rows)
     return sorted(forest.sample(ROOTS), key=lambda tree: tree.root)
 
@@ -174,6 +174,14 @@ def test_a_model_whose_cache_cannot_branch_is_recomputed_and_says_so() -> None:
         assert abs(leaf.logprob - want) < 1e-4
 
 
+def spoilt(config: Any, token: int) -> Any:
+    """A model that a token breaks."""
+    model = build(config)
+    with torch.no_grad():
+        model.model.embed_tokens.weight[token] = float("nan")
+    return model
+
+
 def slots_used(seam: CachedModel) -> int:
     return seam._tree.size - len(seam._tree._free) - 2
 
@@ -247,9 +255,7 @@ def test_prompts_read_at_once_share_what_they_begin_with(name: str, at_once: int
 
 def test_a_broken_prompt_spoils_none_that_are_read_with_it() -> None:
     """Others go on from its beginning, whose keys its own broken token spoils in later layers."""
-    model = build(BRANCHING["llama"])
-    with torch.no_grad():
-        model.model.embed_tokens.weight[8] = float("nan")
+    model = spoilt(BRANCHING["llama"], 8)
     seam, plain = CachedModel(model, frozenset()), RecomputedModel(model, frozenset())
     prompts = [[1, 2, 8, 4], [1, 2, 3, 4, 5], [1, 2, 8, 4, 6, 7]]
     _, logits = seam.prefill(prompts)
@@ -270,7 +276,7 @@ def test_any_order_of_branching_and_releasing_gives_the_logits_of_plain_forwards
     theirs: dict[int, int] = {}  # handles of the plain seam, and tokens as numbered events,
     events: dict[int, tuple[int, ...]] = {}  # by handle of the cached one
     born = 0
-    for _ in range(60):
+    for _ in range(40):
         if not events or rng.random() < 0.2:
             prompt = rng.integers(0, VOCAB, rng.integers(1, 9)).tolist()
             ((mine,), logits), ((other,), want) = seam.prefill([prompt]), plain.prefill([prompt])
@@ -361,11 +367,8 @@ def test_a_cache_is_full_by_what_it_holds_of_all_layers() -> None:
 
 
 def test_slots_that_held_nan_are_clean_for_their_next_user() -> None:
-    config = tf.LlamaConfig(**GROUPED, tie_word_embeddings=False)
-    model = build(config)
     poison = 8
-    with torch.no_grad():
-        model.model.embed_tokens.weight[poison] = float("nan")
+    model = spoilt(tf.LlamaConfig(**GROUPED, tie_word_embeddings=False), poison)
     used, fresh = CachedModel(model, frozenset()), CachedModel(model, frozenset())
     (broken,), _ = used.prefill([[poison] * 6])
     handles, logits = used.extend(np.array([broken] * 9), np.full(9, 7), np.zeros(9, dtype=bool))

@@ -92,6 +92,7 @@ def test_texts_read_together_are_as_each_alone(name: str) -> None:
     assert isinstance(reader, Differentiates)
     for found, (query, answer) in zip(reader.read(TEXTS), TEXTS, strict=True):
         same(found, alone(made, query, answer))
+    assert reader.read([]) == []
 
 
 def test_the_end_token_is_read_and_a_prefix_opens_the_answer() -> None:

@@ -8,30 +8,17 @@ from typing import Any, Literal
 
 import pytest
 
+import misbehaving as served
 from leakbound.engines import Prompting, open_engine
-from leakbound.engines.openai import ServedEngine
-from leakbound.engines.server import Patience
 from leakbound.errors import InputError, ModelError
 from leakbound.text.counting import counted_as, is_missing
-from leakbound.types import Completion, Decoding, Draws, Query, Sample
-from misbehaving import LISTED, Answer, Body, Rule, chat_server, fails, honest
+from leakbound.types import Completion, Decoding
+from misbehaving import LISTED, QUERY, WHO, Answer, Body, Rule, chat_server, fails, honest
 
-WHO = "who did it"
 LAW = {"it was Ann": 0.3, "it was nobody": 0.7}
-QUERY = Query(id="q0", prompt_id="q0", text=WHO)
 DECODING = Decoding(max_new_tokens=99)
-QUICK = Patience(timeout=60, attempts=2, first_wait=0.01, longest_wait=0.1)
 VLLM = {"/v1/models": {"data": [{"id": "m", "owned_by": "vllm"}]}}
-BODY = {"schema": {"$ref": "#/components/schemas/Chat"}}
-BUDGETED = {
-    **VLLM,
-    "/openapi.json": {
-        "paths": {"/v1/chat/completions": {"post": {"requestBody": BODY}}},
-        "components": {
-            "schemas": {"Chat": {"properties": {"messages": {}, "thinking_token_budget": {}}}}
-        },
-    },
-}
+BUDGETED = VLLM | served.described(["messages", "thinking_token_budget"])
 Message = dict[str, Any]
 Shape = Callable[[list[str], list[str], bool], Message]
 """(words of the thought, of the answer, whether the thought is closed) -> the message."""
@@ -99,12 +86,11 @@ def thinker(
 def engine_at(
     url: str, thinking: Literal["on", "off", "auto"] = "auto", options: str = "probe=off"
 ) -> Any:
-    return ServedEngine(f"{url}#m?{options}", Prompting(thinking=thinking), patience=QUICK)
+    return served.engine_at(url, options, Prompting(thinking=thinking))
 
 
-def draw(engine: ServedEngine, decoding: Decoding = DECODING) -> tuple[Completion, ...]:
-    (sample,) = engine.generate([QUERY], decoding, Draws(sizes=(32,)))
-    assert isinstance(sample, Sample)
+def draw(engine: Any, decoding: Decoding = DECODING) -> tuple[Completion, ...]:
+    sample = served.draw(engine, 32, decoding)
     assert sample.missing == 0
     return sample.completions
 
@@ -263,9 +249,7 @@ def test_a_trial_leaves_room_for_hidden_thoughts() -> None:
                 assert classes(draw(engine)) == {("complete", False)}
 
 
-def test_a_plain_prompt_has_no_switch_for_thoughts() -> None:
-    with pytest.raises(InputError, match="--thinking off is a setting of chats"):
-        open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting(thinking="off"))
+def test_a_plain_prompt_has_no_budget_of_thoughts() -> None:
     plain = open_engine("openai:http://127.0.0.1:1/v1#m?api=completions", Prompting())
     with pytest.raises(InputError, match="Leave max_thinking_tokens out"):
         plain.check([QUERY], Decoding(max_thinking_tokens=9))

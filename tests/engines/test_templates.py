@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -224,11 +222,15 @@ def test_one_that_ignores_only_some_questions_is_refused_when_they_are_asked(
         Prompting().encode(loaded.tokenizer, "who wrote the sea")
 
 
-@pytest.mark.parametrize("none", [7, ["x"], {"default": ["x"]}, {"other": "x"}])
-def test_one_that_is_no_text_is_a_message(none: object) -> None:
+NO_TEXT = (7, ["x"], {"default": ["x"]}, {"other": "x"})
+BROKEN = ("{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}")
+
+
+@pytest.mark.parametrize("template", [*NO_TEXT, *BROKEN], ids=str)
+def test_one_that_writes_no_prompt_is_refused_when_it_is_used(template: object) -> None:
     tokenizer = tiny_tokenizer()
-    tokenizer.chat_template = none
-    templates.require_sound(tokenizer, "here")  # whoever asks in plain prompts may go on
+    tokenizer.chat_template = template
+    templates.require_sound(tokenizer, "here")  # plain prompts do not need it
     with pytest.raises(InputError, match="chat template refused the prompt"):
         Prompting().encode(tokenizer, "who")
 
@@ -331,10 +333,10 @@ def test_draws_end_with_the_turn_and_a_note_names_the_token(tmp_path: Path) -> N
     model = tiny_llama(len(tokenizer), eos_token_id=tokenizer.eos_token_id)
     model.lm_head.weight.data.zero_()  # every token is as likely
     loaded = tiny_loaded(model, tokenizer, ends=[tokenizer.eos_token_id])
-    how = Decoding(max_new_tokens=40)
+    how = Decoding(max_new_tokens=20)
     for rule, ends in ((Prompting(), True), (Prompting(chat=False), False)):
         engine = TransformersEngine(loaded, rule)
-        (sample,) = engine.generate([query("who?")], how, Draws(sizes=(400,)))
+        (sample,) = engine.generate([query("who?")], how, Draws(sizes=(150,)))
         assert isinstance(sample, Sample)
         last = [c for c in sample.completions if turn in (c.token_ids or ())]
         assert last
@@ -351,65 +353,6 @@ def test_an_end_token_is_one_of_the_model_and_none_of_a_server() -> None:
             Prompting(end_token=wrong).ends(tokenizer, frozenset())
     with pytest.raises(InputError, match=r"a server ends outputs by itself, got `end_token` '<e>'"):
         open_engine("openai:http://127.0.0.1:1/v1#m", Prompting(end_token="<e>"))
-
-
-BROKEN = {said: said for said in ("{{ 1 / 0 }}", "{{ 'a' + 1 }}", "{% for %}", "{{ gone() }}")}
-OF_ALL_KINDS = (
-    KNOWN
-    | BROKEN
-    | {
-        "clock": (
-            "{{- bos_token }}{%- if strftime_now is defined %}{%- set d = strftime_now('%d %b %Y')"
-            " %}{%- else %}{%- set d = '26 Jul 2024' %}{%- endif %}{{ d }}{% for m in messages %}"
-            "{{ '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + m.content | trim }}"
-            "{% endfor %}"
-        ),
-        "tools": (
-            "{%- if tools is not none and tools %}{{ tools | tojson }}{%- else %}None: {%- endif %}"
-            "{%- for m in messages %}{% generation %}{{ m | tojson(indent=2) }}{% endgeneration %}"
-            "{%- if loop.index > 2 %}{% break %}{% endif %}{%- endfor %}{{ dict(a=1) }}"
-            "{{ eos_token }}"
-        ),
-    }
-)
-ASKED = {
-    "a question": (("user", "who wrote the sea"),),
-    "a system message": (("system", "Be calm."), ("user", "who")),
-    "examples": (("user", "why"), ("assistant", " so "), ("user", 'who\n\t"{{ 1 }}" & 谁写 <s>')),
-    "an answer": (("user", "who"), ("assistant", "Ann")),
-}
-
-
-@pytest.fixture
-def that_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """transformers' own clock shows the day at which it is stopped in prompts."""
-    from transformers.utils import chat_template_utils
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:
-            return datetime(2025, 4, 10)
-
-    monkeypatch.setattr(chat_template_utils, "datetime", Clock)
-
-
-@pytest.mark.usefixtures("that_day")
-@pytest.mark.parametrize("name", OF_ALL_KINDS)
-def test_a_prompt_is_the_one_that_transformers_makes(name: str) -> None:
-    tokenizer = tiny_tokenizer(bos_token="<s>")
-    tokenizer.chat_template = OF_ALL_KINDS[name]
-    for said in ASKED.values():
-        turns = [templates.turn_of(*turn) for turn in said]
-        for open_ended in (True, False):
-            how = {"add_generation_prompt": open_ended, "date_string": templates.DATE_STRING}
-            try:
-                expected = tokenizer.apply_chat_template(turns, tokenize=False, **how)
-            except Exception as error:
-                why = re.escape(str(error))
-                with pytest.raises(InputError, match=f"refused the prompt .*: {why}"):
-                    templates.written(tokenizer, turns, open_ended=open_ended)
-            else:
-                assert templates.written(tokenizer, turns, open_ended=open_ended) == expected
 
 
 def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
@@ -429,7 +372,8 @@ def test_a_tokenizer_whose_own_code_writes_prompts_is_asked_itself() -> None:
 
 def test_the_date_of_a_template_is_the_same_every_day_in_every_format() -> None:
     shown = "%A, %-d %B %Y|%I:%M %p|%j|%U|%w|%y|%e|%%d|%D|%T|%b %_d|%^a|%Z|%s|100%"
-    clock = "{{ strftime_now('" + shown + "') }} {{ messages[0].content }}"
+    clock = "{% if strftime_now is defined %}{{ strftime_now('" + shown + "') }}{% endif %}"
+    clock += " {{ messages[0].content }}"
     tokenizer = byte_level(clock)
     wanted = "Thursday, 10 April 2025|12:00 AM|100|14|4|25|10|%d|04/10/25|00:00:00|Apr 10|THU||"
     text = tokenizer.decode(Prompting().encode(tokenizer, "who?"))

@@ -7,8 +7,8 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -29,6 +29,7 @@ from leakbound.engines.models import OpenModels
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import InputError, ModelError
 from leakbound.study import Rewritings
+from shared import keep
 from tiny import (
     causal_sequence_classifier,
     sequence_classifier,
@@ -43,6 +44,12 @@ from tiny import (
 TEXTS = ("red", "who wrote red blue green sky", "Ann Bob", "sea", "blue blue green who Ann")
 PAIRS = [(TEXTS[i], TEXTS[-1 - i] if i % 2 else "sky") for i in range(5)]
 SINGLE = [(text, None) for text in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that no test changes."""
+    return keep(sequence_classifier(tmp_path_factory.mktemp("classifier") / "c"))
 
 
 def alone(folder: Path, text: str, second: str | None) -> Any:
@@ -79,10 +86,12 @@ def test_labels_stand_in_the_order_of_the_columns(tmp_path: Path) -> None:
     assert classifier.name == str(folder)
 
 
-def test_a_fingerprint_tells_weights_apart_and_needs_none_loaded(tmp_path: Path) -> None:
-    folders = [sequence_classifier(tmp_path / name, seed=s) for name, s in (("a", 0), ("b", 0))]
-    other = sequence_classifier(tmp_path / "c", seed=1)
-    a, b, c = (SequenceClassifier.open(str(f)) for f in (*folders, other))
+def test_a_fingerprint_tells_weights_apart_and_needs_none_loaded(
+    classifier: Path, tmp_path: Path
+) -> None:
+    same = sequence_classifier(tmp_path / "same")
+    other = sequence_classifier(tmp_path / "other", seed=1)
+    a, b, c = (SequenceClassifier.open(str(f)) for f in (classifier, same, other))
     assert a.fingerprint == b.fingerprint
     assert a.fingerprint["weights"] != c.fingerprint["weights"]
     assert a.fingerprint["dtype"] == "float32"
@@ -91,37 +100,29 @@ def test_a_fingerprint_tells_weights_apart_and_needs_none_loaded(tmp_path: Path)
     assert "_model" in vars(a)
 
 
-def test_a_text_that_is_too_long_has_no_probabilities(tmp_path: Path) -> None:
-    classifier = open_classifier(str(sequence_classifier(tmp_path / "c")))
+def test_a_text_that_is_too_long_has_no_probabilities(classifier: Path, tmp_path: Path) -> None:
+    """For the model, or for its tokenizer, which may allow less."""
     fits, long = "red " * 11, "red " * 12
-    found = classifier.classify([("red", "red"), (fits, long), (fits, fits)])
+    found = open_classifier(str(classifier)).classify([("red", "red"), (fits, long), (fits, fits)])
     assert np.isnan(found[1]).all()
     assert found[[0, 2]].sum(axis=1) == pytest.approx(1)
-
-
-def test_a_tokenizer_may_allow_less_than_the_model(tmp_path: Path) -> None:
-    folder = sequence_classifier(tmp_path / "c")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.model_max_length = 4
-    tokenizer.save_pretrained(folder)
+    folder = shutil.copytree(classifier, tmp_path / "c")
+    edit(folder / "tokenizer_config.json", model_max_length=4)
     found = open_classifier(str(folder)).classify([("red blue", "red blue"), ("red", None)])
     assert np.isnan(found).all(axis=1).tolist() == [True, False]
 
 
 def test_what_is_no_classifier_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
-    causal = tiny_model_folder(tmp_path / "causal")
-    with pytest.raises(ModelError, match=r"LlamaForCausalLM.*form=yes-no"):
-        open_classifier(str(causal))
-    several = sequence_classifier(tmp_path / "m", problem_type="multi_label_classification")
-    with pytest.raises(ModelError, match="exclude each other"):
-        open_classifier(str(several))
-    single = sequence_classifier(tmp_path / "s", ("reward",))
-    with pytest.raises(ModelError, match="two labels"):
-        open_classifier(str(single))
-    gguf = tmp_path / "x.gguf"
-    gguf.touch()
-    with pytest.raises(ModelError, match="safetensors"):
-        open_classifier(str(gguf))
+    several = {"problem_type": "multi_label_classification"}
+    (tmp_path / "x.gguf").touch()
+    for folder, said in {
+        tiny_model_folder(tmp_path / "causal"): r"LlamaForCausalLM.*form=yes-no",
+        sequence_classifier(tmp_path / "m", **several): "exclude each other",
+        sequence_classifier(tmp_path / "s", ("reward",)): "two labels",
+        tmp_path / "x.gguf": "safetensors",
+    }.items():
+        with pytest.raises(ModelError, match=said):
+            open_classifier(str(folder))
 
 
 def test_code_of_its_own_is_never_run(tmp_path: Path) -> None:
@@ -212,49 +213,29 @@ def test_a_text_longer_than_the_context_is_refused() -> None:
         fits.embed(["who wrote red sky"])
 
 
-class FakeSentences:
-    """What is used of sentence_transformers.SentenceTransformer."""
-
-    def __init__(self, location: str, **settings: Any) -> None:
-        if location == "none":
-            raise OSError("no such model\nand more")
-        self.settings = settings
-
-    def encode(self, texts: list[str], **settings: Any) -> Any:
-        assert settings == {"show_progress_bar": False, "convert_to_numpy": True}
-        return np.array([[len(text), 1.0] for text in texts])
-
-
 def test_sentence_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = ModuleType("sentence_transformers")
-    library.SentenceTransformer = FakeSentences  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    made = MagicMock()
+    monkeypatch.setitem(sys.modules, "sentence_transformers", MagicMock(SentenceTransformer=made))
     embedder = SentenceEmbedder.open("mini", "cpu")
     assert embedder.name == "sentence-transformers:mini"
-    assert embedder.model.settings == {
-        "device": "cpu",
-        "trust_remote_code": False,
-        "model_kwargs": {"use_safetensors": True},
-    }
+    safe = {"trust_remote_code": False, "model_kwargs": {"use_safetensors": True}}
+    made.assert_called_once_with("mini", device="cpu", **safe)
+    made().encode.return_value = np.array([[2.0, 1.0], [1.0, 1.0]])
     found = embedder.embed(("ab", "c"))
+    made().encode.assert_called_once_with(
+        ["ab", "c"], show_progress_bar=False, convert_to_numpy=True
+    )
     assert found.tolist() == [[2.0, 1.0], [1.0, 1.0]]
     assert found.dtype == np.float32
-    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
-        SentenceEmbedder.open("none")
     models = OpenModels(device="auto")
     a, b = (models.embed(name) for name in ("mini-a", "mini-b"))
     assert a is models.embed("mini-a") is not b
-    assert a.model.settings["device"] is None  # type: ignore[attr-defined]
-    told = OpenModels(device="cpu").embed("mini-a")
-    assert told.model.settings["device"] == "cpu"  # type: ignore[attr-defined]
-
-
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(
-        InputError, match=r"'mini' needs sentence_transformers.*pip install '\.\[embed\]'"
-    ):
-        SentenceEmbedder.open("mini")
+    made.assert_called_with("mini-b", device=None, **safe)
+    OpenModels(device="cpu").embed("mini-a")
+    made.assert_called_with("mini-a", device="cpu", **safe)
+    made.side_effect = OSError("no such model\nand more")
+    with pytest.raises(ModelError, match="'none' cannot be loaded: no such model Name"):
+        SentenceEmbedder.open("none")
 
 
 SENTENCES = ["who wrote red", "sea", "who wrote blue sky Ann Bob green sea red sky", "Ann"]

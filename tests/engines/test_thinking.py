@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from leakbound.text.counting import counted_as, is_missing
 from leakbound.types import Completion, Decoding, Draws, Effort, Exploration, Prompt, Query, Sample
 from leakbound.unlearning.examples import Encoder
 from offline_tokenizers import THINKING, byte_level, thinking
+from sampling_tables import unknown
 from tiny import tiny_llama, tiny_loaded, tiny_tokenizer
 
 EOS = 2
@@ -53,12 +56,17 @@ def ids(tokenizer: Any, text: str) -> tuple[int, ...]:
     return tuple(tokenizer.convert_tokens_to_ids(text.split()))
 
 
+@cache
+def engine_of(template: str, *marks: str) -> TransformersEngine:
+    """One for all that is asked so; its margin is measured once."""
+    return engine(words(*marks), template)
+
+
 def forced(template: str, output: str, *marks: str, stop: tuple[str, ...] = ()) -> Completion:
     """An output of a model, as the engine reports it."""
-    tokenizer = words(*marks)
     how = Decoding(max_new_tokens=len(output.split()), stop=stop)
-    made = engine(tokenizer, template)
-    (one,) = made.force_ids([(QUERY, ids(tokenizer, output))], how)
+    made = engine_of(template, *marks)
+    (one,) = made.force_ids([(QUERY, ids(made.loaded.tokenizer, output))], how)
     assert one is not None
     return one
 
@@ -210,7 +218,7 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
     openings = [(), *(tuple(tokenizer.encode(t)) for t in ("<think>\n", "<|channel>thought\n"))]
     openings.append(tuple(tokenizer.encode("<|channel|>analysis<|message|>")))
     begun = thought = 0
-    for _ in range(400):
+    for _ in range(150):
         whole = tuple(i for piece in rng.choices(pieces, k=9) for i in piece)
         prompt = rng.choice(openings)
         final = spells.parts(whole, stop, prompt)
@@ -224,8 +232,8 @@ def test_every_output_begins_with_what_is_settled(name: str, stop: tuple[str, ..
             begun += bool(settled.answer)
             if settled.answer.strip():  # then it is never missing, and its thought is whole
                 assert final.finish is None
-    assert begun > 400
-    assert thought > 30
+    assert begun > 150
+    assert thought > 10
 
 
 def test_draws_masses_and_proofs_agree_on_what_a_thinking_model_says() -> None:
@@ -307,14 +315,15 @@ def test_one_sequence_is_drawn_read_trained_and_proved(family: str, mode: Any) -
     row = Prompt(id="q", question=ASKED, answer="Ann wrote.")
     (example,) = Encoder(tokenizer, rule).rows([row])
     assert (example.prompt, example.answer) == (joined.prompt, joined.answer)
-    model = tiny_llama(len(tokenizer), max_position_embeddings=512)
-    made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
-    query = Query(id="q", prompt_id="q", text=ASKED)
-    (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
-    (read,) = made.read([(query, "Ann wrote.")])
-    assert forced is not None
-    assert len(read.logprobs) == len(joined.answer)
-    assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
+    if mode == "auto":
+        model = tiny_llama(len(tokenizer), max_position_embeddings=512)
+        made = TransformersEngine(tiny_loaded(model, tokenizer, ends=ends, context=512), rule)
+        query = Query(id="q", prompt_id="q", text=ASKED)
+        (forced,) = made.force_ids([(query, joined.answer)], Decoding(max_new_tokens=60))
+        (read,) = made.read([(query, "Ann wrote.")])
+        assert forced is not None
+        assert len(read.logprobs) == len(joined.answer)
+        assert sum(read.logprobs) == pytest.approx(forced.logprob, abs=1e-5)
     if mode == "off":  # the empty thought is a part of the prompt
         assert tokenizer.decode(joined.answer[:-1]) == "Ann wrote."
         assert not marks_of(tokenizer).opens(tokenizer.decode(prompt))
@@ -365,40 +374,29 @@ def test_what_marks_no_thought_is_asked_alike_under_every_setting() -> None:
 BUDGETS = Decoding(max_new_tokens=2, max_thinking_tokens=3)
 
 
-def outputs_under(made: TransformersEngine, how: Decoding, opened: bool) -> dict[Any, Any]:
-    """Every output and its probability, from the model's own logits: a thought of 3 tokens at most,
-    the last of them its end, and 2 of the answer."""
-    tokenizer = made.loaded.tokenizer
-    begin, end = (id_of(tokenizer, mark) for mark in QWEN)
-    blank = {0, 1, EOS}  # they are no text
-    prompt, done = made.prompt_ids(QUERY), dict[Any, Any]()
-    open_: dict[Any, tuple[float, bool, int, int, bool]]
-    open_ = {(): (1.0, opened, 0, 0, False)}
-    while open_:
-        following = {}
-        with torch.inference_mode():
-            batch = torch.tensor([[*prompt, *path] for path in open_])
-            laws = made.loaded.model(batch).logits[:, -1].double().softmax(-1).tolist()
-        for (path, (mass, inside, thought, answer, closed)), law in zip(
-            open_.items(), laws, strict=True
-        ):
-            for token, p in enumerate(law):
-                if force := inside and thought >= 2 and not closed:
-                    p = float(token == end)
-                if not p:
-                    continue
-                if answer or (not inside and token not in {*blank, begin, end}):
-                    after = (False, thought, answer + 1, closed)
-                else:
-                    now = token == begin or (inside and token != end)
-                    after = (now, thought + 1, 0, closed or force)
-                longer, chance = (*path, token), mass * p
-                if token == EOS or after[2] == 2 or len(longer) == 5:
-                    done[longer] = chance
-                else:
-                    following[longer] = (chance, *after)
-        open_ = following
-    return done
+def masses_under_budgets(
+    made: TransformersEngine, outputs: Sequence[Any], opened: bool
+) -> dict[Any, float]:
+    """The probability of each output from the model's own logits, where the third token of a
+    thought is its end."""
+    begin, end = (id_of(made.loaded.tokenizer, mark) for mark in QWEN)
+    prompt, found = made.prompt_ids(QUERY), dict[Any, float]()
+    padded = torch.tensor([[*prompt, *ids, *[0] * (5 - len(ids))] for ids in outputs])
+    with torch.inference_mode():
+        laws = made.loaded.model(padded).logits[:, len(prompt) - 1 :].double().softmax(-1)
+    for ids, table in zip(outputs, laws, strict=True):
+        mass, inside, thought, answer, closed = 1.0, opened, 0, 0, False
+        for token, law in zip(ids, table, strict=False):
+            forced = inside and thought >= 2 and not closed
+            closed = closed or forced
+            mass *= float(token == end) if forced else float(law[token])
+            if answer or (not inside and token not in {0, 1, EOS, begin, end}):  # they are no text
+                answer += 1
+            else:
+                inside, thought = token == begin or (inside and token != end), thought + 1
+        assert ids[-1] == EOS or answer == 2 or len(ids) == 5
+        found[ids] = mass
+    return found
 
 
 @pytest.mark.parametrize("template", ["{question} ", "{question} <think>"])
@@ -406,26 +404,20 @@ def test_budgets_of_thought_and_answer_are_one_law(template: str) -> None:
     """Masses, draws, forced outputs and what is drawn again are all about it."""
     tokenizer = words(*QWEN)
     made = engine(tokenizer, template)
-    wanted = outputs_under(made, BUDGETS, "<think>" in template)
-    assert sum(wanted.values()) == pytest.approx(1)
-
-    def unknown(query: Query, events: Any) -> list[tuple[float, float]]:
-        return [(0.0, 1.0)] * len(events)
 
     effort = Effort(mode="exact", forwards=300)
     (found,) = made.explore([QUERY], BUDGETS, effort, unknown)
     assert isinstance(found, Exploration)
     ended = [event for event in found.events if event.ended]
     assert len(ended) > 100
-    for event in ended:
-        assert event.mass == pytest.approx(wanted[event.token_ids], rel=1e-3)
-    closed = [
-        e for e in ended if len(e.token_ids) > 3 and e.token_ids[2] == id_of(tokenizer, QWEN[1])
-    ]
-    assert any(event.finish == "length" and event.answer for event in closed)
     (drawn,) = made.generate([QUERY], BUDGETS, Draws(sizes=(3000,)))
     assert isinstance(drawn, Sample)
-    assert {one.token_ids for one in drawn.completions} <= wanted.keys()
+    outputs = {one.token_ids for one in [*ended, *drawn.completions]}
+    wanted = masses_under_budgets(made, [*outputs], "<think>" in template)
+    for event in ended:
+        assert event.mass == pytest.approx(wanted[event.token_ids], rel=1e-3)
+    closed = [e for e in ended if e.token_ids[2:3] == (id_of(tokenizer, QWEN[1]),)]
+    assert any(event.finish == "length" and event.answer for event in closed)
     for one in drawn.completions:
         assert one.logprob == pytest.approx(math.log(wanted[one.token_ids]), abs=1e-3)
         if one.count > 60:

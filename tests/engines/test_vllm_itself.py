@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from scipy import stats
 
 from leakbound.engines import Prompting, open_engine
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.vllm import VllmEngine
 from leakbound.testing import check_engine
 from leakbound.types import Decoding, Draws, Query, Sample
+from suites import counts_of, law_by_draws, require_fit
 from tiny import are_tied, tiny_model_folder
 
 pytest.importorskip("vllm")
@@ -51,29 +50,12 @@ def test_every_promise_is_kept(engine: VllmEngine) -> None:
     ids=lambda decoding: decoding.name,
 )
 def test_the_law_is_that_of_the_forest(decoding: Decoding, engine: VllmEngine, model: Path) -> None:
-    """Chi-square of 4,000 draws against the exact masses of the likeliest completions."""
+    """Chi-square of 4,000 draws against the shares in a million of the forest."""
     plain = open_engine(str(model), PROMPTING)
     assert isinstance(plain, TransformersEngine)
     for sample in engine.generate(QUERIES, decoding, Draws(sizes=(4000,))):
         assert isinstance(sample, Sample)
-        counts: Counter[str] = Counter()
-        for completion in sample.completions:
-            counts[completion.answer] += completion.count
-        expected = law(plain, sample.query, decoding)
-        often = {text: p for text, p in expected.items() if p * 4000 >= 10}
-        observed = [counts[text] for text in often] + [4000 - sum(counts[t] for t in often)]
-        masses = [*often.values(), 1 - sum(often.values())]
-        if masses[-1] * 4000 < 5:  # too little for a cell of its own
-            masses[-2:], observed[-2:] = [sum(masses[-2:])], [sum(observed[-2:])]
-        assert len(masses) > 2
-        assert stats.chisquare(observed, [4000 * p for p in masses], sum_check=False).pvalue > 1e-6
-
-
-def law(engine: TransformersEngine, query: Query, decoding: Decoding) -> dict[str, float]:
-    """The exact probability of every completion that the forest draws in a million."""
-    (sample,) = engine.generate([query], decoding, Draws(sizes=(1_000_000,)))
-    assert isinstance(sample, Sample)
-    found: dict[str, float] = {}
-    for completion in sample.completions:
-        found[completion.answer] = found.get(completion.answer, 0.0) + completion.count / sample.n
-    return found
+        expected = law_by_draws(plain, sample.query, decoding)
+        assert len([p for p in expected.values() if p * 4000 >= 10]) > 1
+        drawn = {text: n for text, n in counts_of(sample).items() if text in expected}
+        require_fit(drawn, expected, level=1e-6)

@@ -121,7 +121,7 @@ def drive(rule: Any, law: dict[str, float], most: int, seed: int) -> None:
 @pytest.mark.parametrize("p", slow_but((0.05, 0.3), (0.0, 0.01, 0.05, 0.3)))
 def test_stopped_bounds_hold_though_leaks_come_late(plugged: Any, p: float) -> None:
     """Whoever takes what finished first sees clean draws alone, and stops."""
-    runs = 250
+    runs = 80
     rule = plugged.StopWhen("p<=0.05", most=128, confidence=0.9)
     drive(rule, {f"q{i}": p for i in range(runs)}, 128, seed=5)
     drawn = rule.stopping.counted

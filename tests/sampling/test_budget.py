@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,24 +17,30 @@ from leakbound.types import (
     Decoding,
     Draws,
     Effort,
-    Event,
     Exploration,
-    Parts,
-    Query,
     Sample,
     Usage,
 )
-from sampling_tables import EOS, ROOTS, VOCAB, Ids, enumerate_law, probabilities, table
+from sampling_tables import (
+    EOS,
+    PROMPTS,
+    QUERIES,
+    VOCAB,
+    Digits,
+    Ids,
+    enumerate_law,
+    probabilities,
+    table,
+    unknown,
+)
 
 State = tuple[bool, int, int]
 BEGIN, END = 5, 4
-QUERIES = [Query(id=root.query_id, prompt_id=root.query_id, text=root.query_id) for root in ROOTS]
-PROMPTS = {query.id: root.token_ids for query, root in zip(QUERIES, ROOTS, strict=True)}
 PLAIN = Decoding(max_new_tokens=2, max_thinking_tokens=3)
 DECODINGS = [PLAIN, replace(PLAIN, temperature=0.6, top_k=4), replace(PLAIN, stop=("12",))]
 
 
-class Digits:
+class Thoughts(Digits):
     """A 5 begins a thought and a 4 ends it, by force once the thought has two tokens.
 
     As a budget its states are: inside a thought, tokens of the thought, tokens of the answer.
@@ -57,29 +63,21 @@ class Digits:
     def spent(self, ids: Ids) -> bool:
         return state_of(ids)[2] == 2
 
-    def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Digits:
+    def budget(self, decoding: Decoding, prompts: Sequence[Ids]) -> Thoughts:
         assert decoding.max_thinking_tokens == 3
         assert {*prompts} <= {*PROMPTS.values()}
         return self
 
-    def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        return Parts(None, "".join(map(str, ids)))
-
-    settled = parts
-
-    def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        return lambda ids: any(s in "".join(map(str, ids)) for s in stop)
-
 
 def state_of(ids: Ids) -> State:
-    state = Digits().start(())
+    state = Thoughts().start(())
     for token in ids:
-        state = Digits().follow(state, token)
+        state = Thoughts().follow(state, token)
     return state
 
 
 def next_law(prefix: Ids) -> Sequence[float]:
-    forced = Digits().forced(state_of(prefix[1:]))
+    forced = Thoughts().forced(state_of(prefix[1:]))
     return probabilities(prefix) if forced is None else np.eye(VOCAB)[forced].tolist()
 
 
@@ -87,7 +85,7 @@ def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
     """The probability of every output, by recursion over the law that has the forced tokens."""
 
     def ended(ids: Ids) -> bool:
-        return Digits().spent(ids) or Digits().stopped(decoding.stop)(ids)
+        return Thoughts().spent(ids) or Thoughts().stopped(decoding.stop)(ids)
 
     longest = replace(decoding, max_new_tokens=5, max_thinking_tokens=None)
     return enumerate_law(longest, PROMPTS[query_id], next_law, ended)
@@ -96,7 +94,7 @@ def law_of(decoding: Decoding, query_id: str) -> dict[Ids, float]:
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda how: f"{how.name} {how.stop}")
 def test_budgets_make_one_law(decoding: Decoding) -> None:
     model = table()
-    made = Sampler(model, Digits(), lambda query: PROMPTS[query.id], Usage())
+    made = Sampler(model, Thoughts(), lambda query: PROMPTS[query.id], Usage())
     reasons = set()
     for sample in made.generate(QUERIES, decoding, Draws(sizes=(300,))):
         assert isinstance(sample, Sample)
@@ -121,14 +119,10 @@ def test_budgets_make_one_law(decoding: Decoding) -> None:
     assert model.held == 0
 
 
-def unknown(query: Query, events: Sequence[Event]) -> list[tuple[float, float]]:
-    return [(0.0, 1.0)] * len(events)
-
-
 @pytest.mark.parametrize("decoding", DECODINGS, ids=lambda how: f"{how.name} {how.stop}")
 def test_masses_under_budgets(decoding: Decoding) -> None:
     model = table()
-    made = Sampler(model, Digits(), lambda query: PROMPTS[query.id], Usage())
+    made = Sampler(model, Thoughts(), lambda query: PROMPTS[query.id], Usage())
     for found in made.explore(QUERIES, decoding, Effort(mode="exact", forwards=500), unknown):
         assert isinstance(found, Exploration)
         law = law_of(decoding, found.query.id)
@@ -140,7 +134,7 @@ def test_masses_under_budgets(decoding: Decoding) -> None:
 
 def test_a_forced_token_has_probability_1_whatever_else_is_known() -> None:
     model = table()
-    budgeted = Budgeted(model, Digits())
+    budgeted = Budgeted(model, Thoughts())
     assert (budgeted.vocab_size, budgeted.eos_token_ids) == (VOCAB, frozenset({EOS}))
     assert not budgeted.full
     (handle,), logits = budgeted.prefill([(1,)])
@@ -158,7 +152,7 @@ def test_a_forced_token_has_probability_1_whatever_else_is_known() -> None:
 def test_the_ends_of_an_output_under_budgets() -> None:
     with pytest.raises(InputError, match="stop strings or budgets needs `ended`"):
         Ending.of(table(), PLAIN, None)
-    ending = Ending.of(table(), PLAIN, lambda ids: "length" if Digits().spent(ids) else None)
+    ending = Ending.of(table(), PLAIN, lambda ids: "length" if Thoughts().spent(ids) else None)
     paths = [(1, 1), (1, EOS), (BEGIN, 1), (BEGIN, 1, END, BEGIN, BEGIN), (1, 2, 3, 1, 2)]
     assert [ending.reason(path) for path in paths] == ["length", "stop", None, "length", "length"]
     last, depth = np.array([p[-1] for p in paths]), np.array([len(p) for p in paths])

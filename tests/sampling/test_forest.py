@@ -16,7 +16,6 @@ import torch
 
 from leakbound.errors import InputError
 from leakbound.sampling import Forest, Root, TableModel, Tree
-from leakbound.sampling import frontier as frontier_module
 from leakbound.sampling.forest import Lengths
 from leakbound.sampling.frontier import Paths
 from leakbound.sampling.law import certain_law, pick
@@ -212,23 +211,6 @@ def test_roots_with_starts_have_trees_of_their_own() -> None:
     for tree in Forest(model, Decoding(max_new_tokens=4), Draws(sizes=(1,))).sample(roots):
         assert sum(leaf.counts[0] for leaf in tree.leaves) == 90 * len(starts)
     assert model.held == 1  # the handle stays its owner's
-
-
-def test_objects_are_made_of_prompts_and_outputs_and_of_no_prefix_between(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[Stem] = []
-
-    class Counted(Stem):
-        def __init__(self, *given: Any) -> None:
-            Stem.__init__(self, *given)
-            made.append(self)
-
-    monkeypatch.setattr(frontier_module, "Stem", Counted)
-    monkeypatch.setattr(Stem, "child", None)
-    draws = Draws(sizes=(150, 50))
-    trees = grow(Decoding(max_new_tokens=4), draws, rows=9)
-    assert len(made) == sum(len(tree.leaves) for tree in trees.values())
 
 
 def test_starts_that_are_complete_are_leaves_at_once() -> None:

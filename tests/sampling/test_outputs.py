@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,7 +16,6 @@ from leakbound.types import (
     Event,
     Exploration,
     Failure,
-    Parts,
     Query,
     Sample,
     Usage,
@@ -24,8 +23,11 @@ from leakbound.types import (
 from sampling_tables import (
     DECODINGS,
     EOS,
+    PROMPTS,
+    QUERIES,
     ROOTS,
     VOCAB,
+    Digits,
     Ids,
     enumerate_law,
     mass_of,
@@ -33,42 +35,27 @@ from sampling_tables import (
     probabilities,
     stops_12,
     table,
+    unknown,
 )
 
-QUERIES = [Query(id=root.query_id, prompt_id=root.query_id, text=root.query_id) for root in ROOTS]
 DECODING = Decoding(max_new_tokens=3, temperature=0.9, top_p=0.95)
-NUMBER = {query.id: root.token_ids for query, root in zip(QUERIES, ROOTS, strict=True)}
-
-
-class Digits:
-    """A token is a digit, the end nothing; a stop string ends a text."""
-
-    def parts(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        spelt = "".join(str(i) for i in ids if i != EOS)
-        return Parts(None, spelt[: min((spelt.find(s) for s in stop if s in spelt), default=None)])
-
-    def settled(self, ids: Ids, stop: Sequence[str], prompt: Ids = ()) -> Parts:
-        return Parts(None, f"{self.parts(ids, stop).answer}…")
-
-    def stopped(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        return lambda ids: any(s in self.parts(ids, ()).answer for s in stop)
 
 
 def sampler(model: TableModel | None = None, **settings: object) -> Sampler:
     model = table() if model is None else model
-    return Sampler(model, Digits(), lambda q: NUMBER[q.id], Usage(), **settings)  # type: ignore[arg-type]
+    return Sampler(model, Digits(), lambda q: PROMPTS[q.id], Usage(), **settings)  # type: ignore[arg-type]
 
 
 def test_draws_are_told_by_chunk_with_the_probability_of_their_law() -> None:
     made = sampler(margin=1e-4)
     draws = Draws(sizes=(50, 30), first_chunk=4)
     found = {one.query.id: one for one in made.generate(QUERIES, DECODING, draws)}
-    assert set(found) == set(NUMBER)
+    assert set(found) == set(PROMPTS)
     for query_id, sample in found.items():
         assert isinstance(sample, Sample)
         assert sample.decoding == DECODING
         drawn = [0, 0]
-        law = enumerate_law(DECODING, NUMBER[query_id])
+        law = enumerate_law(DECODING, PROMPTS[query_id])
         for one in sample.completions:
             assert one.token_ids is not None
             assert one.count > 0
@@ -108,7 +95,7 @@ def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
     made = sampler()
     for found in made.explore(QUERIES, DECODING, effort, settle):
         assert isinstance(found, Exploration)
-        law = enumerate_law(DECODING, NUMBER[found.query.id])
+        law = enumerate_law(DECODING, PROMPTS[found.query.id])
         assert found.remainder == pytest.approx(0, abs=1e-9)
         for event in found.events:
             exact = law[event.token_ids] if event.ended else mass_of(law, event.token_ids)
@@ -116,7 +103,7 @@ def test_an_exploration_tells_masses_texts_and_what_is_left() -> None:
             assert event.answer.endswith("…") == (not event.ended)
         assert sum(event.mass for event in found.events) == pytest.approx(1, abs=1e-9)
         assert 0 < found.forwards <= 200
-    assert {query_id for query_id, *_ in asked} == set(NUMBER)
+    assert {query_id for query_id, *_ in asked} == set(PROMPTS)
     assert made.usage.forwards > 0
     assert all(text.endswith("…") == (not ended) for _, text, ended in asked)
 
@@ -143,7 +130,7 @@ def test_open_prefixes_that_are_too_light_are_not_told_of() -> None:
 
 
 def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
-    law = enumerate_law(DECODING, NUMBER["q2"])
+    law = enumerate_law(DECODING, PROMPTS["q2"])
     likeliest = max(law, key=lambda ids: law[ids])
     asked = [(QUERIES[2], likeliest), (QUERIES[0], None), (QUERIES[2], (EOS, EOS))]
     one, *others = sampler().force(asked, DECODING)
@@ -155,7 +142,7 @@ def test_a_forced_output_has_no_draws_and_an_impossible_one_is_none() -> None:
 
 
 def test_the_beginning_of_outputs_has_the_probability_of_all_of_them() -> None:
-    law = enumerate_law(DECODING, NUMBER["q2"])
+    law = enumerate_law(DECODING, PROMPTS["q2"])
     begun = max(law, key=lambda ids: (len(ids), law[ids]))[:1]
     made = sampler()
     assert made.force([(QUERIES[2], begun)], DECODING) == [None]
@@ -172,10 +159,9 @@ def test_a_query_at_which_the_model_breaks_fails_alone(explored: bool) -> None:
         return [math.nan] * VOCAB if prefix[0] == 3 and len(prefix) > 1 else probabilities(prefix)
 
     made = sampler(table(breaks))
-    settle = lambda query, texts: [(0.0, 1.0) for _ in texts]  # noqa: E731
     effort = Effort(mode="exact", forwards=20)
     found = (
-        made.explore(QUERIES, DECODING, effort, settle)
+        made.explore(QUERIES, DECODING, effort, unknown)
         if explored
         else made.generate(QUERIES, DECODING, Draws(sizes=(40,)))
     )
