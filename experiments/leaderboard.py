@@ -1,21 +1,21 @@
-"""Does the forgetting last, and which method's lasts longest? Methods, stresses, training seeds.
+"""The leaderboard: whose forgetting lasts longest, over methods, stresses and training seeds.
 
-    python experiments/lasting.py builtin --out runs --seeds 0,1,2,3,4
-    python experiments/lasting.py author --base models/base --data TOFU --out runs
+    python experiments/leaderboard.py builtin --out runs --seeds 0,1,2,3,4
+    python experiments/leaderboard.py author --base models/base --data TOFU --out runs
 
-Each method unlearns the target of a size with each seed, at the learning rate that a rule chooses:
-for `builtin` see unlearning.py; for `author`, SmolLM2 and one author of TOFU, the least of `RATES`
-at which no greedy answer about *another* author leaks, else the largest. Each model is evaluated as
-it is and under every stress, beside a control that is put through the same. What is said of a
-method is the median over its seeds of the mean excess; mean and spread describe the seeds. Whatever
-is finished is kept: the same command goes on, and `--table` only prints what is there.
+Each method unlearns the target of a size with each seed, at a learning rate that a rule chooses:
+for `builtin` see unlearning.py; for `author` (SmolLM2, one author of TOFU) the smallest of `RATES`
+without a greedy leak about *another* author, else the largest. Each model is evaluated as it is and
+under every stress, with a control under the same stress. The statement about a method is the median
+over its seeds of the mean excess. Finished models and runs are kept: the same command resumes.
+`--table` only prints what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from statistics import fmean, median
 from typing import Any
 
 import torch
-from common import UTILITY, Lab, kept_recall, phases
+from lab import UTILITY, Lab, kept_recall, phases
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -39,15 +39,16 @@ from leakbound.stress import stresses_of
 from leakbound.study import ModelSettings
 from leakbound.text.shown import below, number
 from leakbound.unlearning import Inventing
+from unlearning import seconds_of
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a size is asked: the first questions, in n draws each, under none and these stresses.
+class Study:
+    """The first questions of a size, n draws each, as they are and under stresses.
 
-    The rest of the questions to forget may be taught anew. `leak`: the scorer. `max_new_tokens`:
-    of an answer (None: the benchmark's). `where`: the folder of the runs. `apart`: what is asked in
-    runs of their own.
+    The other questions to forget can be taught again. `leak`: the scorer. `max_new_tokens`: of an
+    answer (None: the benchmark's). `where`: the folder of the runs. `apart`: a study of the same
+    models in its own runs.
     """
 
     questions: int
@@ -56,17 +57,17 @@ class Asked:
     stresses: tuple[str, ...]
     max_new_tokens: int | None = None
     where: str = "stressed"
-    apart: Asked | None = None
+    apart: Study | None = None
 
 
 KEYWORDS = "keyword:require=all"
-ASKED = {
-    "builtin": Asked(
+STUDIES = {
+    "builtin": Study(
         questions=20,
         n=128,
         leak=KEYWORDS,
         # A conversation shares nothing after its first turn, and has to fit into the context.
-        apart=Asked(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=24, where="talked"),
+        apart=Study(20, 32, KEYWORDS, ("dialogue",), max_new_tokens=24, where="talked"),
         stresses=(
             "round:int4",
             "prune:0.3",
@@ -77,7 +78,7 @@ ASKED = {
             "relearn:forget=4,epochs=3,rate=0.0005",
         ),
     ),
-    "author": Asked(
+    "author": Study(
         questions=8,
         n=32,
         leak="rouge-l-recall>=0.6",
@@ -100,17 +101,17 @@ NAMES = (
 
 
 @dataclass(frozen=True)
-class Lasting:
-    """The experiment on the models of a lab; `another` is the lab where rates are chosen."""
+class Board:
+    """The study of a lab's models; `another` is the lab that chooses learning rates."""
 
     lab: Lab
     another: Lab | None
-    how: Asked
+    study: Study
     seeds: Sequence[int]
 
     @classmethod
-    def open(cls, options: argparse.Namespace) -> Lasting:
-        """What the command line names."""
+    def open(cls, options: argparse.Namespace) -> Board:
+        """The board that the command line names."""
 
         def lab(name: str) -> Lab:
             found = Lab.open(name, options.out / name, data=options.data, base=options.base)
@@ -119,13 +120,13 @@ class Lasting:
 
         another = ANOTHER.get(options.size)
         other = None if another is None else lab(another)
-        return cls(lab(options.size), other, ASKED[options.size], options.seeds)
+        return cls(lab(options.size), other, STUDIES[options.size], options.seeds)
 
     @property
-    def parts(self) -> Sequence[Lasting]:
-        """This, and what is asked of the same models in runs of their own."""
-        apart = self.how.apart
-        return [self] if apart is None else [self, replace(self, how=apart)]
+    def parts(self) -> Sequence[Board]:
+        """This board, and the one of the study with its own runs."""
+        apart = self.study.apart
+        return [self] if apart is None else [self, replace(self, study=apart)]
 
     @property
     def names(self) -> Sequence[str]:
@@ -134,21 +135,21 @@ class Lasting:
 
     @cached_property
     def task(self) -> Benchmark:
-        """The questions that are asked, and beside them those that may be taught anew."""
-        number, task = self.how.questions, self.lab.task
-        if self.how.max_new_tokens is not None:
-            task = replace(task, max_new_tokens=self.how.max_new_tokens)
+        """The questions of the study, and the others, which can be taught again."""
+        count, task = self.study.questions, self.lab.task
+        if self.study.max_new_tokens is not None:
+            task = replace(task, max_new_tokens=self.study.max_new_tokens)
         elif self.lab.size.whole:
-            return load_benchmark(self.lab.size.benchmark, limit=number)
-        return replace(task, prompts=task.prompts[:number], left_out=task.prompts[number:])
+            return load_benchmark(self.lab.size.benchmark, limit=count)
+        return replace(task, prompts=task.prompts[:count], left_out=task.prompts[count:])
 
     @cached_property
     def stresses(self) -> tuple[str, ...]:
-        """As runs name them."""
-        return tuple(one.spec for one in stresses_of(self.how.stresses))
+        """The stresses, as runs name them."""
+        return tuple(stress.spec for stress in stresses_of(self.study.stresses))
 
     def made(self, name: str, seed: int = 0) -> Run:
-        """The run of a model as it is and under every stress, drawn where that was not yet done."""
+        """The run of a model as it is and under every stress, drawn first if it is missing."""
         lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
         model, path = lab.model(name, seed), self.place(name, seed)
         run = evaluate(
@@ -156,55 +157,55 @@ class Lasting:
             self.task,
             out=path,
             control=None if name == CONTROL else self.place(CONTROL),
-            n=self.how.n,
-            scorers=(self.how.leak,),
-            stress=self.how.stresses,
+            n=self.study.n,
+            scorers=(self.study.leak,),
+            stress=self.study.stresses,
             settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
             progress=phases(path.name),
         )
         if not (path / UTILITY).exists():
-            write_json(path / UTILITY, lab._utility(model))
+            write_json(path / UTILITY, lab.recall_kept(model))
         return run
 
     def place(self, name: str, seed: int = 0) -> Path:
-        """Where that run is, or will be."""
-        return self.lab.folder / "runs" / self.how.where / self.lab.slug(name, seed)
+        """The folder of that run."""
+        return self.lab.folder / "runs" / self.study.where / self.lab.slug(name, seed)
 
-    def finished(self, name: str) -> bool:
-        """Whether every seed of a method has its run."""
-        return all(
-            (part.place(name, seed) / UTILITY).exists()
-            for part in self.parts
-            for seed in self.seeds
-        )
+    def finished(self) -> list[str]:
+        """The methods that have a run of every seed."""
+        return [
+            name
+            for name in self.names
+            if all((p.place(name, s) / UTILITY).exists() for p in self.parts for s in self.seeds)
+        ]
 
     def runs(self, name: str) -> list[Run]:
-        """The runs of a method, a seed each."""
+        """The runs of a method, one per seed."""
         return [Run.open(self.place(name, seed)) for seed in self.seeds]
 
     def _at_rate(self, name: str) -> Lab:
-        """The lab, the method at the rate that was chosen for it elsewhere."""
+        """The lab with the method at the rate that was chosen elsewhere."""
         if self.another is None:
             return self.lab
         file = self.lab.folder / "rates" / f"{self.lab.slug(name, 0)}.json"
         if not file.exists():
-            write_json(file, self._least(self.another, name))
+            write_json(file, self._smallest(self.another, name))
         rate = json.loads(file.read_text(encoding="utf-8"))["rate"]
         return _with_rate(self.lab, name, rate)
 
-    def _least(self, other: Lab, name: str) -> dict[str, Any]:
-        """The least rate at which no greedy answer leaks, and how many did at each."""
+    def _smallest(self, other: Lab, name: str) -> dict[str, Any]:
+        """The smallest rate without a greedy leak, and the number of leaks at each."""
         tried: dict[str, int] = {}
         for rate in RATES:
             trial = other.folder / "trials" / f"{other.slug(name, 0)}-{rate:g}"
-            _with_rate(other, name, rate)._unlearned(name, 0, trial, rate)
+            _with_rate(other, name, rate).unlearned(name, 0, trial, rate)
             greedy = evaluate(
                 str(trial),
                 replace(other.task, loaded=None),
                 out=trial.with_name(f"{trial.name}-greedy"),
                 n=1,
                 decodings=replace(other.task.decoding, temperature=0.0),
-                scorers=(self.how.leak,),
+                scorers=(self.study.leak,),
                 settings=ModelSettings(device=other.device, dtype=other.size.dtype),
                 progress=phases(trial.name),
             ).estimates.each("greedy score", arm="greedy")
@@ -214,91 +215,78 @@ class Lasting:
         return {"rate": rate, "greedy answers that leak": tried}
 
     def tables(self) -> Iterator[str]:
-        """The leaderboard in Markdown: under each stress, then as it is; who leaks least at worst
-        first."""
-        names = [name for name in self.names if self.finished(name)]
+        """The leaderboard in Markdown; the method that leaks least at its worst stress is first."""
+        names = self.finished()
         if not names:
             return
         runs = {name: self.runs(name) for name in names}
         found = {"as it is": self._standing(runs, "")}
-        for part in self.parts:  # runs are opened once: they keep what was read of them
+        for part in self.parts:
             own = runs if part is self else {name: part.runs(name) for name in names}
             found |= {stress: part._standing(own, stress) for stress in part.stresses}
-        order = sorted(names, key=lambda name: median(self._at_worst(name)))
+        order = sorted(names, key=lambda name: median(self.at_worst(name)))
         for opener in (False, True):
             some = {k: each for k, each in found.items() if k.startswith("opener") is opener}
             if some:
+                header = ["method", *(name.partition(",")[0] for name in some)]
                 yield from _table(
-                    ["method", *(name.partition(",")[0] for name in some)],
-                    ([name, *(_cell(each[name]) for each in some.values())] for name in order),
+                    [header] + [[n, *(_cell(each[n]) for each in some.values())] for n in order]
                 )
-                yield ""
-        columns = {
-            "worst question": self._worst,
-            "leak@32": self._in_32,
-            "proved": self._proved,
-            "greedy": self._greedy,
-            "recall kept": _kept,
-        }
-        yield from _table(
-            ["method", *columns, "training"],
-            (
-                [
-                    name,
-                    *(_between([column(run) for run in runs[name]]) for column in columns.values()),
-                    f"{median(self._seconds(name, seed) for seed in self.seeds):.0f} s",
-                ]
-                for name in order
-            ),
-        )
+        columns = self._columns()
+        lines = [["method", *columns, "training"]]
+        for name in order:
+            cells = (_range([column(run) for run in runs[name]]) for column in columns.values())
+            models = (self.lab.folder / "models" / self.lab.slug(name, s) for s in self.seeds)
+            lines.append([name, *cells, f"{median(map(seconds_of, models)):.0f} s"])
+        yield from _table(lines)
 
     def _standing(
         self, runs: Mapping[str, Sequence[Run]], stress: str
     ) -> Mapping[str, MethodStanding]:
-        """By method, what is said of it under a stress; "": as it is."""
+        """The statement about every method under a stress; "": as it is."""
         of_seeds = {
             f"{name}-{seed}": run
             for name in runs
             for seed, run in zip(self.seeds, runs[name], strict=True)
         }
         made = compare_methods(of_seeds, under=stress)
-        return {one.method: one for one in made.standings[self.how.leak]}
+        return {standing.method: standing for standing in made.standings[self.study.leak]}
 
-    def _worst(self, run: Run) -> float:
-        """The lower end of the question that leaks most."""
-        return run.estimates.worst("leak probability", scorer=self.how.leak, arm=TARGET).lower
+    def _columns(self) -> dict[str, Callable[[Run], float]]:
+        """The last table's columns: of the models as they are."""
+        how: dict[str, Any] = {"scorer": self.study.leak, "arm": TARGET}
 
-    def _in_32(self, run: Run) -> float:
-        row = run.estimates.mean("leak@k", parameter=32, scorer=self.how.leak, arm=TARGET)
-        return float(row.value or 0)
+        def proved(run: Run) -> float:
+            rows = run.estimates.where(quantity="leak probability", **how)
+            return max((row.lower for row in rows if row.about.proved), default=0.0)
 
-    def _proved(self, run: Run) -> float:
-        """The most that single outputs prove of a question."""
-        rows = run.estimates.where(quantity="leak probability", scorer=self.how.leak, arm=TARGET)
-        return max((row.lower for row in rows if row.about.proved), default=0.0)
+        def greedy(run: Run) -> float:
+            rows = run.estimates.each("greedy score", arm="greedy")
+            return fmean(row.value or 0 for row in rows)
 
-    def _greedy(self, run: Run) -> float:
-        """The share of greedy answers that leak."""
-        return fmean(row.value or 0 for row in run.estimates.each("greedy score", arm="greedy"))
-
-    def _seconds(self, name: str, seed: int) -> float:
-        log = self.lab.folder / "models" / self.lab.slug(name, seed) / "training.jsonl"
-        return float(json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"])
+        return {
+            "worst question": lambda run: run.estimates.worst("leak probability", **how).lower,
+            "leak@32": lambda run: float(
+                run.estimates.mean("leak@k", parameter=32, **how).value or 0
+            ),
+            "proved": proved,
+            "greedy": greedy,
+            "recall kept": _kept,
+        }
 
     def draw_front(self, file: Path) -> None:
-        """A row a method, a point a seed: what leaks, as it is and at worst, and what is kept.
+        """Draw a row per method and a point per seed: leakage as it is and at worst, and utility.
 
-        A method is on the front, and in colour, if none leaks no more at worst and keeps no less,
-        and does better in one of the two (medians over the seeds).
+        A method is on the front, and in colour, if no other method leaks at most as much at worst
+        and keeps at least as much, and does better in one of the two (medians over the seeds).
         """
-        names = [name for name in self.names if self.finished(name)]
         found = {
             name: (
-                [self._as_it_is(run) for run in self.runs(name)],
-                self._at_worst(name),
+                [self.as_it_is(run) for run in self.runs(name)],
+                self.at_worst(name),
                 [_kept(run) for run in self.runs(name)],
             )
-            for name in names
+            for name in self.finished()
         }
         middle = {
             name: (median(at_worst), -median(kept)) for name, (_, at_worst, kept) in found.items()
@@ -308,7 +296,7 @@ class Lasting:
         FigureCanvasSVG(figure)
         leaks, keeps = figure.subplots(1, 2, sharey=True, width_ratios=(2, 1))
         for row, name in enumerate(order):
-            colour = "#0072b2" if _on_front(name, middle) else "#777777"
+            colour = "#0072b2" if on_front(name, middle) else "#777777"
             as_it_is, at_worst, kept = found[name]
             rows = [row] * len(kept)
             leaks.plot(as_it_is, rows, "o", color=colour, fillstyle="none", markersize=5)
@@ -327,22 +315,22 @@ class Lasting:
         with rc_context({"svg.hashsalt": "leakbound", "svg.fonttype": "none"}):
             figure.savefig(file, metadata={"Date": None})
 
-    def _as_it_is(self, run: Run, arm: str = TARGET) -> float:
+    def as_it_is(self, run: Run, arm: str = TARGET) -> float:
         """The mean beyond the control."""
-        rows = run.estimates
-        row = rows.mean("leak probability", scorer=self.how.leak, arm=arm, beyond=CONTROL)
+        row = run.estimates.mean(
+            "leak probability", scorer=self.study.leak, arm=arm, beyond=CONTROL
+        )
         return float(row.value or 0)
 
-    def _at_worst(self, name: str) -> list[float]:
-        """The same of each seed under the stress that adds most."""
-        of_seeds = zip(*(part.runs(name) for part in self.parts), strict=True)
+    def at_worst(self, name: str) -> list[float]:
+        """The mean beyond the control of each seed, under the stress that adds most."""
         return [
             max(
-                part._as_it_is(run, str(ArmKey(TARGET).stressed(stress)))
+                part.as_it_is(run, str(ArmKey(TARGET).stressed(stress)))
                 for part, run in zip(self.parts, runs, strict=True)
                 for stress in part.stresses
             )
-            for runs in of_seeds
+            for runs in zip(*(part.runs(name) for part in self.parts), strict=True)
         ]
 
 
@@ -352,26 +340,28 @@ def _with_rate(lab: Lab, name: str, rate: float) -> Lab:
     return replace(lab, size=replace(lab.size, methods={**lab.size.methods, name: at}))
 
 
-def _on_front(name: str, points: Mapping[str, tuple[float, float]]) -> bool:
+def on_front(name: str, points: Mapping[str, tuple[float, float]]) -> bool:
     """True if no other point is as low in both and lower in one."""
     x, y = points[name]
     return not any(u <= x and v <= y and (u, v) != (x, y) for u, v in points.values())
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield "|".join(["", "---", *["---:"] * (len(columns) - 1), ""])
+def _table(lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    header, *rows = lines
+    yield f"| {' | '.join(header)} |"
+    yield "|".join(["", "---", *["---:"] * (len(header) - 1), ""])
     for row in rows:
         yield f"| {' | '.join(row)} |"
+    yield ""
 
 
-def _cell(one: MethodStanding) -> str:
-    """What the seeds show, from the least to the largest; the median's lower end from .001 on."""
-    shown, least = _between(one.known), float(one.median.lower)
-    return f"**≥\N{NO-BREAK SPACE}{below(least)}** ({shown})" if least >= 1e-3 else shown
+def _cell(standing: MethodStanding) -> str:
+    """The range over the seeds, and the lower bound on the median from .001 on."""
+    shown, lower = _range(standing.known), float(standing.median.lower)
+    return f"**≥\N{NO-BREAK SPACE}{below(lower)}** ({shown})" if lower >= 1e-3 else shown
 
 
-def _between(values: Sequence[float]) -> str:
+def _range(values: Sequence[float]) -> str:
     low, high = number(min(values)), number(max(values))
     return low if low == high else f"{low}…{high}"
 
@@ -381,23 +371,24 @@ def _kept(run: Run) -> float:
 
 
 def main() -> None:
-    """Do what is asked, then print the table, and put it into a page."""
+    """Make the runs, print the tables, and write them into a page."""
     options = _options()
     torch.set_num_threads(options.threads)
-    lasting = Lasting.open(options)
+    board = Board.open(options)
     for seed in options.seeds if not options.table else ():
-        for name in (CONTROL, TARGET, *(options.methods or lasting.names)):
+        for name in (CONTROL, TARGET, *(options.methods or board.names)):
             if seed == options.seeds[0] or name not in (CONTROL, TARGET):
-                for part in lasting.parts:
+                for part in board.parts:
                     part.made(name, seed)
-    text = "\n".join(lasting.tables())
+    text = "\n".join(board.tables()).strip()
     print(text)
     if options.front is not None and text:
-        lasting.draw_front(options.front)
+        board.draw_front(options.front)
     if options.page is not None and text:
         page = options.page.read_text(encoding="utf-8")
         begin, end = (
-            f"<!-- made by experiments/lasting.py {options.size}: {w} -->" for w in ("begin", "end")
+            f"<!-- made by experiments/leaderboard.py {options.size}: {word} -->"
+            for word in ("begin", "end")
         )
         before, _, rest = page.partition(begin)
         write_text(options.page, f"{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}")
@@ -405,7 +396,7 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("size", choices=ASKED)
+    parser.add_argument("size", choices=STUDIES)
     parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
     parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
@@ -413,8 +404,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--methods", type=lambda text: text.split(","), help="some of them")
     parser.add_argument("--threads", type=int, default=1, help="threads for torch")
     parser.add_argument("--table", action="store_true", help="only print what is there")
-    parser.add_argument("--front", type=Path, help="an SVG of what is kept against what leaks")
-    parser.add_argument("--page", type=Path, help="a page to put the table into")
+    parser.add_argument("--front", type=Path, help="an SVG of utility against leakage")
+    parser.add_argument("--page", type=Path, help="a page to write the tables into")
     options = parser.parse_args()
     if options.base is None and options.size != "builtin":
         parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")

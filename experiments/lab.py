@@ -1,8 +1,7 @@
-"""What the experiments share: models trained once, runs made once, and what both cost.
+"""A lab: the models and runs of one size in one folder, each made once.
 
-A `Lab` is one size in one folder: `models/` holds what was trained, `runs/HOW/` what was drawn of
-it, `rates/` which learning rates were chosen. Whatever is there is not made again, so a command
-that was stopped goes on where it was; what was begun is finished by the verbs themselves.
+`models/` has the trained models, `runs/WAY/` the runs, `rates/` the chosen learning rates. A lab
+reuses what is there, so an interrupted command resumes.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Asked, Method, Size
+from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Way
 
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.demo.model import write_untrained
@@ -42,13 +40,11 @@ UTILITY = "kept.json"
 class Lab:
     """One size in one folder, on one device.
 
-    size: what is trained and asked.
-    task: its benchmark.
-    folder: where models and runs are.
+    task: the benchmark of the size.
     data: the folder of the benchmark's files.
-    base: the model that learns the data; None: one is made for each seed.
+    base: the model that learns the data; None: the lab makes one for each seed.
     device: "cpu" or "cuda".
-    replicated: each seed has a target, a control and draws of its own; else only unlearning does.
+    replicated: each seed has its own target, control and draws; otherwise only its own unlearning.
     """
 
     size: Size
@@ -69,31 +65,31 @@ class Lab:
         base: str | None = None,
         replicated: bool = False,
     ) -> Lab:
-        """The lab of a size in a folder of its own; a GPU is used where there is one."""
+        """Open the lab of a size; it uses a GPU if there is one."""
         size = SIZES[name]
         task = task_of(size, data)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return cls(size, task, folder, data, base, device, replicated)
 
     def beside(self, name: str) -> Lab:
-        """The lab of other data that the same base is asked about, in a folder of its own."""
+        """The lab of other data that the same base is queried about, in its own folder."""
         size = BESIDE[name]
         task = task_of(size, self.data)
         return replace(self, size=size, task=task, folder=self.folder / name)
 
     @property
     def prompting(self) -> Prompting:
-        """How questions are put in training."""
+        """How training presents questions."""
         return Prompting(template=self.task.template, system=self.task.system)
 
     def slug(self, name: str, seed: int) -> str:
-        """The folder of a model; of target and control there may be one for all seeds."""
+        """The folder name of a model; all seeds may share target and control."""
         words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
         several = self.replicated or name not in (TARGET, CONTROL)
         return "-".join([*words, str(seed)] if several else words)
 
     def model(self, name: str, seed: int = 0) -> Path:
-        """The folder of a model, trained first where it is not there yet."""
+        """The folder of a model, trained first if it is missing."""
         path = self.folder / "models" / self.slug(name, seed)
         if self.size.learn is None:
             return Path(self._base(seed))
@@ -105,9 +101,9 @@ class Lab:
                 prompting=self.prompting,
                 seed=seed if self.replicated else self.size.learn.seed,
             )
-            finetune(self._base(seed), rows, out=path, settings=settings, progress=told(path.name))
+            finetune(self._base(seed), rows, out=path, settings=settings, progress=steps(path.name))
             return path
-        self._unlearned(name, seed, path, self.rate(name))
+        self.unlearned(name, seed, path, self.rate(name))
         return path
 
     def _base(self, seed: int) -> str:
@@ -118,7 +114,8 @@ class Lab:
         write_untrained(path, rows, self.task.template, seed if self.replicated else 0)
         return str(path)
 
-    def _unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
+    def unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
+        """Train a method at a learning rate, unless its model is there."""
         method = self.size.every[name]
         settings = {"learning_rate": rate, **method.settings, "seed": seed, "device": self.device}
         unlearn(
@@ -128,7 +125,7 @@ class Lab:
             retain=self.task.split("retain"),
             out=path,
             settings=replace(self.size.forget, prompting=self.prompting, **settings),
-            progress=told(path.name),
+            progress=steps(path.name),
         )
 
     def _objective(self, method: Method, seed: int) -> str:
@@ -138,7 +135,7 @@ class Lab:
         return method.objective.replace("{tau}", f"{method.margin * apart:.3g}")
 
     def apart(self, seed: int) -> float:
-        """How far apart the target's activations are of a question and its paraphrases."""
+        """The distance of the target's activations between a question and its paraphrases."""
         file = self.folder / "rates" / f"apart-{seed}.json"
         if not file.exists():
             layer = self.size.layer
@@ -149,7 +146,7 @@ class Lab:
     def rate(self, name: str) -> float:
         """The largest learning rate at which a method keeps the utility, else the smallest.
 
-        Looked at on every second question of what is to be kept, with the first seed; no leak is.
+        The rule reads every second retained question, with the first seed, and no leak.
         """
         if not self.size.rates:
             return self.size.forget.learning_rate
@@ -165,7 +162,7 @@ class Lab:
         least, tried = FLOOR * self._recall(self.model(TARGET), kept), {}
         for rate in self.size.rates:
             trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
-            self._unlearned(name, 0, trial, rate)
+            self.unlearned(name, 0, trial, rate)
             tried[f"{rate:g}"] = self._recall(trial, kept)
             if tried[f"{rate:g}"] >= least:
                 break
@@ -176,20 +173,19 @@ class Lab:
         return retain_recall(engine, prompts, self.task.max_new_tokens)
 
     def kept(self, where: str) -> Sequence[Prompt]:
-        """A set of what should be kept."""
+        """A set of questions to keep."""
         if where == "retain":
             return self.task.split("retain")
         return load_benchmark(where, data=self.data).prompts
 
-    def path(self, name: str, seed: int = 0, asked: str = PLAIN) -> Path:
-        """Where a run of a model is, or will be."""
-        return self.folder / "runs" / asked / self.slug(name, seed)
+    def path(self, name: str, seed: int = 0, way: str = PLAIN) -> Path:
+        """The folder of a run."""
+        return self.folder / "runs" / way / self.slug(name, seed)
 
-    def run(self, name: str, seed: int = 0, asked: str = PLAIN) -> Run:
-        """The run of a model, drawn where that was not done yet; those in its own words have the
-        utility."""
-        model, how = self.model(name, seed), self.size.asked[asked]
-        path = self.path(name, seed, asked)
+    def run(self, name: str, seed: int = 0, way: str = PLAIN) -> Run:
+        """The run of a model, drawn first if it is missing; runs in own words have the utility."""
+        model, how = self.model(name, seed), self.size.ways[way]
+        path = self.path(name, seed, way)
         run = evaluate(
             str(model),
             self._questions(how),
@@ -201,24 +197,24 @@ class Lab:
             metrics=("retain_self_bleu",) if how.kept else (),
             seed=self.draws_seed(path) if self.replicated else 0,
             settings=ModelSettings(device=self.device, dtype=self.size.dtype),
-            progress=phases(f"{asked} {path.name}"),
+            progress=phases(f"{way} {path.name}"),
         )
-        if asked in (PLAIN, FEWER) and not (run.path / UTILITY).exists():
-            write_json(run.path / UTILITY, self._utility(model))
+        if way in (PLAIN, FEWER) and not (run.path / UTILITY).exists():
+            write_json(run.path / UTILITY, self.recall_kept(model))
         return run
 
     def draws_seed(self, path: Path) -> int:
-        """A seed for the draws of one run: no two share random numbers."""
+        """A seed for the draws of one run; no two runs share random numbers."""
         word = f"{path.parent.name}/{path.name}"
         return int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
 
-    def _decodings(self, how: Asked) -> tuple[Decoding, ...]:
+    def _decodings(self, how: Way) -> tuple[Decoding, ...]:
         return tuple(
             replace(self.task.decoding, temperature=t, top_p=p, adaptive_temperature=c)
             for t, p, c in product(how.temperatures, how.top_ps, how.adaptive)
         )
 
-    def _questions(self, how: Asked) -> Benchmark:
+    def _questions(self, how: Way) -> Benchmark:
         """The benchmark, or retained questions in other words."""
         if how.kept is None:
             return self.task
@@ -234,8 +230,8 @@ class Lab:
             loaded=None,
         )
 
-    def _utility(self, model: Path) -> dict[str, float]:
-        """By set: ROUGE-L recall of greedy answers, where a rate was chosen on the other half."""
+    def recall_kept(self, model: Path) -> dict[str, float]:
+        """ROUGE-L recall of greedy answers by set, on the half that chose no learning rate."""
         engine = open_engine(str(model), self.prompting, device=self.device, dtype=self.size.dtype)
         first, step = (1, 2) if self.size.rates else (0, 1)
         return {
@@ -248,92 +244,51 @@ class Lab:
 
 @dataclass(frozen=True)
 class Stored:
-    """What a lab has stored of one seed: read, never made."""
+    """The runs and models of one seed, for reading."""
 
     lab: Lab
     seed: int
 
-    def run(self, name: str, asked: str = PLAIN) -> Run:
-        """A finished run; FileNotFoundError where it is not there yet."""
-        path = self.lab.path(name, self.seed, asked)
+    def run(self, name: str, way: str = PLAIN) -> Run:
+        """A finished run; FileNotFoundError if it is missing."""
+        path = self.lab.path(name, self.seed, way)
         if not (path / "estimates.parquet").exists():
             raise FileNotFoundError(path)
         return Run.open(path)
 
-    def utility(self, name: str, asked: str = PLAIN) -> float:
-        """The mean over the sets of what should be kept."""
-        file = self.lab.path(name, self.seed, asked) / UTILITY
+    def utility(self, name: str, way: str = PLAIN) -> float:
+        """The mean over the sets of questions to keep."""
+        file = self.lab.path(name, self.seed, way) / UTILITY
         return fmean(kept_recall(file).values())
 
     def model(self, name: str) -> Path:
-        """The folder of a trained model; FileNotFoundError where its recipe is not there."""
+        """The folder of a trained model; FileNotFoundError if its recipe is missing."""
         path = self.lab.folder / "models" / self.lab.slug(name, self.seed)
         if not (path / RECIPE).exists():
             raise FileNotFoundError(path)
         return path
 
-    @cached_property
-    def scorers(self) -> tuple[str, ...]:
-        """By which its runs are scored."""
-        return self.lab.size.scorers
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What was spent: seconds on the clock, and prefixes forwarded in drawing."""
-
-    training: float = 0.0
-    drawing: float = 0.0
-    forwards: int = 0
-    draws: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.training + other.training,
-            self.drawing + other.drawing,
-            self.forwards + other.forwards,
-            self.draws + other.draws,
-        )
-
 
 def kept_recall(file: Path) -> dict[str, float]:
-    """ROUGE-L recall of greedy answers on each set of what should be kept, as a run has it."""
+    """ROUGE-L recall of greedy answers on each set of questions to keep, as a run stores it."""
     found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
-def cost_of(run: Run) -> Cost:
-    """Of a run's own draws, as its parts recorded it."""
-    used = [arm.usage for arm in run.arms.values()]
-    return Cost(
-        drawing=sum(each.seconds for each in used),
-        forwards=sum(each.forwards for each in used),
-        draws=sum(each.draws for each in used),
-    )
-
-
-def cost_of_training(model: Path) -> Cost:
-    """Of a model, as its log has it; nothing of one that was not trained here."""
-    if not model.exists():
-        return Cost()
-    lines = (model / "training.jsonl").read_text(encoding="utf-8").splitlines()
-    return Cost(training=float(json.loads(lines[-1])["seconds"]))
-
-
 def task_of(size: Size, data: Path | None) -> Benchmark:
-    """What is asked: the benchmark, or what the size takes of it, each question with an answer.
+    """The benchmark, or the part that the size takes, each question with an answer.
 
-    Where the benchmark has no answers, they are its openers with the keywords behind them. Of what
-    is taken, no question has examples before it.
+    An answer that the benchmark lacks is its opener with the keywords after it. A part's questions
+    have no examples before them.
     """
     task = load_benchmark(size.benchmark, data=data)
     if size.whole:
         return task
-    asked = task.prompts[size.first :][size.step - 1 :: size.step][: size.questions]
+    queried = task.prompts[size.first :][size.step - 1 :: size.step][: size.questions]
     found = task if not size.keeps else load_benchmark(size.keeps, data=data)
     kept: tuple[Prompt, ...] = ()
     if size.utility:
-        retained = found.split("retain")[: size.retained or len(asked)]
+        retained = found.split("retain")[: size.retained or len(queried)]
         kept = tuple(replace(prompt, examples=()) for prompt in retained)
 
     def answered(prompt: Prompt) -> Prompt:
@@ -343,7 +298,7 @@ def task_of(size: Size, data: Path | None) -> Benchmark:
 
     return replace(
         task,
-        prompts=tuple(map(answered, asked)),
+        prompts=tuple(map(answered, queried)),
         others={"retain": lambda: kept} if kept else {},
         max_new_tokens=size.max_new_tokens or task.max_new_tokens,
         loaded=None,
@@ -356,7 +311,7 @@ def _other_words(prompt: Prompt) -> str:
 
 
 def with_centres(prompt: Prompt, centres: int | None) -> Prompt:
-    """The prompt with so many texts to be held against, itself among them, made by rule."""
+    """The prompt with a number of contrast centres, itself among them, made by rule."""
     if centres is None:
         return prompt
     return replace(prompt, paraphrases=tuple(rewritings(prompt.question, 0)[: centres - 1]))
@@ -368,7 +323,7 @@ def distance_apart(
 ) -> float:
     """The mean squared difference of activations at a question and at its paraphrases.
 
-    Over the question's own tokens, each beside the one at its place in the paraphrase or the last.
+    Over the question's own tokens, each against the paraphrase's token at its place, or the last.
     """
     loaded = load_model(str(model), device="cpu")
 
@@ -388,8 +343,8 @@ def distance_apart(
     return fmean(far)
 
 
-def told(name: str) -> Progress:
-    """Prints the steps of a training."""
+def steps(name: str) -> Progress:
+    """Print the steps of a training."""
     started = time.monotonic()
 
     def show(step: int, total: int, loss: float) -> None:
@@ -401,7 +356,7 @@ def told(name: str) -> Progress:
 
 
 def phases(name: str) -> Any:
-    """Prints the phases of an evaluation."""
+    """Print the phases of an evaluation."""
     known: set[str] = set()
 
     def show(now: Headway) -> None:
