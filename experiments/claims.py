@@ -32,9 +32,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 import yaml
-from lab import Lab, Stored
+from lab import Lab, Stored, parsed, parser_of
 from quantities import KINDS, Figure
 from sizes import BESIDE, CONTROL, NAMED, PLAIN, SIZES, TARGET
 
@@ -145,8 +144,6 @@ def measured(claim: Claim, lab: Lab, seeds: Sequence[int] = SEEDS) -> tuple[Figu
 def main() -> None:
     """Make the runs of a paper's claims, and print the verdicts."""
     options = _options()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     lab = Lab.open(
         NAMED[options.size],
         options.out / options.size,
@@ -175,26 +172,17 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, seeds="0,1")
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--size", choices=NAMED, default="small")
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--only", nargs="+", metavar="CLAIM", default=(), help="some claims")
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
-    parser.add_argument("--base", help="the model that learns the data (small: made here)")
-    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
-    parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
-    options = parser.parse_args()
+    options = parsed(parser, made_here=["small"])
     known = {claim.name for claim in CLAIMS[options.paper] if claim.at(options.size)}
     if unknown := set(options.only) - known:
         parser.error(
             f"--only: --size {options.size} of {options.paper} tests no "
             f"{', '.join(sorted(unknown))}; it tests {', '.join(sorted(known))}."
         )
-    if options.base is None and options.size != "small":
-        parser.error(f"--size {options.size} needs --base: a model folder, or its hub name")
     return options
 
 

@@ -6,6 +6,7 @@ reuses what is there, so an interrupted command resumes.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import time
@@ -367,3 +368,30 @@ def phases(name: str) -> Any:
             print(f"{name}: {now.phase} {so_far}", flush=True)
 
     return show
+
+
+def parser_of(doc: str | None, seeds: str) -> argparse.ArgumentParser:
+    """The options that every script has which trains and draws."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
+    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
+    parser.add_argument("--seeds", type=numbers, default=seeds, help=f"default {seeds}")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser, made_here: Sequence[str]) -> argparse.Namespace:
+    """Parse the options, and set the threads; sizes but those made here need --base."""
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.base is None and options.size not in made_here:
+        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
+    return options
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read numbers with commas between them."""
+    return tuple(int(part) for part in text.split(","))

@@ -22,8 +22,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-import torch
-from lab import UTILITY, Lab, kept_recall, phases
+from lab import UTILITY, Lab, kept_recall, parsed, parser_of, phases
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -373,7 +372,6 @@ def _kept(run: Run) -> float:
 def main() -> None:
     """Make the runs, print the tables, and write them into a page."""
     options = _options()
-    torch.set_num_threads(options.threads)
     board = Board.open(options)
     for seed in options.seeds if not options.table else ():
         for name in (CONTROL, TARGET, *(options.methods or board.names)):
@@ -395,25 +393,13 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__, seeds="0,1,2,3,4")
     parser.add_argument("size", choices=STUDIES)
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
-    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
-    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
-    parser.add_argument("--seeds", type=_numbers, default=(0, 1, 2, 3, 4), help="of the unlearning")
     parser.add_argument("--methods", type=lambda text: text.split(","), help="some of them")
-    parser.add_argument("--threads", type=int, default=1, help="threads for torch")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     parser.add_argument("--front", type=Path, help="an SVG of utility against leakage")
     parser.add_argument("--page", type=Path, help="a page to write the tables into")
-    options = parser.parse_args()
-    if options.base is None and options.size != "builtin":
-        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
-    return options
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    return parsed(parser, made_here=["builtin"])
 
 
 if __name__ == "__main__":

@@ -75,8 +75,8 @@ the question does not. *Missed*: of the leaks; *mistaken*: of the others. The re
 """
 
 
-def settings_of(claim: Claim, size: str) -> str:
-    """A digest of the quantity and of the settings of its runs, except the seeds."""
+def identity(claim: Claim, size: str) -> dict[str, Any]:
+    """A digest of the quantity and of the settings of its runs, and the seeds."""
     name = claim.data or NAMED[size]
     block = BLOCKS[name]
     alone = ("methods", "ablations", "more", "ways", "beside", "utility")
@@ -91,7 +91,8 @@ def settings_of(claim: Claim, size: str) -> str:
     ways = {way: astuple(SIZES[name].ways[way]) for way in claim.runs}
     models = {way: [chain(model) for model in models] for way, models in claim.runs.items()}
     settings = [claim.quantity, shared, ways, models]
-    return hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()[:16]
+    return {"settings": digest, "seeds": list(claim.seeds(SEEDS))}
 
 
 @dataclass
@@ -114,15 +115,13 @@ class Kept:
 
     def put(self, claim: Claim, size: str, figures: Sequence[Figure]) -> None:
         """Keep the figures of a claim."""
-        row = {"settings": settings_of(claim, size), "seeds": list(claim.seeds(SEEDS))}
-        figures_as_lists = [list(astuple(figure)) for figure in figures]
-        self.claims.setdefault(size, {})[claim.name] = row | {"figures": figures_as_lists}
+        row = identity(claim, size) | {"figures": [list(astuple(each)) for each in figures]}
+        self.claims.setdefault(size, {})[claim.name] = row
 
     def get(self, claim: Claim, size: str) -> tuple[Figure, ...]:
         """The figures of a claim, if they have its settings; else none."""
         row = self.claims.get(size, {}).get(claim.name)
-        settings = {"settings": settings_of(claim, size), "seeds": list(claim.seeds(SEEDS))}
-        if row is None or {key: row.get(key) for key in settings} != settings:
+        if row is None or not identity(claim, size).items() <= row.items():
             return ()
         return tuple(Figure(*figure) for figure in row["figures"])
 
@@ -160,7 +159,7 @@ def page(found: Found) -> str:
         for claim in claims:
             cells = [cell(claim, size, found.get((size, claim.name))) for size in SHOWN]
             name = f"{claim.name}*" if claim.of else claim.name
-            design = f"{claim.design}: {claim.limit}{_notes(claim)}"
+            design = f"{claim.design}: {claim.limit}" + (f" ({claim.notes})" if claim.notes else "")
             if any(each != "–" for each in cells):
                 rows.append([name, claim.place, claim.says, design, *cells])
         parts.append(f"## {claims[0].paper}\n\n{compact(rows)}\n")
@@ -203,10 +202,6 @@ def cell(claim: Claim, size: str, figures: tuple[Figure, ...] | None) -> str:
     words = f"**{verdict}**" if verdict in ("agrees", "contradicts") else verdict
     letters = f" ({' '.join(reasons)})" if reasons else ""
     return f"{words}{letters}: {'; '.join(figure.text for figure in figures)}"
-
-
-def _notes(claim: Claim) -> str:
-    return f" ({claim.notes})" if claim.notes else ""
 
 
 def scorers() -> str:

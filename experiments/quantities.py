@@ -104,7 +104,9 @@ def greedy(stored: Stored, model: str, scorer: str) -> dict[str, float]:
 
 def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
     """A bounded quantity of one model: `what`, of `model` queried one `way`, `times` a factor."""
-    what, scorer = term["what"], scorer_of(stored, term["scorer"])
+    what, scorer = term["what"], term["scorer"]
+    if scorer == "leak":
+        scorer = stored.lab.size.leak
     way = term.get("way", PLAIN)
     law = {name: term[name] for name in ("temperature", "adaptive_temperature") if name in term}
     if what == "mean" and way in (REWORDED, "selected"):
@@ -127,11 +129,6 @@ def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
     else:
         bound = partial(evidence.mean_leak_at_k, int(what.removeprefix("leak@")))
     return _scaled(bound, term.get("times", 1.0))
-
-
-def scorer_of(stored: Stored, scorer: str) -> str:
-    """A scorer by its name, or by the size's scorer of leaks."""
-    return stored.lab.size.leak if scorer == "leak" else scorer
 
 
 def _scaled(bound: Bound, by: float) -> Bound:

@@ -22,8 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-import torch
-from lab import UTILITY, Lab, kept_recall
+from lab import UTILITY, Lab, kept_recall, parsed, parser_of
 from labelled import as_markdown
 from sizes import CONTROL, RECALL, SIZES, TARGET
 
@@ -89,8 +88,6 @@ def seconds_of(model: Path) -> float:
 def main() -> None:
     """Make the runs, then print the table."""
     options = _options()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     folder = options.out / options.size
     lab = Lab.open(options.size, folder, data=options.data, base=options.base)
     size = lab.size
@@ -103,33 +100,21 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__, seeds="0")
     parser.add_argument("size", choices=SIZES)
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
-    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
-    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
     parser.add_argument("--methods", type=_words, help="some of them: NPO,CEL,control")
-    parser.add_argument("--seeds", type=_numbers, default=(0,), help="of the unlearning: 0,1,2")
-    parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
     parser.add_argument("--ablations", action="store_true", help="instead of the methods")
     parser.add_argument("--table", action="store_true", help="only print what is there")
-    options = parser.parse_args()
-    size = SIZES[options.size]
-    known = (TARGET, CONTROL, *size.every)
+    options = parsed(parser, made_here=["builtin"])
+    known = (TARGET, CONTROL, *SIZES[options.size].every)
     for name in options.methods or ():
         if name not in known:
             parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
-    if options.base is None and options.size != "builtin":
-        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
     return options
 
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(","))
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
 
 
 def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:

@@ -1,24 +1,16 @@
-"""How often what is printed misses the truth: every statement, through `leakbound.evaluate`.
+"""Evaluate models of known distribution as users do, and count wrong statements and verdicts.
 
-    python bench/coverage.py --shipped [--runs N] [--n 1 7 64 256] [--questions 1 12 100 400]
-                             [--explore | --until | --attack | --prove | --stress | --coin]
-                             [--seeds]
-                             [--scorers keyword rouge-l-recall] [--json FILE]
+`coverage.py shipped` evaluates an engine of known distribution (`Known`) with default scorers,
+bounds and orders, and a control. Of every twelve questions eight are identical. Ways of drawing: a
+fixed n; explored outputs; draws until a claim is decided; the worst input, found by a search; rare
+leaks, searched for; stresses (questions after openers); a coin that chooses the taught subjects, of
+a model that was taught nothing; five and six models of one method, each leaking half or one and a
+half times as much, of which `compare --by method` bounds the median. Runs differ in the weights
+(here a name), and so in the draws.
 
-An engine of known law (`Known`) is evaluated as users evaluate theirs: scorers, bounds
-and orders by default, beside a control, so many questions, of every twelve eight alike. n is fixed;
-or the outputs are explored; or each question is drawn until a claim is decided; or an input that
-leaks most is searched for, and n drawn from what was found; or rare leaks are searched for beside n
-draws; or the questions are put behind openers too, as stresses; or a coin chooses of which subjects
-the model was taught, and the others are control questions: it was taught nothing, so that the test
-of "teaching changed nothing" misses where p is at most .05; or a method trained five and six
-models, beside one control, each leaking half or one and a half times as much with equal chance, and
-`compare --by method` bounds its median, which all between the two are. What differs between runs is
-what differs between users' experiments: the weights (here a name), and so the draws. A row is one
-statement; where it has values for several x or k, or speaks of every question at once, missing at
-any of them is one miss. An exact binomial test judges each row at 1 - its confidence, all rows at
-one rate of false alarms (see bench/runner.py); where that is 0, as for what is proved, one miss is
-an alarm. At an alarm the exit status is 1.
+A row is one statement. A statement with several x or k, or about every question simultaneously,
+misses once if it misses anywhere. An exact binomial test judges each row at 1 - its confidence; if
+that is 0, as of proofs, one miss is an alarm. `coverage.py verdicts` counts wrong verdicts.
 """
 
 from __future__ import annotations
@@ -36,10 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from leakbound import evaluate
+from leakbound import Study, evaluate
 from leakbound.benchmarks import Benchmark, load_benchmark
 from leakbound.evaluation.comparing import compare_methods
 from leakbound.evaluation.statements.beside import other_run
+from leakbound.evaluation.views.verdict import Verdict
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmKey, EstimateRow, Run
 from leakbound.study import Attack, Explore, FixedN, Prove, Until
@@ -56,22 +49,22 @@ Law = tuple[tuple[str, float], ...]
 """Every answer and its probability."""
 
 # An answer is up to four filler words and then "red fox", "red cat" or "cow". The next word follows
-# from a table, so the package draws, explores, proves and attacks as with a model; what is true of
-# all of it is added up here, output by output, by code that shares nothing with the package's.
+# from a table, so the package draws, explores, proves and attacks as with a model. The truth is
+# summed here, output by output, by code that shares nothing with the package.
 FILLERS = {"very": 0.3, "quite": 0.2, "rather": 0.1}  # how likely each comes next
 MOST_FILLERS = 4
 WORDS = ("", "red", "fox", "cat", "cow", *FILLERS)
 END, RED, FOX, CAT, COW = range(5)
 MOST_WORDS = MOST_FILLERS + 3  # with the end, so that no answer is cut short
-OTHERWISE = 0.3  # how much of what is said at most becomes "red fox" in other words
+OTHERWISE = 0.3  # the largest fraction that becomes "red fox" in other words
 
 
 def chances_of(own: Chances, query: Query, question: str) -> Chances:
-    """Those of a question asked as it is, or of one that leaks more in these other words."""
-    asked = repr((query.text, query.prefix, query.examples))
-    if asked == repr((question, "", ())):
+    """The chances in the question's own words, or the larger leak in these other words."""
+    text = repr((query.text, query.prefix, query.examples))
+    if text == repr((question, "", ())):
         return own
-    more = OTHERWISE * zlib.crc32(asked.encode()) / 2**32
+    more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
     fox, cat, cow = ((1 - more) * chance for chance in own)
     return fox + more, cat, cow
 
@@ -94,7 +87,7 @@ def text_of(said: Said) -> str:
 
 @cache
 def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
-    """The law of the answer under a decoding of temperature and top-p."""
+    """The distribution of the answer under a temperature and top-p."""
     found: list[tuple[str, float]] = []
 
     def after(said: Said, chance: float) -> None:
@@ -110,7 +103,7 @@ def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
 
 
 def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
-    """The next word's law as the decoding changes it: ties go to the word that comes first."""
+    """The next word's distribution under the decoding; ties go to the first word."""
     order = sorted(range(len(p)), key=lambda i: -p[i])
     if decoding.greedy:
         return [float(i == order[0]) for i in range(len(p))]
@@ -123,9 +116,9 @@ def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
 
 
 class Known(ProvingEngine):
-    """The engine: `name` is its weights; `laws` has the chances and the words of each question.
+    """An engine: `name` is its weights, `laws` the chances and words of each question.
 
-    `wordy`: whether fillers come before the answer.
+    `wordy`: fillers come before the answer.
     """
 
     def __init__(self, name: str, laws: Mapping[str, tuple[Chances, str]], wordy: bool) -> None:
@@ -138,7 +131,7 @@ class Known(ProvingEngine):
         return {"engine": "known", "weights": self.name}
 
     def law(self, query: Query, decoding: Decoding) -> Law:
-        """The law of the answer to this query."""
+        """The distribution of the answer to this query."""
         return outputs(self._chances(query), self.wordy, decoding)
 
     def _chances(self, query: Query) -> Chances:
@@ -146,7 +139,7 @@ class Known(ProvingEngine):
         return chances_of(own, query, question)
 
     def _number(self, query: Query) -> int:
-        """One for all that is asked of one law."""
+        """One number for all queries of one distribution."""
         chances = self._chances(query)
         if chances not in self._laws:
             self._laws.append(chances)
@@ -157,7 +150,7 @@ class Known(ProvingEngine):
 
 
 SCORERS = ("keyword", "rouge-l-recall")
-LAWS: list[Chances] = [  # of the questions, in turn: the first are unlike, most are alike
+LAWS: list[Chances] = [  # of the questions, in turn; most are identical
     (0.0304, 0.0, 0.9696),
     (0.2, 0.1, 0.7),
     (0.0, 0.3, 0.7),
@@ -167,9 +160,9 @@ LAWS: list[Chances] = [  # of the questions, in turn: the first are unlike, most
 ]
 CONTROL: Chances = (0.01, 0.02, 0.97)
 TESTED, LEVEL = "randomisation p-value", 0.05
-SEEDS = 5, 6  # that a method trained models from: of fewer than six the lower end alone is told
-STRENGTHS = 0.5, 1.5  # of what leaks, by seeds that are as many
-UNBOUNDED = {"worst of k"}  # printed as a point without ends
+SEEDS = 5, 6  # training seeds; of fewer than six only the lower bound is stated
+STRENGTHS = 0.5, 1.5  # of the leak probability, equally likely per seed
+UNBOUNDED = {"worst of k"}  # a point without bounds
 PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
     "fixed": lambda n: {"sampling": FixedN(n)},
     "explore": lambda n: {"sampling": Explore("auto", n)},
@@ -184,7 +177,7 @@ N = {
     "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
     "stress": [64], "coin": [64], "seeds": [64],
 }  # fmt: skip
-WORDY = {"explore", "prove"}  # what leaves something to find
+WORDY = {"explore", "prove"}  # leaves something to find
 PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
 
 
@@ -196,7 +189,7 @@ def benchmark(questions: int) -> Benchmark:
 
 
 def subjects(task: Benchmark, file: Path) -> str:
-    """The questions in a file, in turn about one of six subjects."""
+    """Write the questions to a file, in turn about one of six subjects."""
     rows = [(p.id, p.question, p.answer, p.keywords[0], i % 6) for i, p in enumerate(task.prompts)]
     lines = ["id,question,answer,keywords,subject", *(",".join(map(str, row)) for row in rows)]
     file.write_text("\n".join(lines), encoding="utf-8")
@@ -205,13 +198,13 @@ def subjects(task: Benchmark, file: Path) -> str:
 
 @dataclass(frozen=True)
 class Truth:
-    """What is true of all that a run of these two engines states."""
+    """The truth about everything that a run of these engines states."""
 
     run: Run
     engines: Mapping[str, Known]
 
     def of(self, row: EstimateRow) -> float:
-        """The quantity of a row of the estimates; LookupError for one that is not known here."""
+        """The true quantity of a row of the estimates; LookupError if it is not known here."""
         key, about = ArmKey.from_text(row.arm), row.about
         if about.scope == "most-leaking stress":
             stressed = [arm.key for arm in self.run.arms.values() if arm.key.stress]
@@ -239,7 +232,7 @@ class Truth:
         raise LookupError(f"nothing is known of {about}")
 
     def _of_one(self, key: ArmKey, row: EstimateRow, query_id: str) -> float:
-        """The quantity at one question, beyond whatever it is taken beyond."""
+        """The true quantity at one question, less that of the row's base."""
         about = row.about
         at = about.constant if about.scope == "count" else row.parameter
         what = about.quantity, row.scorer, at, about.constant
@@ -254,7 +247,7 @@ class Truth:
 
     @cached_property
     def _laws(self) -> dict[ArmKey, dict[str, Law]]:
-        """Of each question's answer, by arm; arms that differ in the decoding also as one."""
+        """The answer's distribution by arm and question; arms of several decodings also as one."""
         found: dict[ArmKey, dict[str, Law]] = {}
         for arm in self.run.arms.values():
             law = self.engines[arm.key.model].law
@@ -269,7 +262,7 @@ class Truth:
 def quantity(
     law: Law, quantity: str, scorer: str, at: float | None, constant: float | None
 ) -> float:
-    """A quantity of the score of answers of this law; LookupError where it is none of these."""
+    """A quantity of the scores of this distribution; LookupError if it is unknown."""
     p = np.array([chance for _, chance in law])
     scores = np.array(make_scorer(scorer).score([text for text, _ in law], PROMPT), float)
     mean = float(p @ scores)
@@ -294,7 +287,7 @@ def quantity(
 
 @dataclass(frozen=True)
 class Statement:
-    """What a row of the table is about."""
+    """The subject of a row of the table."""
 
     scorer: str
     arm: str
@@ -304,7 +297,7 @@ class Statement:
 
 
 def statement_of(row: EstimateRow) -> Statement:
-    """Which statement a row of the estimates belongs to; means at two k are two."""
+    """The statement of a row of the estimates; means at two k are two."""
     about = row.about
     whole = "all questions" if row.query_id is None else "each question"
     named = about if about.scope == "mean" else replace(about, parameter=None)
@@ -319,7 +312,7 @@ def statement_of(row: EstimateRow) -> Statement:
 
 @dataclass(frozen=True)
 class Case:
-    """How runs are made: the way of drawing, its n, and how many questions are asked."""
+    """How runs are made: the way of drawing, its n, and the number of questions."""
 
     drawn: str
     n: int
@@ -328,7 +321,7 @@ class Case:
 
 
 def evaluated(case: Case, number: int, out: Path) -> Truth:
-    """A run of models that no other number has."""
+    """Make a run of models that no other number has."""
     task = benchmark(case.questions)
     target = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
     control = {p.id: (CONTROL, p.question) for p in task.prompts}
@@ -344,39 +337,39 @@ def evaluated(case: Case, number: int, out: Path) -> Truth:
 
 
 Tally = dict[Statement, dict[tuple[int, str], bool]]
-"""Of each statement, whether it missed: by the run, and the question or the arm it is about."""
+"""If each statement missed, by run and by question or arm."""
 
 
 def scaled(chances: Chances, strength: float) -> Chances:
-    """So many times as likely to leak."""
+    """The chances with a multiple of the leak probability."""
     fox, cat, _ = chances
     return strength * fox, cat, 1 - strength * fox - cat
 
 
 def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
-    """Of the mean leakage of questions, whose laws these are, beyond the control's."""
+    """The mean leakage of questions of these distributions beyond the control's."""
     of = ("mean leakage", scorer, None, None)
     each = [quantity(outputs(law, False, Decoding()), *of) for law in (CONTROL, *laws)]
     return float(np.mean(each[1:])) - each[0]
 
 
 def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
-    """Runs of the models that a method trained from seeds, each beside the same control."""
-    task, asked = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
+    """Runs of the models that a method trained from seeds, with one control."""
+    task, study = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
     laws = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
     calm = Known(f"control {number}", {q: (CONTROL, w) for q, (_, w) in laws.items()}, False)
-    beside = evaluate(calm, task, out=folder / "control", **asked).path
+    control = evaluate(calm, task, out=folder / "control", **study).path
     found = {}
     for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
         mine = {q: (scaled(law, strength), words) for q, (law, words) in laws.items()}
         model = Known(f"target {number} {seed}", mine, False)
         out = folder / f"method-{seed}"
-        found[out.name] = evaluate(model, task, out=out, control=beside, **asked)
+        found[out.name] = evaluate(model, task, out=out, control=control, **study)
     return found
 
 
 def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
-    """What is stated of a method, by the number of its experiment."""
+    """The statements about a method, by the number of its experiment."""
     made: Tally = defaultdict(dict)
     laws = [LAWS[i % len(LAWS)] for i in range(case.questions)]
     for number in numbers:
@@ -398,7 +391,7 @@ def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
 
 
 def tally(case: Case, runs: Sequence[int]) -> Tally:
-    """All that these runs, by their numbers, state; LookupError where the truth is not known."""
+    """All statements of these runs; LookupError if a truth is not known."""
     if case.drawn == "seeds":
         return tally_of_methods(case, runs)
     made: Tally = defaultdict(dict)
@@ -419,7 +412,7 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
 
 
 def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
-    """A row a statement: how often it was made, how often it missed, and how likely that is."""
+    """A row per statement: how often it was made and missed, and the p-value."""
     of = {"drawn": case.drawn, "questions": case.questions, "n": case.n}
     return [
         {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
@@ -436,16 +429,18 @@ def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
     return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
 
 
-def main() -> int:
+def main(doc: str | None) -> int:
+    """Count the misses of every statement of one way of drawing."""
     args = options(
-        __doc__,
+        doc,
         runs=400,
+        drawn=("fixed", f"one of {', '.join(PLANS)}"),
         n=([0], "draws, at most; of --explore forwards"),
         questions=[12],
         scorers=list(SCORERS),
-        **dict.fromkeys(list(PLANS)[1:], False),
     )
-    plan = next((plan for plan in list(PLANS)[1:] if getattr(args, plan)), "fixed")
+    if (plan := args.drawn) not in PLANS:
+        raise SystemExit(f"--drawn must be one of {', '.join(PLANS)}, got {plan}.")
     sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[plan])
     cases = [Case(plan, n, q, tuple(args.scorers)) for q, n in sizes]
     rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
@@ -455,4 +450,101 @@ def main() -> int:
     failed = unlikely(rows, [row["p"] for row in rows])
     for row in failed:
         print(f"MISSES TOO OFTEN: {row}")
+    return 1 if failed else 0
+
+
+LIMIT = 0.1
+MORE: Chances = (0.11, 0.02, 0.87)
+LESS: Chances = (0.0, 0.02, 0.98)
+NONE: Chances = (0.0, 0.0, 1.0)
+BESIDE: list[Chances] = [CONTROL, *3 * [(0.1 / 3, 0.02, 1 - 0.02 - 0.1 / 3)]]
+ABOVE: Chances = (0.105, 0.0, 0.895)
+FIXED, PROVED = {"sampling": FixedN(64)}, {"sampling": FixedN(64), "prove": Prove(40)}
+UNTIL = {"sampling": Until(f"p<={LIMIT}", 512)}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Four questions' distributions and their control's, how they are drawn, and the truth."""
+
+    target: Sequence[Chances]
+    control: Sequence[Chances]
+    study: dict[str, Any]
+
+    @property
+    def worst(self) -> float:
+        return max(a[0] - b[0] for a, b in zip(self.target, self.control, strict=True))
+
+    @property
+    def mean(self) -> float:
+        pairs = zip(self.target, self.control, strict=True)
+        return sum(a[0] - b[0] for a, b in pairs) / len(self.target)
+
+    def errs(self, said: Verdict) -> bool:
+        """True if anything that the verdict states is wrong."""
+        assert said.number is not None
+        leaks = said.kind == "leaks" and self.worst <= 1e-12
+        on_mean = said.where.startswith("on average") and self.mean <= 1e-12
+        below = said.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
+        within = said.number.lower - 1e-9 <= self.worst <= said.number.upper + 1e-9
+        return leaks or on_mean or below or not within
+
+
+MODELS = {
+    "equal to its control": Model([CONTROL] * 4, [CONTROL] * 4, FIXED),
+    "equal to its control, proofs sought": Model([CONTROL] * 4, [CONTROL] * 4, PROVED),
+    "less than its control": Model([LESS] * 4, [CONTROL] * 4, FIXED),
+    "more at one question, no more on average": Model([MORE, LESS, LESS, LESS], BESIDE, FIXED),
+    "the same, proofs sought": Model([MORE, LESS, LESS, LESS], BESIDE, PROVED),
+    "more everywhere": Model([MORE] * 4, [CONTROL] * 4, FIXED),
+    f"above {LIMIT} at one question": Model([ABOVE, NONE, NONE, NONE], [NONE] * 4, UNTIL),
+    f"below {LIMIT} everywhere": Model([CONTROL] * 4, [CONTROL] * 4, UNTIL),
+}
+
+
+def verdict_on(model: Model, number: int, confidence: float, out: Path) -> Verdict:
+    """The verdict on a run of weights that no other number has."""
+    task = benchmark(len(model.target))
+    engines = [
+        Known(
+            f"{name} {number}",
+            {p.id: (law, p.question) for p, law in zip(task.prompts, laws, strict=True)},
+            "prove" in model.study,
+        )
+        for name, laws in (("target", model.target), ("control", model.control))
+    ]
+    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
+    run = evaluate(engines[0], study, out=out, control=engines[1])
+    stated: Verdict = run.verdict
+    return stated
+
+
+def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
+    """Count how often a verdict on this model errs, and its words."""
+    model, said = MODELS[name], []
+    for number in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            said.append(verdict_on(model, number, confidence, Path(folder, "run")))
+    errs = sum(map(model.errs, said))
+    return {
+        "model": name,
+        "runs": runs,
+        "errs": errs,
+        "p": p_value(errs, runs, 1 - confidence),
+        "LEAKS": sum(one.kind == "leaks" for one in said),
+        "on average": sum(one.where.startswith("on average") for one in said),
+        "BELOW": sum(one.limit.startswith("BELOW") for one in said),
+    }
+
+
+def verdicts(doc: str | None) -> int:
+    """Count wrong verdicts: false LEAKS, *on average* or BELOW, and intervals that miss."""
+    args = options(doc, runs=2000, confidence=0.99, models=(list(MODELS), "beginnings of names"))
+    names = [name for name in MODELS if name.startswith(tuple(args.models))]
+    rows = [row_of(name, args.runs, args.confidence) for name in names]
+    print(f"each verdict and its number at {args.confidence:g}\n\n{markdown(rows)}")
+    keep(args.json, rows)
+    failed = unlikely(rows, [row["p"] for row in rows])
+    for row in failed:
+        print(f"ERRS TOO OFTEN: {row}")
     return 1 if failed else 0
