@@ -109,8 +109,8 @@ class Kept:
             return cls(file)
         try:
             known = json.loads(file.read_text(encoding="utf-8"))
-            return cls(file, {size: dict(known[size]) for size in known})
-        except (ValueError, TypeError) as error:
+            return cls(file, {size: dict(rows) for size, rows in known.items()})
+        except (ValueError, TypeError, AttributeError) as error:
             raise SystemExit(f"--kept: ledger.py did not write {file}; name another.") from error
 
     def put(self, claim: Claim, size: str, figures: Sequence[Figure]) -> None:
