@@ -407,7 +407,8 @@ def tally(case: Case, runs: Sequence[int]) -> Tally:
                     continue
                 once = made[statement_of(row)]
                 place = (number, row.arm if row.about.jointly else str(row.query_id))
-                once[place] = once.get(place, False) or missed(row, known.of(row))
+                misses = not row.lower - 1e-9 <= known.of(row) <= row.upper + 1e-9
+                once[place] = once.get(place, False) or misses
     return made
 
 
@@ -418,10 +419,6 @@ def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
         {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
         for what, once in made.items()
     ]
-
-
-def missed(row: EstimateRow, known: float) -> bool:
-    return not row.lower - 1e-9 <= known <= row.upper + 1e-9
 
 
 def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from leakbound.inputs.english import rewritings
 from leakbound.store import Run, write_json
 from leakbound.store.trained import RECIPE
 from leakbound.study import ModelSettings
-from leakbound.types import Decoding, Headway, Prompt
+from leakbound.types import Decoding, Prompt
 from leakbound.unlearning import Progress, finetune, unlearn
 
 FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
@@ -187,6 +187,7 @@ class Lab:
         """The run of a model, drawn first if it is missing; runs in own words have the utility."""
         model, how = self.model(name, seed), self.size.ways[way]
         path = self.path(name, seed, way)
+        print(f"{way}: {path.name}", flush=True)
         run = evaluate(
             str(model),
             self._questions(how),
@@ -198,7 +199,6 @@ class Lab:
             metrics=("retain_self_bleu",) if how.kept else (),
             seed=self.draws_seed(path) if self.replicated else 0,
             settings=ModelSettings(device=self.device, dtype=self.size.dtype),
-            progress=phases(f"{way} {path.name}"),
         )
         if way in (PLAIN, FEWER) and not (run.path / UTILITY).exists():
             write_json(run.path / UTILITY, self.recall_kept(model))
@@ -352,20 +352,6 @@ def steps(name: str) -> Progress:
         if step == total or step % max(1, total // 4) == 0:
             seconds = time.monotonic() - started
             print(f"{name} {step}/{total} {seconds:.0f} s {loss:.4f}", flush=True)
-
-    return show
-
-
-def phases(name: str) -> Any:
-    """Print the phases of an evaluation."""
-    known: set[str] = set()
-
-    def show(now: Headway) -> None:
-        mark = f"{now.phase} {int(2 * now.done / max(now.total, 1))}"
-        if mark not in known:
-            known.add(mark)
-            so_far = f"{now.done:,.0f}/{now.total:,.0f} {now.unit}"
-            print(f"{name}: {now.phase} {so_far}", flush=True)
 
     return show
 

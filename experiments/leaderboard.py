@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from lab import UTILITY, Lab, kept_recall, parsed, parser_of, phases
+from lab import UTILITY, Lab, kept_recall, parsed, parser_of
 from matplotlib import rc_context
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -151,6 +151,7 @@ class Board:
         """The run of a model as it is and under every stress, drawn first if it is missing."""
         lab = self.lab if name in (TARGET, CONTROL) else self._at_rate(name)
         model, path = lab.model(name, seed), self.place(name, seed)
+        print(f"{self.study.where}: {path.name}", flush=True)
         run = evaluate(
             str(model),
             self.task,
@@ -160,7 +161,6 @@ class Board:
             scorers=(self.study.leak,),
             stress=self.study.stresses,
             settings=ModelSettings(device=lab.device, dtype=lab.size.dtype),
-            progress=phases(path.name),
         )
         if not (path / UTILITY).exists():
             write_json(path / UTILITY, lab.recall_kept(model))
@@ -206,7 +206,6 @@ class Board:
                 decodings=replace(other.task.decoding, temperature=0.0),
                 scorers=(self.study.leak,),
                 settings=ModelSettings(device=other.device, dtype=other.size.dtype),
-                progress=phases(trial.name),
             ).estimates.each("greedy score", arm="greedy")
             tried[f"{rate:g}"] = sum(bool(row.value) for row in greedy)
             if not tried[f"{rate:g}"]:

@@ -102,7 +102,9 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = parser_of(__doc__, seeds="0")
     parser.add_argument("size", choices=SIZES)
-    parser.add_argument("--methods", type=_words, help="some of them: NPO,CEL,control")
+    parser.add_argument(
+        "--methods", type=lambda text: text.split(","), help="some of them: NPO,CEL,control"
+    )
     parser.add_argument("--ablations", action="store_true", help="instead of the methods")
     parser.add_argument("--table", action="store_true", help="only print what is there")
     options = parsed(parser, made_here=["builtin"])
@@ -111,10 +113,6 @@ def _options() -> argparse.Namespace:
         if name not in known:
             parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
     return options
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
 
 
 def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
