@@ -1,15 +1,20 @@
-"""How often each bound misses, and by how much it is too wide.
+"""How often bounds and verdicts miss the truth, and how wide the bounds are.
 
-    python bench/coverage.py [--trials N] [--n 100 1024] [--only WORD ...] [--json FILE]
-    python bench/coverage.py --shipped [--runs N]    what users run: see bench/shipped.py
+    python bench/coverage.py bounds [--trials N] [-n 100 1024] [--only WORD ...] [--json FILE]
+    python bench/coverage.py shipped [--drawn WAY] [--runs N] [-n N ...] [--questions N ...]
+    python bench/coverage.py verdicts [--runs N]
+    python bench/coverage.py until | independence | servers
 
-Every bound, side and law at alpha = .01, statements about data sets of unlike questions, and about
-pools of unlike queries (see bench/pools.py), there also with the pool taken as if it were i.i.d.;
-beside conbo 0.1.1 where that is installed and has the bound (see bench/bounds.py). A cell is
-"misses of the trials / mean distance of the end from the truth". An exact binomial test judges
-each cell of ours, so that correct bounds raise a false alarm once in 1,000 whole runs, however
-many cells these have (see bench/runner.py); at an alarm the exit status is 1.
-One process, one core, about 30 CPU minutes: 7 of them for `--n 100`.
+`bounds`: every bound of `leakbound.stats.BOUNDS`, by method, side and distribution, at alpha = .01;
+statements about data sets and pools (statements.py); conbo 0.1.1 if it is installed (`pip install
+conbo==0.1.1 'scipy<1.16'`). A cell is "misses / mean distance of the bound from the truth". One
+core, about 30 CPU minutes. `shipped`: every statement that `leakbound.evaluate` makes about models
+of known distribution (known.py), `verdicts`: what the report's card states of them. `until`:
+decisions and draws of `--until`. `independence`: how often the independence check refuses
+independent draws and copies. `servers`: what an evaluation of a lying server ends in.
+
+An exact binomial test judges each row, so that correct bounds raise a false alarm once in 1,000
+runs of a kind. Exit status 1 at an alarm.
 """
 
 from __future__ import annotations
@@ -19,159 +24,113 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 import numpy as np
-from scipy.stats import beta
 
-import shipped
-from bounds import LAWS as DRAWN
-from bounds import conbo
+import known
+from laws import LAWS, Law
 from leakbound.stats import BOUNDS as LISTED
 from leakbound.stats import (
     Estimate,
-    Mass,
-    carried,
-    difference_over_questions,
-    every_question,
-    excess_bound,
-    excess_of,
-    excess_of_mean_and_worst,
-    excess_over_questions,
-    expectation_deviation_over_questions,
+    Looks,
+    check_independence,
     judged_bound,
     leak_at_k_bound,
-    leaking_questions,
-    mass_mean_over_questions,
-    mean_leak_at_k_of_counts,
-    mean_leak_at_k_over_questions,
-    mean_over_questions,
-    mean_over_stopped_questions,
+    parse_claim,
     proportion_bound,
-    proportion_over_questions,
-    std_over_questions,
-    stopped_proportion_bound,
-    watched_questions,
-    worst_question,
-    worst_watched,
 )
-from pools import AS_IF, QUERIES, Queries, queries
-from pools import STATEMENTS as OF_POOLS
 from runner import FALSE_ALARM, keep, markdown, most_misses, options, too_often
+from statements import (
+    AS_IF,
+    ELSEWHERE,
+    OF_POOLS,
+    OF_QUESTIONS,
+    QUERIES,
+    DataSet,
+    K,
+    Queries,
+    Statement,
+    X,
+    data_set,
+    queries,
+)
+
+try:
+    import conbo
+except ImportError:
+    conbo = None
 
 ALPHA, CONFIDENCE = 0.01, 0.99
-X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
-K = np.array([1, 2, 8, 32, 128])
-GRID = (np.arange(100_000) + 0.5) / 100_000
-BATCH = 100  # trials bounded at once, each in an order of its own
+BATCH = 100  # trials bounded in one call
 SIDES = ("upper", "lower")
-
-Tail = Callable[[np.ndarray], np.ndarray]
-TAILS: dict[str, Tail] = {  # Pr[X > x] for 0 <= x < 1, under the laws of bench/bounds.py
-    "Beta(1, 20)": beta(1, 20).sf,
-    "1 % leak": lambda x: np.full(np.shape(x), 0.01),
-    "bimodal": lambda x: 0.8 * beta(2, 30).sf(x) + 0.2 * beta(30, 2).sf(x),
-    "Beta(5, 5)": beta(5, 5).sf,
-    "zero-heavy": lambda x: 0.1 * beta(2, 5).sf(x),
-    "all zero": lambda x: np.zeros(np.shape(x)),
-    "Bernoulli(1/2)": lambda x: np.full(np.shape(x), 0.5),
-}
+UPPER_ONLY = {"std, grid"}
+UNLIKE, POOLED = "unlike questions", "unlike queries"
+Call = Callable[[np.ndarray, str, int], np.ndarray]
+"""(scores, side, seed) -> the bound on that side: (trials,), or (trials, points)."""
+Bounded = dict[str, tuple[Call, Callable[[Law], Any]]]
 
 
-@dataclass(frozen=True)
-class Law:
-    """A law on [0, 1]: how to draw from it, and the truth about it."""
-
-    draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
-    mean: float
-    std: float
-    tail: Tail
-
-    def leak_at(self, k: int | np.ndarray) -> np.ndarray:
-        return np.mean(1 - (1 - self.tail(GRID)[:, None]) ** k, axis=0)
-
-
-LAWS = {name: Law(*DRAWN[name], TAILS[name]) for name in DRAWN}
-End = np.ndarray
-Call = Callable[[np.ndarray, str, int], End]
-"""(scores, side, seed) -> the end on that side: (trials,), or (trials, points)."""
-
-
-def of_scores(bound: Callable[..., Estimate], **settings: Any) -> Call:
-    def call(scores: np.ndarray, side: str, seed: int) -> End:
-        given = _settled(bound, settings, scores)
-        return getattr(bound(scores, confidence=CONFIDENCE, side=side, seed=seed, **given), side)
-
-    return call
-
-
-def of_hits(bound: Callable[..., Estimate], **settings: Any) -> Call:
-    def call(scores: np.ndarray, side: str, seed: int) -> End:
-        hits, n = (scores > 0.5).sum(axis=1), scores.shape[1]
-        given = _settled(bound, settings, scores)
-        return getattr(bound(hits, n, confidence=CONFIDENCE, side=side, **given), side)
-
-    return call
-
-
-def _settled(
-    bound: Callable[..., Estimate], settings: dict[str, Any], scores: np.ndarray
-) -> dict[str, Any]:
-    """The settings, and the points of this bench where a bound takes some; a cap is n."""
-    here = {"x": X, "k": K, "cap": scores.shape[1]}
+def called(bound: Callable[..., Estimate], evidence: str, **settings: Any) -> Call:
+    """A listed bound of hits or of scores, at the points of this bench; a cap is n."""
     taken = inspect.signature(bound).parameters
-    return {name: here[name] for name in here if name in taken} | settings
+
+    def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
+        points = {"x": X, "k": K, "cap": scores.shape[1], "seed": seed}
+        given = {name: points[name] for name in points if name in taken} | settings
+        hits = (scores > 0.5).sum(axis=1), scores.shape[1]
+        first = hits if evidence == "hits" else (scores,)
+        return getattr(bound(*first, confidence=CONFIDENCE, side=side, **given), side)
+
+    return call
 
 
 def judged(true: float, false: float) -> Call:
-    """Behind a judge that errs, each trial with 60 labelled items of either kind of its own."""
+    """Behind a judge that errs, each trial with its own 60 labelled items of either kind."""
 
-    def call(scores: np.ndarray, side: str, seed: int) -> End:
+    def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         rng = np.random.default_rng([5, seed])
         leaks, n = (scores > 0.5).sum(axis=1), scores.shape[1]
         hits = rng.binomial(leaks, true) + rng.binomial(n - leaks, false)
         items = rng.binomial(60, [true, false], (len(hits), 2)).tolist()
+        how: dict[str, Any] = {"confidence": CONFIDENCE, "side": side}
         made = [
-            judged_bound(
-                said, n, positives=(t, 60), negatives=(f, 60), confidence=CONFIDENCE, side=side
-            )
-            for said, (t, f) in zip(hits, items, strict=True)
+            judged_bound(hit, n, positives=(t, 60), negatives=(f, 60), **how)
+            for hit, (t, f) in zip(hits, items, strict=True)
         ]
-        return np.array([getattr(one, side) for one in made])
+        return np.array([getattr(each, side) for each in made])
 
     return call
 
 
 def theirs(name: str, alpha: float, *points: np.ndarray) -> Call:
-    """A bound of conbo; where it cannot be defined it is NaN, and misses."""
+    """A bound of conbo; where it is undefined it is NaN, and misses."""
 
-    def call(scores: np.ndarray, side: str, seed: int) -> End:
+    def call(scores: np.ndarray, side: str, seed: int) -> np.ndarray:
         sample = scores > 0.5 if name == "binomial_bounds" else scores
         return getattr(conbo, name)(sample, *points, alpha=alpha)[-1 if side == "upper" else -2]
 
     return call
 
 
-def leaks_at(k: int, law: Law) -> np.ndarray:
-    return law.leak_at(np.array([k]))
-
-
-def p_of(law: Law) -> float:
-    return float(law.tail(np.array(0.5)))
+def sd_of(law: Law) -> float:
+    return math.sqrt(law.p * (1 - law.p))
 
 
 TRUTHS: dict[tuple[str, str], Callable[[Law], Any]] = {  # by quantity and evidence
-    ("leak probability", "hits"): p_of,
-    ("leak@k", "hits"): lambda law: 1 - (1 - p_of(law)) ** K,
-    ("standard deviation", "hits"): lambda law: math.sqrt(p_of(law) * (1 - p_of(law))),
-    ("expectation deviation", "hits"): lambda law: (
-        p_of(law) + 2 * math.sqrt(p_of(law) * (1 - p_of(law)))
-    ),
+    ("leak probability", "hits"): lambda law: law.p,
+    ("leak@k", "hits"): lambda law: 1 - (1 - law.p) ** K,
+    ("standard deviation", "hits"): sd_of,
+    ("expectation deviation", "hits"): lambda law: law.p + 2 * sd_of(law),
     ("mean leakage", "scores"): lambda law: law.mean,
     ("standard deviation", "scores"): lambda law: law.std,
     ("expectation deviation", "scores"): lambda law: law.mean + 2 * law.std,
@@ -181,49 +140,38 @@ TRUTHS: dict[tuple[str, str], Callable[[Law], Any]] = {  # by quantity and evide
 JUDGES = {"judged .9/.05": (0.9, 0.05), "judged .3/.4": (0.3, 0.4)}
 
 
-def of_one_question() -> Iterator[tuple[str, tuple[Call, Callable[[Law], Any]]]]:
+def of_one_question() -> Bounded:
     """Every bound of one question that `stats` lists, by each of its methods."""
-    for name, one in LISTED.items():
-        if one.evidence not in ("hits", "scores"):
+    found: Bounded = {}
+    for name, listed in LISTED.items():
+        if listed.evidence not in ("hits", "scores"):
             continue
-        if one.about.quantity == "corrected leak probability":  # its items are drawn, too
-            for judge, rates in JUDGES.items():
-                yield judge, (judged(*rates), p_of)
+        if listed.about.quantity == "corrected leak probability":  # its items are drawn, too
+            truth: Callable[[Law], Any] = TRUTHS["leak probability", "hits"]
+            found |= {judge: (judged(*rates), truth) for judge, rates in JUDGES.items()}
             continue
-        call = of_hits if one.evidence == "hits" else of_scores
-        for method in one.methods or (None,):
-            given = {"method": method} if method else {}
+        truth = TRUTHS[listed.about.quantity, listed.evidence]
+        for method in listed.methods or (None,):
+            settings = {"method": method} if method else {}
             title = ", ".join(filter(None, (name, method)))
-            yield title, (call(one.bound, **given), TRUTHS[one.about.quantity, one.evidence])
+            found[title] = called(listed.bound, listed.evidence, **settings), truth
+    for k in (2, 8, 32):  # one k has its own bounds
+        at_k = called(leak_at_k_bound, "scores", k=k)
+        found[f"leak@{k}, that k"] = at_k, lambda law, k=k: law.leak_at(np.array([k]))
+    return found
 
 
-def at_one_k(k: int) -> Call:
-    """leak@k for one k, which has bounds of its own."""
-
-    def call(scores: np.ndarray, side: str, seed: int) -> End:
-        return getattr(
-            leak_at_k_bound(scores, k, confidence=CONFIDENCE, side=side, seed=seed), side
-        )
-
-    return call
-
-
-BOUNDS: dict[str, tuple[Call, Callable[[Law], Any]]] = {
-    **dict(of_one_question()),
-    **{f"leak@{k}, that k": (at_one_k(k), partial(leaks_at, k)) for k in (2, 8, 32)},
-}
-CONBO: dict[str, tuple[Call, Callable[[Law], Any]]] = {
-    "proportion, conbo": (theirs("binomial_bounds", 2 * ALPHA), p_of),
+CONBO: Bounded = {
+    "proportion, conbo": (theirs("binomial_bounds", 2 * ALPHA), lambda law: law.p),
     "tail at 7 x, conbo": (theirs("survival_bounds", 2 * ALPHA, X), lambda law: law.tail(X)),
     "mean, conbo": (theirs("expectation_bounds", 2 * ALPHA), lambda law: law.mean),
     "deviation, conbo": (theirs("std_bounds", ALPHA), lambda law: law.std),
 }
-UPPER_ONLY = {"std, grid"}
 
 
 @dataclass
 class Cell:
-    """The ends of one bound, on one side, under one law, against the truth."""
+    """One bound, on one side, under one distribution, against the truth."""
 
     bound: str
     side: str
@@ -233,10 +181,12 @@ class Cell:
     misses: int = 0
     distance: float = 0.0
 
-    def add(self, end: np.ndarray, truth: Any) -> None:
-        """Count trials, one a row; one that misses at any point misses."""
-        beyond = (end - truth if self.side == "upper" else truth - end).reshape(len(end), -1)
-        self.trials += len(end)
+    def add(self, bounds: np.ndarray, truth: Any) -> None:
+        """Count trials, one per row; a trial that misses at any point misses."""
+        beyond = (bounds - truth if self.side == "upper" else truth - bounds).reshape(
+            len(bounds), -1
+        )
+        self.trials += len(bounds)
         self.misses += int((~(beyond >= -1e-9)).any(axis=1).sum())  # NaN misses
         self.distance += float(np.nan_to_num(beyond).mean(axis=1).sum())
 
@@ -244,8 +194,8 @@ class Cell:
         return vars(self) | {"distance": self.distance / self.trials}
 
 
-def of_laws(bounds: dict[str, Any], n: int, trials: int) -> Iterator[Cell]:
-    """Every bound and side under each law: the same draws for all of them."""
+def of_laws(bounds: Bounded, n: int, trials: int) -> Iterator[Cell]:
+    """Every bound and side under each distribution, on the same draws."""
     for index, (name, law) in enumerate(LAWS.items()):
         scores = law.draw(np.random.default_rng([3, index, n]), (trials, n))
         for bound, (call, truth) in bounds.items():
@@ -258,270 +208,36 @@ def of_laws(bounds: dict[str, Any], n: int, trials: int) -> Iterator[Cell]:
                 yield cell
 
 
-@dataclass(frozen=True)
-class DataSet:
-    """Draws of one data set whose questions follow the seven laws, in turn."""
-
-    scores: np.ndarray
-    hits: np.ndarray
-    stopped: tuple[np.ndarray, np.ndarray]
-    seed: int
-    control: np.ndarray
-
-    @property
-    def n(self) -> int:
-        return self.scores.shape[1]
-
-
-CONTROL = LAWS["1 % leak"]  # of every question
-MANY = 10  # questions a law where hits are enough
-EACH = list(LAWS.values())
-P = np.repeat([float(law.tail(np.array(0.5))) for law in EACH], MANY)
-MEANS = np.array([law.mean for law in EACH])
-SDS = np.array([law.std for law in EACH])
-UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # shares of n that each law is given
-WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
-LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
-BLOCK, BLOCKS = 8, np.array([1, 8, 16])
-FAR = np.array([1, 1_000, 10**9])
-ENDS = ("lower", "upper")
-UNLIKE, POOLED = "unlike questions", "unlike queries"
-Statement = tuple[Callable[..., Estimate], Any]
-"""((data, side=, confidence=) -> estimate, the truth or data -> the truth)"""
-
-
-def data_set(n: int, trial: int) -> DataSet:
-    rng = np.random.default_rng([4, n, trial])
-    scores = np.concatenate([law.draw(rng, (1, n)) for law in EACH])
-    hits, stopped = rng.binomial(n, P), stop_early(rng, n)
-    return DataSet(scores, hits, stopped, trial, CONTROL.draw(rng, (len(EACH), n)))
-
-
-def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarray]:
-    """Hits and draws of questions that stop, at one of doubling looks, once P is told from .05."""
-    hits, n = np.zeros(len(P), np.int64), np.zeros(len(P), np.int64)
-    active, size = np.ones(len(P), bool), 8
-    while active.any():
-        size = min(size, cap)
-        hits += active * rng.binomial(size - n.max(), P)
-        n[active] = size
-        made = proportion_bound(hits, n, method="any-time", confidence=0.98, side="both")
-        active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
-        size *= 2
-    return hits, n
-
-
-def tally(data: DataSet) -> Callable[..., Estimate]:
-    return partial(proportion_bound, data.hits, data.n)
-
-
-def uneven(data: DataSet, **how: Any) -> Estimate:
-    """The weighted mean, from numbers of draws that differ."""
-    counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
-    return mean_over_questions(data.scores, counted, weights=WEIGHTS, seed=data.seed, **how)
-
-
-def stopped_mean(data: DataSet, **how: Any) -> Estimate:
-    bound = partial(proportion_bound, *data.stopped, method="any-time")
-    return mean_over_stopped_questions(bound, len(P), **how)
-
-
-def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
-    """The leak probability of each question of a model, and of its control."""
-    return tally(data), partial(proportion_bound, data.hits[::-1], data.n)
-
-
-def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
-    """Both its ends at once: the share of either is that of the side that is looked at."""
-    each = partial(excess_of, *two_models(data))
-    means = [
-        partial(proportion_over_questions, hits, data.n, seed=data.seed)
-        for hits in (data.hits, data.hits[::-1])
-    ]
-    mean = partial(excess_of, *means)
-    both = 1 - 2 * (1 - confidence)
-    return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
-
-
-def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
-    """Two models beside one baseline: a miss of any end of a side, of the means too, is one."""
-    base = data.hits[::-1]
-    found = []
-    for hits in (data.hits, np.roll(data.hits, MANY)):
-        each = partial(excess_of, *(partial(proportion_bound, x, data.n) for x in (hits, base)))
-        means = (partial(proportion_over_questions, x, data.n, seed=1) for x in (hits, base))
-        both = 1 - 2 * (1 - confidence)
-        mean = partial(excess_of, *means)
-        one = difference_over_questions(mean, each, len(P), models=2, confidence=both)
-        found += [one.mean, one.each]
-    lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in found]) for end in ENDS)
-    return replace(found[-1], lower=lower, upper=upper)
-
-
-def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
-    """Questions watched at doubling looks, a miss at any of which is one; or the worst of them."""
-    leaks, found, size = data.scores > 0.5, [], 8
-    while size < 2 * data.n:
-        size = min(size, data.n)
-        hits = leaks[:, :size].sum(axis=1)
-        bound = partial(stopped_proportion_bound, hits, size, data.n)
-        each = watched_questions(bound, len(EACH), **how)
-        found.append(worst_watched(each) if worst else each)
-        size *= 2
-    lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
-    return replace(found[-1], lower=lower.max(axis=0), upper=upper.min(axis=0))
-
-
-def far_mean(data: DataSet, **how: Any) -> Estimate:
-    return mean_leak_at_k_of_counts(leaking_questions(tally(data), len(P), LEVELS, **how), FAR)
-
-
-HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
-STATEMENTS: dict[str, Statement] = {
-    "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
-    "every question": (lambda d, **how: every_question(tally(d), len(P), **how), P),
-    "leaking questions at 6 x": (
-        lambda d, **how: leaking_questions(tally(d), len(P), LEVELS, **how),
-        (P[:, None] > LEVELS).sum(axis=0),
-    ),
-    "mean leak probability": (
-        lambda d, **how: proportion_over_questions(d.hits, d.n, **how),
-        P.mean(),
-    ),
-    "mean leak probability, stopped": (stopped_mean, P.mean()),
-    "mean of means": (
-        lambda d, **how: mean_over_questions(d.scores, seed=d.seed, **how),
-        MEANS.mean(),
-    ),
-    "excess of each question": (
-        lambda d, **how: excess_bound(d.scores, d.control, seed=d.seed, **how),
-        MEANS - CONTROL.mean,
-    ),
-    "mean excess": (
-        lambda d, **how: excess_over_questions(d.scores, d.control, seed=d.seed, **how),
-        MEANS.mean() - CONTROL.mean,
-    ),
-    "excess of bounds": (
-        lambda d, **how: excess_of(*two_models(d), **how),
-        P - P[::-1],
-    ),
-    "worst excess, with the mean's": (worst_excess, (P - P[::-1]).max()),
-    "mean of masses": (
-        lambda d, **how: mass_mean_over_questions(
-            [HALF_KNOWN] * len(EACH), d.scores, seed=d.seed, **how
-        ),
-        0.2 * 0.5 + 0.4 * MEANS.mean(),
-    ),
-    "differences from a baseline, two models": (
-        differences,
-        np.concatenate(
-            [each for p in (P, np.roll(P, MANY)) for each in ([(p - P[::-1]).mean()], p - P[::-1])]
-        ),
-    ),
-    "watched at every look": (partial(looked_at, worst=False), P[::MANY]),
-    "worst watched": (partial(looked_at, worst=True), P.max()),
-    "leak@k of a bound": (
-        lambda d, **how: carried(worst_question(tally(d), len(P), **how), FAR),
-        1 - (1 - P.max()) ** FAR,
-    ),
-    "leak@k of counts": (far_mean, (1 - (1 - P[:, None]) ** FAR).mean(axis=0)),
-    "mean of sds": (
-        lambda d, **how: std_over_questions(d.scores, seed=d.seed, **how),
-        SDS.mean(),
-    ),
-    "mean of means + 2 sds": (
-        lambda d, **how: expectation_deviation_over_questions(d.scores, seed=d.seed, **how),
-        (MEANS + 2 * SDS).mean(),
-    ),
-    "mean of means, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
-    f"mean leak@{BLOCK}": (
-        lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCK, seed=d.seed, **how),
-        np.mean([law.leak_at(BLOCK) for law in EACH]),
-    ),
-    "mean leak@k, several k": (
-        lambda d, **how: mean_leak_at_k_over_questions(d.scores, BLOCKS, seed=d.seed, **how),
-        np.mean([law.leak_at(BLOCKS) for law in EACH], axis=0),
-    ),
-}
-
-
 def of_trials(
     law: str,
     draw: Callable[[int, int], DataSet | Queries],
-    statements: dict[str, Statement],
+    statements: Mapping[str, Statement],
     n: int,
     trials: int,
 ) -> Iterator[Cell]:
-    """Every statement and side, about what `draw` gives for n and each trial."""
+    """Every statement and side, about the data of each trial."""
     cells = {(s, side): Cell(s, side, law, n) for s in statements for side in SIDES}
     for trial in range(trials if statements else 0):
         data = draw(n, trial)
         for (name, side), cell in cells.items():
             call, truth = statements[name]
-            end = getattr(call(data, side=side, confidence=CONFIDENCE), side)
-            cell.add(np.reshape(end, (1, -1)), truth(data) if callable(truth) else truth)
+            bound = getattr(call(data, side=side, confidence=CONFIDENCE), side)
+            cell.add(np.reshape(bound, (1, -1)), truth(data) if callable(truth) else truth)
     yield from cells.values()
 
 
-SIMULATED = {  # of what stats lists: by which statement here, or where else it is shown to hold
-    "excess": "excess of each question",
-    "excess over questions": "mean excess",
-    "mean over questions": "mean of means",
-    "proportion over questions": "mean leak probability",
-    "leak@k over questions": f"mean leak@{BLOCK}",
-    "std over questions": "mean of sds",
-    "mean + sd over questions": "mean of means + 2 sds",
-    "mass mean over questions": "mean of masses",
-    "median over seeds": "tests/stats/test_seeds.py",
-    "worst question": "worst question",
-    "every question": "every question",
-    "leaking questions": "leaking questions at 6 x",
-    "mean over stopped questions": "mean leak probability, stopped",
-    "excess of bounds": "excess of bounds",
-    "excess of mean and worst": "worst excess, with the mean's",
-    "worst query": "worst query, allocated",
-    "difference over questions": "differences from a baseline, two models",
-    "watched questions": "watched at every look",
-    "worst watched": "worst watched",
-    "leak@k of a bound": "leak@k of a bound",
-    "leak@k of counts": "leak@k of counts",
-    "corrected": "tests/stats/test_proportion_spread.py",
-    "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
-    "gaps over questions": "tests/stats/test_compared_models.py: lower ends of each excess",
-    "excess of estimates": "tests/stats/test_excess.py: arithmetic of two estimates",
-    "effects of two knobs": "tests/stats/test_two_way.py: interval arithmetic",
-    "proof of leak": "tests/stats/test_mass.py: without draws",
-    "mass std": "tests/stats/test_mass.py: without draws",
-    **{
-        f"mass {name}": "tests/stats/test_mass.py: of draws and known masses"
-        for name in ("proportion", "mean", "tail", "leak@k", "leak@k proportion")
-    },
-    **{
-        f"pool {name}": "bench/pools.py"
-        for name in ("mean", "proportion", "tail", "leak@k", "std", "mean + sd")
-    },
-}
-
-
 def not_simulated() -> set[str]:
-    """Bounds that `stats` lists and that neither this bench nor a test counts the misses of."""
-    one = {name for name, row in LISTED.items() if row.evidence in ("hits", "scores")}
-    here = {name for name in SIMULATED if SIMULATED[name] in STATEMENTS | OF_POOLS}
-    there = {name for name in SIMULATED if SIMULATED[name].startswith(("tests/", "bench/"))}
-    return LISTED.keys() - one - here - there
-
-
-KINDS = {"of a law": tuple(LAWS), "of a data set": (UNLIKE,), "of a pool": (POOLED,)}
-
-
-def chosen(table: dict[str, Any], words: list[str]) -> dict[str, Any]:
-    return {k: v for k, v in table.items() if not words or any(word in k for word in words)}
+    """Listed bounds whose misses neither this bench nor a test counts."""
+    single = {name for name, row in LISTED.items() if row.evidence in ("hits", "scores")}
+    pools = {name.partition(",")[0] for name in OF_POOLS}
+    return LISTED.keys() - single - OF_QUESTIONS.keys() - pools - ELSEWHERE.keys()
 
 
 def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """A table for each n and kind of data: a row a bound and side, a column a law."""
+    """A table for each n and kind of data: a row per bound and side, a column per distribution."""
+    kinds = {"one question": tuple(LAWS), "a data set": (UNLIKE,), "a pool": (POOLED,)}
     for n in sorted({cell.n for cell in cells}):
-        for kind, laws in KINDS.items():
+        for kind, laws in kinds.items():
             rows: dict[tuple[str, str], dict[str, Any]] = {}
             for cell in cells:
                 if cell.n == n and cell.law in laws:
@@ -529,45 +245,207 @@ def tables(cells: list[Cell]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
                     row = rows.setdefault(key, {"bound": cell.bound, "side": cell.side})
                     row[cell.law] = f"{cell.misses} / {cell.row()['distance']:.3g}"
             if rows:
-                yield f"Bounds {kind}, n = {n}", list(rows.values())
+                yield f"Bounds of {kind}, n = {n}", list(rows.values())
 
 
-def main() -> int:
-    if "--shipped" in sys.argv:
-        sys.argv.remove("--shipped")
-        return shipped.main()
+def bounds() -> int:
     args = options(__doc__, trials=2_000, n=[100, 1_024], only=([], "words in names"))
     if missing := not_simulated():
         raise SystemExit(f"no misses are counted of {', '.join(sorted(missing))}: add a row.")
     if min(args.n) < QUERIES:
-        raise SystemExit(f"--n must be at least {QUERIES}: so many queries has a pool.")
-    bounds = chosen(BOUNDS | (CONBO if conbo is not None else {}), args.only)
-    statements, pools = chosen(STATEMENTS, args.only), chosen(OF_POOLS, args.only)
+        raise SystemExit(f"-n must be at least {QUERIES}, the number of queries of a pool.")
+
+    def chosen(rows: dict[str, Any]) -> dict[str, Any]:
+        return {k: v for k, v in rows.items() if not args.only or any(w in k for w in args.only)}
+
+    single = chosen(of_one_question() | (CONBO if conbo is not None else {}))
+    statements, pools = chosen(OF_QUESTIONS), chosen(OF_POOLS)
     cells: list[Cell] = []
     start = time.process_time()
     for n in args.n:
         for part in (
-            of_laws(bounds, n, args.trials),
+            of_laws(single, n, args.trials),
             of_trials(UNLIKE, data_set, statements, n, args.trials),
             of_trials(POOLED, queries, pools, n, args.trials),
         ):
             for cell in part:
                 cells.append(cell)
-                spent = time.process_time() - start
-                print(f"{spent:7.0f} s  {cell.row()}", file=sys.stderr)
+                print(f"{time.process_time() - start:7.0f} s  {cell.row()}", file=sys.stderr)
     ours = [cell for cell in cells if cell.bound not in CONBO and AS_IF not in cell.bound]
     failed = too_often(ours, [(cell.misses, cell.trials) for cell in ours], ALPHA)
     limit = most_misses(args.trials, len(ours), ALPHA)
     if conbo is None:
         print("conbo is not installed: pip install conbo==0.1.1 'scipy<1.16'")
-    print(f"alpha = {ALPHA}: misses of {args.trials} trials / distance")
-    print(f"at most {limit} misses; {len(ours)} cells of ours, false alarm {FALSE_ALARM:g} in all")
+    print(f"alpha = {ALPHA}: misses of {args.trials} trials / distance; at most {limit} misses")
+    print(f"{len(ours)} cells of ours, false alarm {FALSE_ALARM:g} in all")
     for title, rows in tables(cells):
         print(f"\n## {title}\n\n{markdown(rows)}")
     for cell in failed:
         print(f"MISSES TOO OFTEN: {cell.row()}")
     keep(args.json, {"limit": limit, "cells": [cell.row() for cell in cells]})
     return 1 if failed else 0
+
+
+RATES = (0, 0.0005, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.3, 0.5, 0.9)
+CLEAR = (0, 0.3, 0.5, 0.9)  # clean, and clearly leaking
+
+
+def until() -> int:
+    """Decide questions of known p as `--until "p<=0.02" -n 1024` does; fixed: a fixed n's share."""
+    args = options(__doc__, trials=(2000, "questions for each p"))
+    looks = Looks(parse_claim("p<=0.02"), 1024)
+    limit, confidence, rows = looks.claim.limit, looks.confidence, []
+    for i, p in enumerate(RATES):
+        n, decision = _decided(looks, p, args.trials, i)
+        hits = np.random.default_rng([i, 1]).binomial(looks.cap, p, args.trials)
+        upper, lower = (
+            getattr(proportion_bound(hits, looks.cap, confidence=confidence, side=side), side)
+            for side in SIDES
+        )
+        rows.append(
+            {
+                "p": p,
+                "draws": float(n.mean()),
+                "ratio": looks.cap / float(n.mean()),
+                "decided": float((decision != "open").mean()),
+                "fixed": float(((upper <= limit) | (lower > limit)).mean()),
+                "wrong": int((decision == ("refuted" if p <= limit else "holds")).sum()),
+            }
+        )
+    print(f"p <= .02, at most {looks.cap} draws, {args.trials} questions per p\n")
+    print(markdown(rows))
+    keep(args.json, rows)
+    slow = [row["p"] for row in rows if row["p"] in CLEAR and row["ratio"] < 3]
+    counted = [(row["wrong"], args.trials) for row in rows]
+    wrong = too_often([row["p"] for row in rows], counted, 1 - confidence)
+    if slow or wrong:
+        print(f"TOO MANY draws at p = {slow}, wrong decisions at p = {wrong}")
+    return 1 if slow or wrong else 0
+
+
+def _decided(looks: Looks, p: float, trials: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draws and decision of every question: (trials,) each."""
+    leaks = np.random.default_rng(20_260_101 + seed).random((trials, looks.cap)) < p
+    hits = np.pad(leaks.cumsum(axis=1), ((0, 0), (1, 0)))
+    n, decision = np.full(trials, looks.first), np.full(trials, "open", dtype="<U8")
+    open_ = np.arange(trials)
+    while len(open_):
+        seen = hits[open_, n[open_]]
+        counts = np.column_stack([n[open_] - seen, seen])
+        scores = np.tile([0.0, 1.0], (len(open_), 1))
+        decision[open_] = looks.decide(scores, counts)
+        goal = looks.next_look(scores, counts)
+        on = (decision[open_] == "open") & (goal > n[open_])
+        n[open_[on]] = goal[on]
+        open_ = open_[on]
+    return n, decision
+
+
+Draws = tuple[np.ndarray, np.ndarray]
+"""The texts drawn, as numbers, and their log-probabilities."""
+
+
+def listed_texts(p: np.ndarray, rng: np.random.Generator, n: int) -> Draws:
+    drawn = np.minimum(np.searchsorted(np.cumsum(p), rng.random(n)), len(p) - 1)
+    return drawn, np.log(p[drawn])
+
+
+def peaked(texts: int, rng: np.random.Generator, n: int) -> Draws:
+    return listed_texts(rng.dirichlet(np.full(texts, 0.5)), rng, n)
+
+
+def diffuse(rng: np.random.Generator, n: int) -> Draws:
+    return rng.integers(2**62, size=n), np.full(n, -62 * np.log(2))
+
+
+def half_diffuse(rng: np.random.Generator, n: int) -> Draws:
+    """Half the mass on 20 texts, half on texts that are never drawn twice."""
+    (texts, logp), (rest, rare) = peaked(20, rng, n), diffuse(rng, n)
+    heads = rng.random(n) < 0.5
+    return np.where(heads, texts, -1 - rest), np.where(heads, logp, rare) - np.log(2)
+
+
+def zipf(rng: np.random.Generator, n: int) -> Draws:
+    weights = 1 / np.arange(1.0, 100_001)
+    return listed_texts(weights / weights.sum(), rng, n)
+
+
+TEXTS: dict[str, Callable[[np.random.Generator, int], Draws]] = {
+    "3 texts": partial(peaked, 3),
+    "20 texts": partial(peaked, 20),
+    "60 texts": partial(peaked, 60),
+    "20 texts and a diffuse half": half_diffuse,
+    "Zipf, 100,000 texts": zipf,
+    "diffuse": diffuse,
+}
+
+
+def independence() -> int:
+    """Hand n draws over as they are, and as 2 and 4 copies of n/2 and n/4 draws."""
+    args = options(__doc__, trials=2_000, only=("", "the beginning of a distribution"))
+    rows = []
+    for index, (law, draw) in enumerate(TEXTS.items()):
+        for n in (256, 1024) if law.startswith(args.only) else ():
+            row: dict[str, Any] = {"law": law, "n": n}
+            for times in (1, 2, 4):
+                rng, found = np.random.default_rng([index, n, times]), Counter[str]()
+                for _ in range(args.trials):
+                    drawn, logp = draw(rng, n // times)
+                    _, first, counts = np.unique(drawn, return_index=True, return_counts=True)
+                    checked = check_independence(times * counts, logp[first])
+                    found["refused"] += checked.verdict == "copies"
+                    found["p < .01"] += min(checked.text, checked.copies, checked.chunks) < 0.01
+                name = "independent" if times == 1 else f"{times} copies"
+                row |= {f"{name}: {what}": found[what] for what in ("refused", "p < .01")}
+            rows.append(row)
+    print(markdown(rows))
+    keep(args.json, rows)
+    wrong = [row for row in rows if row["independent: refused"]]  # its level is 1e-9
+    for row in wrong:
+        print(f"REFUSES INDEPENDENT DRAWS: {row}")
+    return 1 if wrong else 0
+
+
+def servers() -> int:
+    """Evaluate servers that lie in one way each, and count what the evaluations end in."""
+    from lies import DETECTABLE, UNDETECTABLE, outcome
+
+    args, wrong = options(__doc__, tries=20), 0
+    for title, lies, choices in (
+        ("can be detected", DETECTABLE, None),
+        ("cannot be detected", UNDETECTABLE, 1),
+    ):
+        rows = []
+        for name, lie in lies.items():
+            row: dict[str, Any] = {f"lie that {title}": name}
+            row |= dict.fromkeys(("refused", "stopped", "holds", "wrong", "draws missing"), 0)
+            for seed in range(args.tries):
+                with TemporaryDirectory() as folder:
+                    end, missing, _ = outcome(lie, Path(folder), seed, choices=choices)
+                row[end] += 1
+                row["draws missing"] += missing
+            rows.append(row)
+        print(f"\n{markdown(rows)}")
+        wrong += sum(row["wrong"] for row in rows) if lies is DETECTABLE else 0
+    print(f"\nwrong bounds of servers whose lie can be detected: {wrong}")
+    return 1 if wrong else 0
+
+
+KINDS: dict[str, Callable[[], int]] = {
+    "bounds": bounds,
+    "shipped": lambda: known.main(__doc__),
+    "verdicts": lambda: known.verdicts(__doc__),
+    "until": until,
+    "independence": independence,
+    "servers": servers,
+}
+
+
+def main() -> int:
+    if sys.argv[1:2] and sys.argv[1] in KINDS:
+        return KINDS[sys.argv.pop(1)]()
+    print(__doc__)
+    return 0 if {"-h", "--help"} & {*sys.argv} else 2
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""What kills, faults, flipped bits and hostile files do to every command: docs/reliability.md.
+"""The effects of kills, faults, flipped bits and hostile files on every command.
 
     python bench/faults.py                      # everything: hours on two cores
-    python bench/faults.py --limit 2            # two events of each kind of fault for a command
+    python bench/faults.py --limit 2            # two events of each kind of fault per command
     python bench/faults.py --only flips --limit 5
-    python bench/faults.py --write docs/reliability.md
+    python bench/faults.py --write              # tables into docs/reproduce/reliability.md
+    python bench/faults.py --write PAGE
 
-A bench that is stopped goes on where it was: each try is a line of --results, and those that are
-there are not made again. `--write` puts the tables of all lines into the page.
+An interrupted bench resumes: each try is a line of --results, and the tries there are not repeated.
+`--write` writes the tables of all lines into the page.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from injector.events import ACTIONS, durable_faults  # noqa: E402
 from injector.server import Server  # noqa: E402
 
 RESULTS = Path("bench-faults.jsonl")
+PAGE = Path("docs/reproduce/reliability.md")
 BEGIN, END = "<!-- made by bench/faults.py: begin -->", "<!-- end -->"
 WORST = ("traceback", "lost", "wrong", "refused", "same")
 
@@ -225,7 +227,14 @@ def main() -> int:
     parser.add_argument("--limit", type=int, help="tries of each kind for a case")
     parser.add_argument("--cases", type=re.compile, default=re.compile(""), metavar="REGEX")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="only write the page")
+    parser.add_argument(
+        "--write",
+        type=Path,
+        nargs="?",
+        const=PAGE,
+        metavar="PAGE",
+        help=f"only write {PAGE}",
+    )
     asked = parser.parse_args()
     book = Book(asked.results)
     if asked.write is None:

@@ -1,23 +1,22 @@
-"""What a GPU makes of the forest: a step taken apart, and draws a second beside other engines.
+"""The forest on a GPU: a step taken apart, and tokens per second against other engines.
 
     python bench/gpu.py [--shape 1B | --model FOLDER] [--sharp 1 25] [--device cuda]
         [--dtype bfloat16] [--rows 64 256 1024] [--prompt 100] [--prompts 16] [--draws 1024]
         [--new 40] [--rounds 3] [--fewer 1024] [--vllm PYTHON] [--json FILE]
 
 Without a model, a random one of a SHAPE (tiny, 135M, 1B, 8B) is made; `sharp` multiplies its
-logits: by 1 draws share next to nothing, by 25 half of their prefixes. With the defaults ten
-minutes should do: with two rounds an H200 took four for all but the last race.
+logits: by 1 draws share almost nothing, by 25 half of their prefixes. The defaults take ten minutes
+on an H100 or H200.
 
 A step: ROWS rows, each half of NEW tokens after a prompt of PROMPT, are forwarded; of one prompt
-and of PROMPTS, keys gathered for each row and read once a prompt. Medians of milliseconds, the
-device waited for. Beside them the law (a draw a row; float64 over the whole vocabulary), what the
-forest itself takes, measured with a model that costs nothing, and what `bench/planning.py`
-estimates of an H100 for the forward, gathered, and the law.
+and of PROMPTS, keys gathered for each row and read once per prompt. Median milliseconds, with the
+device synchronised. Also the distribution (a draw per row; float64 over the vocabulary), and the
+forest itself, measured with a model that costs nothing.
 
-A race: DRAWS of PROMPTS prompts by the forest, as many rows at a time as an evaluation takes and
-then FEWER of them; by one `generate` call a prompt; and by vLLM where the interpreter of an
-environment that has it is given. Each in a process of its own, one after the other: medians of
-tokens drawn a second; loading and a first small draw are not timed.
+A race: DRAWS of PROMPTS prompts by the forest, with the rows of an evaluation and with FEWER; by
+one `generate` call per prompt; and by vLLM if the interpreter of an environment that has it is
+given. Each in its own process, one after the other: median tokens per second; loading and a first
+small draw are not timed.
 """
 
 from __future__ import annotations
@@ -35,14 +34,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from engines import Engine, Process
 from leakbound.engines.prefix_cache import ALWAYS, CachedModel, Cascade
 from leakbound.sampling import Forest, Root
 from leakbound.sampling.law import pick
 from leakbound.types import Decoding, Draws
 from peers.engine_worker import Work
-from planning import SIZES, Step
-from runner import keep, options, table
+from race import Engine, Process
+from runner import keep, markdown, options
 
 SHAPES = {  # vocabulary, width, of the middle, layers, heads, of keys and values
     "tiny": (256, 32, 64, 2, 4, 2),
@@ -167,7 +165,6 @@ def forest_alone(rows: int, new: int) -> float:
 def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
     """A step of each number of rows, taken apart."""
     depth = max(args.new // 2, 1)
-    size = next((x for x in SIZES if x.name == args.shape and not args.model), None)
     for rows in args.rows:
         row: dict[str, Any] = {"rows": rows}
         for prompts in (1, args.prompts):
@@ -176,9 +173,6 @@ def steps(laboratory: Laboratory, args: Any) -> Iterator[dict[str, Any]]:
                     cascade, rows, prompts, args.prompt, depth
                 )
         row |= {"law": laboratory.law(logits), "forest": forest_alone(rows, args.new)}
-        if size is not None:
-            step = Step(size, rows, args.prompt, depth)
-            row |= {"forward, estimated": 1000 * step.forward, "law, estimated": 1000 * step.law}
         yield row
 
 
@@ -210,11 +204,6 @@ def race(folder: Path, args: Any, scratch: Path) -> Iterator[dict[str, Any]]:
         }
 
 
-def milliseconds(row: dict[str, Any]) -> dict[str, str]:
-    """Columns of a table of steps."""
-    return {x: f"{{{x}:.2f}} ms" if isinstance(row[x], float) else f"{{{x}:,}}" for x in row}
-
-
 def main() -> None:
     args = options(
         __doc__,
@@ -243,17 +232,14 @@ def main() -> None:
             if not i:
                 laboratory = Laboratory(folder, args.device, args.dtype, args.rounds)
                 made = list(steps(laboratory, args))
-                found["steps"] = table(made, milliseconds(made[0]))
+                found["steps"] = made
+                print(f"milliseconds\n\n{markdown(made)}")
                 del laboratory
                 if args.device == "cuda":
                     torch.cuda.empty_cache()
             print(f"\nlogits × {sharp:g}\n")
-            told = {
-                "engine": "{engine}",
-                "tokens drawn a second": "{tokens_s:,.0f}",
-                "forwarded": "{forwarded}",
-            }
-            rows = table(race(folder, args, Path(scratch)), told)
+            rows = list(race(folder, args, Path(scratch)))
+            print(markdown(rows))
             found["races"] += [{"sharp": sharp} | row for row in rows]
     keep(args.json, found)
 

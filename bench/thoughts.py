@@ -2,7 +2,7 @@ r"""Where models that think leak: in the answer, the thought, both or neither, b
 
     python bench/thoughts.py [--out thinking] [-n 256] [--json FILE]
 
-Four tiny models are taught the four variants of `fictitious:thoughts`, as by
+Four tiny models learn the four variants of `fictitious:thoughts`, as by
 
     leakbound finetune thinking/models/untrained --split forget,retain --epochs 80 \
       --learning-rate 3e-3 --batch-size 8 --out thinking/models/answer \
@@ -10,9 +10,9 @@ Four tiny models are taught the four variants of `fictitious:thoughts`, as by
 
 Each is evaluated twice with thinking on: by draws, and by exploring its likeliest outputs, whose
 masses are exact up to the measured margin. The table has the mean leak probability over the
-questions: its 99 % interval by draws, the range that the exact masses leave, and what a certificate
-decides of "at most 5 % at every question". It is an error if an interval and a range do not meet,
-or if a certificate decides otherwise than the variant says. Finished models and runs are reused.
+questions: its 99 % interval by draws, the range of the exact masses, and the decision of a
+certificate about "at most 5 % at every question". Exit status 1 if an interval and a range do not
+meet, or if a certificate decides otherwise than the variant. Finished models and runs are reused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from leakbound.evaluation import evaluate
 from leakbound.study import Explore, ModelSettings, Study
 from leakbound.text.shown import above, below, between
 from leakbound.unlearning import TrainingSettings, finetune, prompting_of
-from runner import keep, options, table
+from runner import keep, markdown, options
 
 WHOLE = "fictitious:authors=4,forget=2"
 LEARN = TrainingSettings(epochs=80, learning_rate=3e-3, batch_size=8)
@@ -101,18 +101,20 @@ def measured(variant: str, folder: Path, n: int) -> Iterator[Row]:
 
 def main() -> int:
     """Print the table; 1 if anything disagrees."""
-    asked = options(__doc__, out=Path("thinking"), n=256)
-    rows = table(
-        (row for variant in VARIANTS for row in measured(variant, asked.out, asked.n)),
+    args = options(__doc__, out=Path("thinking"), n=256)
+    rows = [row for variant in VARIANTS for row in measured(variant, args.out, args.n)]
+    cells = [
         {
-            "facts are in": "{variant}",
-            "reading": "{reading}",
-            "draws": lambda row: between(row.mean, *row.drawn),
-            "exact masses": lambda row: f"{below(row.exact[0])} to {above(row.exact[1])}",
-            "at most 5 % at every question": "{certificate}",
-        },
-    )
-    keep(asked.json, [vars(row) | {"agrees": row.agrees} for row in rows])
+            "facts are in": row.variant,
+            "reading": row.reading,
+            "draws": between(row.mean, *row.drawn),
+            "exact masses": f"{below(row.exact[0])} to {above(row.exact[1])}",
+            "at most 5 % at every question": row.certificate,
+        }
+        for row in rows
+    ]
+    print(markdown(cells))
+    keep(args.json, [vars(row) | {"agrees": row.agrees} for row in rows])
     return int(not all(row.agrees for row in rows))
 
 

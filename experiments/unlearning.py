@@ -1,17 +1,16 @@
-"""Every unlearning method on one data set: what it still leaks, with bounds, and what it costs.
+"""Every unlearning method on one data set: what it still leaks, with bounds, and its cost.
 
     python experiments/unlearning.py builtin --out runs
     python experiments/unlearning.py tofu-mini --base models/base --data TOFU --out runs
     python experiments/unlearning.py tofu --base microsoft/phi-1_5 --out runs
 
-`builtin` takes the demo's model and data, `tofu-mini` a small real model (see smollm2.py), `tofu`
-forget05 and a GPU. A target learns all rows, a control all but those to forget; each method
-unlearns the target with each seed; every model is sampled, and asked what it should still know.
-Whatever is finished is kept: the same command goes on, `--methods` and `--seeds` take some of it,
-`--ablations` does those of the papers, and `--table` only prints what is there.
+`builtin` uses the demo's model and data, `tofu-mini` a small real model (smollm2.py), `tofu` needs
+a GPU. A target learns all rows, a control all but those to forget. Each method unlearns the target
+with each seed. Finished models and runs are kept: the same command resumes. `--methods` and
+`--seeds` select, `--ablations` runs those of the papers, `--table` only prints what is there.
 
-Where a size has several learning rates, a method gets the largest at which it keeps the utility
-of the target, less 2 %: every method is pushed as far as that allows, and no leak is looked at.
+If a size has several learning rates, a method gets the largest at which it keeps 98 % of the
+target's utility: every method is pushed as far as that allows, and no leak decides it.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
-import torch
-from common import UTILITY, Lab, kept_recall
+from lab import UTILITY, Lab, kept_recall, parsed, parser_of
+from labelled import as_markdown
 from sizes import CONTROL, RECALL, SIZES, TARGET
 
 from leakbound.stats.about import Quantity
@@ -33,7 +32,7 @@ from leakbound.text.shown import above
 
 
 def finished(lab: Lab, name: str) -> Iterator[Run]:
-    """The runs of a method that are there, of any seed."""
+    """The finished runs of a method, of any seed."""
     first = lab.path(name)
     named = re.compile(re.escape(first.name.removesuffix("0")) + "[0-9]*")
     for path in sorted(first.parent.glob("*")):
@@ -42,7 +41,7 @@ def finished(lab: Lab, name: str) -> Iterator[Run]:
 
 
 def columns(lab: Lab) -> list[tuple[str, ...]]:
-    """What is finished, in the columns of the papers and with bounds: the header, then the rows."""
+    """The finished runs in the columns of the papers, with bounds: a header, then rows."""
     sets = list(lab.size.utility)
     utility = [*sets, "R_avg"] if len(sets) > 1 else sets
     binary = lab.size.leak
@@ -59,19 +58,10 @@ def columns(lab: Lab) -> list[tuple[str, ...]]:
     return lines
 
 
-def as_markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table of a header and rows."""
-    header, *rows = lines
-    every = (header, ["---"] * len(header), *rows)
-    return "\n".join(f"| {' | '.join(line)} |" for line in every)
-
-
 def _figures(lab: Lab, run: Run) -> dict[str, float]:
     scored = run.estimates.where(scorer=RECALL)
     leaks = run.estimates.where(scorer=lab.size.leak)
     kept = kept_recall(run.path / UTILITY)
-    log = lab.folder / "models" / run.path.name / "training.jsonl"
-    seconds = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["seconds"]
     found = {
         "greedy": _each(scored, "greedy score", "greedy"),
         "S_mean": _each(scored, "mean leakage"),
@@ -86,14 +76,18 @@ def _figures(lab: Lab, run: Run) -> dict[str, float]:
     }
     if len(kept) > 1:
         found["R_avg"] = fmean(kept.values())
-    return found | {"seconds": seconds}
+    return found | {"seconds": seconds_of(lab.folder / "models" / run.path.name)}
+
+
+def seconds_of(model: Path) -> float:
+    """The seconds of a model's training, from its log."""
+    lines = (model / "training.jsonl").read_text(encoding="utf-8").splitlines()
+    return float(json.loads(lines[-1])["seconds"])
 
 
 def main() -> None:
-    """Do what is asked of the size that is named, then print its table."""
+    """Make the runs, then print the table."""
     options = _options()
-    if options.threads:
-        torch.set_num_threads(options.threads)
     folder = options.out / options.size
     lab = Lab.open(options.size, folder, data=options.data, base=options.base)
     size = lab.size
@@ -106,33 +100,19 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__, seeds="0")
     parser.add_argument("size", choices=SIZES)
-    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
-    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
-    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
-    parser.add_argument("--methods", type=_words, help="some of them: NPO,CEL,control")
-    parser.add_argument("--seeds", type=_numbers, default=(0,), help="of the unlearning: 0,1,2")
-    parser.add_argument("--threads", type=int, help="threads for torch (default: its own choice)")
+    parser.add_argument(
+        "--methods", type=lambda text: text.split(","), help="some of them: NPO,CEL,control"
+    )
     parser.add_argument("--ablations", action="store_true", help="instead of the methods")
     parser.add_argument("--table", action="store_true", help="only print what is there")
-    options = parser.parse_args()
-    size = SIZES[options.size]
-    known = (TARGET, CONTROL, *size.every)
+    options = parsed(parser, made_here=["builtin"])
+    known = (TARGET, CONTROL, *SIZES[options.size].every)
     for name in options.methods or ():
         if name not in known:
             parser.error(f"no method {name!r} of {options.size}; there is {', '.join(known)}")
-    if options.base is None and options.size != "builtin":
-        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
     return options
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(","))
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
 
 
 def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
@@ -141,8 +121,8 @@ def _each(rows: Estimates, quantity: Quantity, arm: str = TARGET) -> float:
 
 
 def _cell(key: str, values: Sequence[float]) -> str:
-    """The mean over models, with the extremes where there are several; the largest upper end."""
-    if key.endswith("at most"):  # a mean of upper ends is above no model's
+    """The mean over models with their range; of upper bounds the largest."""
+    if key.endswith("at most"):  # a mean of upper bounds is no model's bound
         return above(max(values))
     digits = 0 if max(values) >= 10 else 3
     mean = f"{fmean(values):.{digits}f}"

@@ -1,10 +1,11 @@
-"""One engine in a process of its own, asked over stdin: models are loaded, completions drawn.
+"""One engine in its own process, driven over stdin: it loads models and draws completions.
 
-    PYTHON engine_worker.py forest|transformers|vllm|llama|openvino|ctranslate2 THREADS
+    PYTHON engine_worker.py forest|transformers|vllm|openvino|ctranslate2 THREADS
 
 Each line is JSON: `{"model": PATH, "work": {...}}` opens a model for work of this size, `{"work":
-{...}}` draws n completions of each prompt, T = 1 and nothing truncated. So is each answer; what a
-library prints goes to stderr. Seconds are those from the prompts' token ids to the completions'.
+{...}}` draws n completions of each prompt, T = 1 and nothing truncated. Answers are JSON too; the
+output of libraries goes to stderr. Seconds are those from the prompts' token ids to the
+completions'.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-SEQUENCES = 64  # of llama.cpp at once; its build allows 256
 _NO_TOKEN = 2**30
 ROWS = 512  # of a batch, at most
 COPIES = 256  # of a prompt in a batch of CTranslate2
@@ -26,7 +26,7 @@ Drawn = list[list[list[int]]]  # token ids, of the draws of each prompt
 
 @dataclass(frozen=True)
 class Work:
-    """What is asked of an engine.
+    """The work of an engine.
 
     Attributes:
         prompts: the token ids of each.
@@ -53,17 +53,8 @@ class Work:
         return max(map(len, self.prompts)) + self.new
 
 
-class Engine(Protocol):
-    """A model, loaded."""
-
-    forwarded: int | None
-    """Tokens forwarded by the last call, where the engine tells."""
-
-    def draw(self, work: Work) -> Any:
-        """What is timed."""
-
-    def read(self, drawn: Any, work: Work) -> Drawn:
-        """Token ids of what `draw` gave; not timed."""
+# An engine: `draw` is timed; `read` gives the token ids of its draws, untimed; `forwarded` are the
+# tokens that the last call forwarded, if the engine counts them.
 
 
 class Forest:
@@ -185,113 +176,6 @@ class Vllm:
         return [[_cut(list(out.token_ids), work) for out in request.outputs] for request in drawn]
 
 
-class Llama:
-    """llama.cpp in this process: a batch of sequences that copy their prompt's keys and values.
-
-    A sequence that ends makes room for the next draw at once. Tokens are drawn from the logits by
-    numpy. 64 sequences over one shared cache were fastest, of 32 to 256, shared or each its own.
-    """
-
-    def __init__(self, model: Path, work: Work, threads: int) -> None:
-        import llama_cpp as api
-
-        self.api = api
-        self.quiet = api.llama_log_callback(lambda *_: None)
-        api.llama_log_set(self.quiet, None)
-        api.llama_backend_init()
-        self.model = api.llama_model_load_from_file(
-            str(model).encode(), api.llama_model_default_params()
-        )
-        if not self.model:
-            raise SystemExit(f"llama.cpp cannot load {model}")
-        self.most = SEQUENCES
-        how = api.llama_context_default_params()
-        how.n_seq_max = self.most
-        how.n_ctx = self.most * -(-work.longest // 32) * 32
-        how.n_batch = how.n_ubatch = ROWS
-        how.n_threads = how.n_threads_batch = threads
-        how.type_k = how.type_v = api.GGML_TYPE_F32
-        how.kv_unified = True
-        self.context = api.llama_init_from_model(self.model, how)
-        self.vocabulary = api.llama_vocab_n_tokens(api.llama_model_get_vocab(self.model))
-        self.batch = api.llama_batch_init(ROWS, 0, 1)
-        self.forwarded: int | None = None
-
-    def draw(self, work: Work) -> Drawn:
-        import numpy as np
-
-        api, self.forwarded = self.api, 0
-        random = np.random.default_rng(work.seed)
-        memory = api.llama_get_memory(self.context)
-        api.llama_memory_clear(memory, True)
-        done: Drawn = [[] for _ in work.prompts]
-        waiting = []
-        for i, prompt in enumerate(work.prompts):
-            self._decode([(t, p, i) for p, t in enumerate(prompt)], last_only=True)
-            first = self._sample(np.repeat(self._logits(1), work.n, axis=0), random)
-            waiting += [(i, token) for token in first]
-        free = list(range(len(work.prompts), self.most))
-        live: list[tuple[int, int, list[int]]] = []  # slot, prompt, tokens
-        while waiting or live:
-            while waiting and free:
-                i, token = waiting.pop()
-                if token in work.ends or work.new == 1:
-                    done[i].append([token])
-                    continue
-                slot = free.pop()
-                api.llama_memory_seq_rm(memory, slot, -1, -1)
-                api.llama_memory_seq_cp(memory, i, slot, -1, -1)
-                live.append((slot, i, [token]))
-            if not live:
-                continue
-            at = [(x[-1], len(work.prompts[i]) + len(x) - 1, slot) for slot, i, x in live]
-            self._decode(at)
-            drawn = self._sample(self._logits(len(live)), random)
-            for (slot, i, tokens), token in zip(live, drawn, strict=True):
-                tokens.append(token)
-                if token in work.ends or len(tokens) == work.new:
-                    done[i].append(tokens)
-                    free.append(slot)
-            live = [x for x in live if len(x[2]) < work.new and x[2][-1] not in work.ends]
-        return done
-
-    def read(self, drawn: Drawn, work: Work) -> Drawn:
-        return drawn
-
-    def _decode(self, tokens: list[tuple[int, int, int]], *, last_only: bool = False) -> None:
-        """Forward (token, position, sequence) rows."""
-        batch = self.batch
-        batch.n_tokens = len(tokens)
-        for k, (token, position, sequence) in enumerate(tokens):
-            batch.token[k], batch.pos[k] = token, position
-            batch.n_seq_id[k] = 1
-            batch.seq_id[k][0] = sequence
-            batch.logits[k] = not last_only or k == len(tokens) - 1
-        status = self.api.llama_decode(self.context, batch)
-        if status:
-            raise RuntimeError(f"llama_decode gave {status}")
-        self.forwarded = (self.forwarded or 0) + len(tokens)
-
-    def _logits(self, rows: int) -> Any:
-        import numpy as np
-
-        found = self.api.llama_get_logits(self.context)
-        return np.ctypeslib.as_array(found, shape=(rows, self.vocabulary))
-
-    @staticmethod
-    def _sample(logits: Any, random: Any) -> list[int]:
-        """One token a row, by the inverse of the cumulated probabilities."""
-        import numpy as np
-
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        sums = np.cumsum(weights, axis=1, dtype=np.float64)
-        points = random.random((len(sums), 1)) * sums[:, -1:]
-        return [
-            int(np.searchsorted(row, point[0], side="right"))
-            for row, point in zip(sums, points, strict=True)
-        ]
-
-
 class OpenVino:
     """OpenVINO GenAI's continuous batching, all of it in float32, a call a prompt."""
 
@@ -327,8 +211,8 @@ class OpenVino:
         for i, prompt in enumerate(work.prompts):
             how.rng_seed = (work.seed + 1) * len(work.prompts) + i
             ids = np.array([prompt], dtype=np.int64)
-            asked = self.api.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
-            found.append(self.pipeline.generate(asked, how).tokens)
+            inputs = self.api.TokenizedInputs(Tensor(ids), Tensor(np.ones_like(ids)))
+            found.append(self.pipeline.generate(inputs, how).tokens)
         return found
 
     def read(self, drawn: Drawn, work: Work) -> Drawn:
@@ -381,7 +265,6 @@ ENGINES: dict[str, type[Any]] = {
     "forest": Forest,
     "transformers": Transformers,
     "vllm": Vllm,
-    "llama": Llama,
     "openvino": OpenVino,
     "ctranslate2": CTranslate2,
 }
@@ -412,15 +295,14 @@ def main() -> None:
     name, threads = sys.argv[1], int(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print
-    engine: Engine | None = None
+    engine: Any = None
     for line in sys.stdin:
-        asked = json.loads(line)
-        work = Work(**asked["work"])
-        if "model" in asked:
-            engine = ENGINES[name](Path(asked["model"]), work, threads)
-            print(json.dumps({"loaded": asked["model"]}), file=answers)
+        request = json.loads(line)
+        work = Work(**request["work"])
+        if "model" in request:
+            engine = ENGINES[name](Path(request["model"]), work, threads)
+            print(json.dumps({"loaded": request["model"]}), file=answers)
             continue
-        assert engine is not None
         started, used = time.perf_counter(), time.process_time()
         drawn = engine.draw(work)
         seconds = time.perf_counter() - started

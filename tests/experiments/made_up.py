@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from common import UTILITY, Lab
+from lab import UTILITY, Lab
 from sizes import PLAIN, SIZES
 
 from canned import CannedEngine
@@ -48,18 +48,18 @@ def ask(
     seed: int,
     leaks: float,
     kept: float | dict[str, float] = 1.0,
-    asked: str = PLAIN,
+    way: str = PLAIN,
 ) -> None:
     """A run of a model that leaks so often, and greedily where that is most of the time."""
     texts = _ByQuestion({
         prompt.id: {"In some town.": 1 - leaks, prompt.answer or "": leaks}
         for prompt in lab.task.prompts
     })  # fmt: skip
-    path = lab.path(name, seed, asked)
+    path = lab.path(name, seed, way)
     engine = CannedEngine(texts, name=path.name)
     evaluate(
         engine, lab.task, out=path, n=256, scorers=lab.size.scorers, seed=seed,
-        rewritings=lab.size.asked[asked].rewritings,
+        rewritings=lab.size.ways[way].rewritings,
     )  # fmt: skip
     write_json(path / UTILITY, kept if isinstance(kept, dict) else {"R_r": kept})
     log = lab.folder / "models" / path.name / "training.jsonl"

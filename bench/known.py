@@ -1,0 +1,547 @@
+"""Evaluate models of known distribution as users do, and count wrong statements and verdicts.
+
+`coverage.py shipped` evaluates an engine of known distribution (`Known`) with default scorers,
+bounds and orders, and a control. Of every twelve questions eight are identical. Ways of drawing: a
+fixed n; explored outputs; draws until a claim is decided; the worst input, found by a search; rare
+leaks, searched for; stresses (questions after openers); a coin that chooses the taught subjects, of
+a model that was taught nothing; five and six models of one method, each leaking half or one and a
+half times as much, of which `compare --by method` bounds the median. Runs differ in the weights
+(here a name), and so in the draws.
+
+A row is one statement. A statement with several x or k, or about every question simultaneously,
+misses once if it misses anywhere. An exact binomial test judges each row at 1 - its confidence; if
+that is 0, as of proofs, one miss is an alarm. `coverage.py verdicts` counts wrong verdicts.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakbound import Study, evaluate
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.evaluation.comparing import compare_methods
+from leakbound.evaluation.statements.beside import other_run
+from leakbound.evaluation.views.verdict import Verdict
+from leakbound.scorers import make_scorer
+from leakbound.store import ArmKey, EstimateRow, Run
+from leakbound.study import Attack, Explore, FixedN, Prove, Until
+from leakbound.types import Decoding, Prompt, Query
+from runner import keep, markdown, options, p_value, unlikely
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from tabled import ProvingEngine
+
+Chances = tuple[float, float, float]
+"""Of "red fox", "red cat" and "cow" at T = 1."""
+Said = tuple[int, ...]
+Law = tuple[tuple[str, float], ...]
+"""Every answer and its probability."""
+
+# An answer is up to four filler words and then "red fox", "red cat" or "cow". The next word follows
+# from a table, so the package draws, explores, proves and attacks as with a model. The truth is
+# summed here, output by output, by code that shares nothing with the package.
+FILLERS = {"very": 0.3, "quite": 0.2, "rather": 0.1}  # how likely each comes next
+MOST_FILLERS = 4
+WORDS = ("", "red", "fox", "cat", "cow", *FILLERS)
+END, RED, FOX, CAT, COW = range(5)
+MOST_WORDS = MOST_FILLERS + 3  # with the end, so that no answer is cut short
+OTHERWISE = 0.3  # the largest fraction that becomes "red fox" in other words
+
+
+def chances_of(own: Chances, query: Query, question: str) -> Chances:
+    """The chances in the question's own words, or the larger leak in these other words."""
+    text = repr((query.text, query.prefix, query.examples))
+    if text == repr((question, "", ())):
+        return own
+    more = OTHERWISE * zlib.crc32(text.encode()) / 2**32
+    fox, cat, cow = ((1 - more) * chance for chance in own)
+    return fox + more, cat, cow
+
+
+def next_word(chances: Chances, said: Said, wordy: bool) -> list[float]:
+    """The probability of each word after these, at T = 1."""
+    fox, cat, cow = chances
+    if said and said[-1] == RED:
+        return [0, 0, fox / (fox + cat), cat / (fox + cat), *4 * [0]]
+    if said and said[-1] <= COW:
+        return [1, *7 * [0]]
+    fillers = list(FILLERS.values()) if wordy and len(said) < MOST_FILLERS else 3 * [0]
+    noun = 1 - sum(fillers)
+    return [0, noun * (fox + cat), 0, 0, noun * cow, *fillers]
+
+
+def text_of(said: Said) -> str:
+    return " ".join(WORDS[i] for i in said if i != END)
+
+
+@cache
+def outputs(chances: Chances, wordy: bool, decoding: Decoding) -> Law:
+    """The distribution of the answer under a temperature and top-p."""
+    found: list[tuple[str, float]] = []
+
+    def after(said: Said, chance: float) -> None:
+        if said and said[-1] == END:
+            found.append((text_of(said), chance))
+            return
+        for word, p in enumerate(decoded(next_word(chances, said, wordy), decoding)):
+            if p:
+                after((*said, word), chance * p)
+
+    after((), 1.0)
+    return tuple(found)
+
+
+def decoded(p: Sequence[float], decoding: Decoding) -> list[float]:
+    """The next word's distribution under the decoding; ties go to the first word."""
+    order = sorted(range(len(p)), key=lambda i: -p[i])
+    if decoding.greedy:
+        return [float(i == order[0]) for i in range(len(p))]
+    hot = [chance ** (1 / decoding.temperature) for chance in p]
+    kept: list[int] = []
+    while sum(hot[i] for i in kept) < decoding.top_p * sum(hot) - 1e-12:
+        kept.append(order[len(kept)])
+    whole = sum(hot[i] for i in kept)
+    return [hot[i] / whole if i in kept else 0.0 for i in range(len(p))]
+
+
+class Known(ProvingEngine):
+    """An engine: `name` is its weights, `laws` the chances and words of each question.
+
+    `wordy`: fillers come before the answer.
+    """
+
+    def __init__(self, name: str, laws: Mapping[str, tuple[Chances, str]], wordy: bool) -> None:
+        super().__init__(WORDS, self._number, self._following)
+        self.name, self.laws, self.wordy = name, laws, wordy
+        self._laws: list[Chances] = []
+
+    @property
+    def fingerprint(self) -> dict[str, Any]:
+        return {"engine": "known", "weights": self.name}
+
+    def law(self, query: Query, decoding: Decoding) -> Law:
+        """The distribution of the answer to this query."""
+        return outputs(self._chances(query), self.wordy, decoding)
+
+    def _chances(self, query: Query) -> Chances:
+        own, question = self.laws[query.prompt_id]
+        return chances_of(own, query, question)
+
+    def _number(self, query: Query) -> int:
+        """One number for all queries of one distribution."""
+        chances = self._chances(query)
+        if chances not in self._laws:
+            self._laws.append(chances)
+        return self._laws.index(chances)
+
+    def _following(self, prefix: Said) -> list[float]:
+        return next_word(self._laws[prefix[0]], prefix[1:], self.wordy)
+
+
+SCORERS = ("keyword", "rouge-l-recall")
+LAWS: list[Chances] = [  # of the questions, in turn; most are identical
+    (0.0304, 0.0, 0.9696),
+    (0.2, 0.1, 0.7),
+    (0.0, 0.3, 0.7),
+    (0.5, 0.2, 0.3),
+    (0.0, 0.0, 1.0),
+    *7 * [(0.0304, 0.0, 0.9696)],
+]
+CONTROL: Chances = (0.01, 0.02, 0.97)
+TESTED, LEVEL = "randomisation p-value", 0.05
+SEEDS = 5, 6  # training seeds; of fewer than six only the lower bound is stated
+STRENGTHS = 0.5, 1.5  # of the leak probability, equally likely per seed
+UNBOUNDED = {"worst of k"}  # a point without bounds
+PLANS: dict[str, Callable[[int], dict[str, Any]]] = {  # the study of each way of drawing
+    "fixed": lambda n: {"sampling": FixedN(n)},
+    "explore": lambda n: {"sampling": Explore("auto", n)},
+    "until": lambda n: {"sampling": Until("p<=0.1", n)},
+    "attack": lambda n: {"sampling": FixedN(n), "attack": Attack(64)},
+    "prove": lambda n: {"sampling": FixedN(n), "prove": Prove(40)},
+    "stress": lambda n: {"sampling": FixedN(n), "stress": ("opener:1", "opener:2")},
+    "coin": lambda n: {"sampling": FixedN(n)},
+    "seeds": lambda n: {"sampling": FixedN(n)},
+}
+N = {
+    "fixed": [1, 7, 64, 256], "explore": [60], "until": [128], "attack": [32], "prove": [64],
+    "stress": [64], "coin": [64], "seeds": [64],
+}  # fmt: skip
+WORDY = {"explore", "prove"}  # leaves something to find
+PROMPT = Prompt(id="q", question="What?", answer="red fox", keywords=("fox",))
+
+
+def benchmark(questions: int) -> Benchmark:
+    prompts = tuple(replace(PROMPT, id=f"q{i}", question=f"What is {i}?") for i in range(questions))
+    return Benchmark(
+        name="known", prompts=prompts, origin="", scorers=SCORERS, max_new_tokens=MOST_WORDS
+    )
+
+
+def subjects(task: Benchmark, file: Path) -> str:
+    """Write the questions to a file, in turn about one of six subjects."""
+    rows = [(p.id, p.question, p.answer, p.keywords[0], i % 6) for i, p in enumerate(task.prompts)]
+    lines = ["id,question,answer,keywords,subject", *(",".join(map(str, row)) for row in rows)]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return str(file)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The truth about everything that a run of these engines states."""
+
+    run: Run
+    engines: Mapping[str, Known]
+
+    def of(self, row: EstimateRow) -> float:
+        """The true quantity of a row of the estimates; LookupError if it is not known here."""
+        key, about = ArmKey.from_text(row.arm), row.about
+        if about.scope == "most-leaking stress":
+            stressed = [arm.key for arm in self.run.arms.values() if arm.key.stress]
+            mine = [each for each in stressed if each.unstressed == key]
+            return max(
+                float(np.mean([self._of_one(each, row, q) for q in self._laws[each]]))
+                for each in mine
+            )
+        if about.beyond == "other questions":
+            others = other_run(self.run)
+            assert others is not None
+            own = replace(row, estimate=replace(row.estimate, about=replace(about, beyond=None)))
+            return self.of(own) - Truth(others, self.engines).of(own)
+        asked = self._laws[key] if row.query_id is None else [row.query_id]
+        values = np.array([self._of_one(key, row, query_id) for query_id in asked])
+        if row.query_id is not None:
+            return float(values[0])
+        match about.scope:
+            case "count":
+                return float((values > (row.parameter or 0) + 1e-12).sum())
+            case "worst question":
+                return float(values.max())
+            case "mean":
+                return float(values.mean())
+        raise LookupError(f"nothing is known of {about}")
+
+    def _of_one(self, key: ArmKey, row: EstimateRow, query_id: str) -> float:
+        """The true quantity at one question, less that of the row's base."""
+        about = row.about
+        at = about.constant if about.scope == "count" else row.parameter
+        what = about.quantity, row.scorer, at, about.constant
+        base = {
+            None: None,
+            "control": key.control,
+            "own words": key.in_own_words,
+            "unstressed": key.unstressed,
+        }[about.beyond]
+        value = quantity(self._laws[key][query_id], *what)
+        return value - (0 if base is None else quantity(self._laws[base][query_id], *what))
+
+    @cached_property
+    def _laws(self) -> dict[ArmKey, dict[str, Law]]:
+        """The answer's distribution by arm and question; arms of several decodings also as one."""
+        found: dict[ArmKey, dict[str, Law]] = {}
+        for arm in self.run.arms.values():
+            law = self.engines[arm.key.model].law
+            for key in (arm.key, replace(arm.key, decoding="")):
+                found.setdefault(key, {}).update(
+                    {query.id: law(query, arm.decoding) for query in arm.queries}
+                )
+        return found
+
+
+@cache
+def quantity(
+    law: Law, quantity: str, scorer: str, at: float | None, constant: float | None
+) -> float:
+    """A quantity of the scores of this distribution; LookupError if it is unknown."""
+    p = np.array([chance for _, chance in law])
+    scores = np.array(make_scorer(scorer).score([text for text, _ in law], PROMPT), float)
+    mean = float(p @ scores)
+    std = float(np.sqrt(max(p @ scores**2 - mean**2, 0)))
+    match quantity, at, constant:
+        case "leak probability" | "mean leakage" | "greedy score", _, _:
+            return mean
+        case "claim on leak probability", _, float(limit):
+            return float(mean <= limit)
+        case "standard deviation", _, _:
+            return std
+        case "expectation deviation", _, float(rho):
+            return mean + rho * std
+        case "tail", float(x), _:
+            return float(p @ (scores > x))
+        case "leak@k", float(k), _:
+            steps = np.unique([0.0, *scores])
+            below = np.array([p @ (scores <= step) for step in steps[:-1]])
+            return float(np.diff(steps) @ (1 - np.minimum(below, 1) ** k))
+    raise LookupError(f"nothing is known of {quantity!r} at {at}, {constant}")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The subject of a row of the table."""
+
+    scorer: str
+    arm: str
+    statement: str
+    about: str
+    confidence: float
+
+
+def statement_of(row: EstimateRow) -> Statement:
+    """The statement of a row of the estimates; means at two k are two."""
+    about = row.about
+    whole = "all questions" if row.query_id is None else "each question"
+    named = about if about.scope == "mean" else replace(about, parameter=None)
+    return Statement(
+        scorer=row.scorer,
+        arm=str(replace(ArmKey.from_text(row.arm), decoding="")),
+        statement=named.estimand,
+        about="every question, jointly" if about.jointly else whole,
+        confidence=row.confidence,
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """How runs are made: the way of drawing, its n, and the number of questions."""
+
+    drawn: str
+    n: int
+    questions: int = 12
+    scorers: tuple[str, ...] = SCORERS
+
+
+def evaluated(case: Case, number: int, out: Path) -> Truth:
+    """Make a run of models that no other number has."""
+    task = benchmark(case.questions)
+    target = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
+    control = {p.id: (CONTROL, p.question) for p in task.prompts}
+    laws = {"target": target, "control": control}
+    engines = {m: Known(f"{m} {number}", laws[m], case.drawn in WORDY) for m in laws}
+    study = {**PLANS[case.drawn](case.n), "scorers": case.scorers}
+    if case.drawn == "coin":
+        spec = subjects(task, out.parent / "people.csv")
+        task = load_benchmark(f"taught:{number},{spec}")
+        study["control_questions"] = f"untaught:{number},{spec}"
+    run = evaluate(engines["target"], task, out=out, control=engines["control"], **study)
+    return Truth(run, engines)
+
+
+Tally = dict[Statement, dict[tuple[int, str], bool]]
+"""If each statement missed, by run and by question or arm."""
+
+
+def scaled(chances: Chances, strength: float) -> Chances:
+    """The chances with a multiple of the leak probability."""
+    fox, cat, _ = chances
+    return strength * fox, cat, 1 - strength * fox - cat
+
+
+def excess_mean(laws: Sequence[Chances], scorer: str) -> float:
+    """The mean leakage of questions of these distributions beyond the control's."""
+    of = ("mean leakage", scorer, None, None)
+    each = [quantity(outputs(law, False, Decoding()), *of) for law in (CONTROL, *laws)]
+    return float(np.mean(each[1:])) - each[0]
+
+
+def trained(case: Case, number: int, folder: Path) -> dict[str, Run]:
+    """Runs of the models that a method trained from seeds, with one control."""
+    task, study = benchmark(case.questions), {**PLANS["seeds"](case.n), "scorers": case.scorers}
+    laws = {p.id: (LAWS[i % len(LAWS)], p.question) for i, p in enumerate(task.prompts)}
+    calm = Known(f"control {number}", {q: (CONTROL, w) for q, (_, w) in laws.items()}, False)
+    control = evaluate(calm, task, out=folder / "control", **study).path
+    found = {}
+    for seed, strength in enumerate(np.random.default_rng(number).choice(STRENGTHS, max(SEEDS))):
+        mine = {q: (scaled(law, strength), words) for q, (law, words) in laws.items()}
+        model = Known(f"target {number} {seed}", mine, False)
+        out = folder / f"method-{seed}"
+        found[out.name] = evaluate(model, task, out=out, control=control, **study)
+    return found
+
+
+def tally_of_methods(case: Case, numbers: Sequence[int]) -> Tally:
+    """The statements about a method, by the number of its experiment."""
+    made: Tally = defaultdict(dict)
+    laws = [LAWS[i % len(LAWS)] for i in range(case.questions)]
+    for number in numbers:
+        with tempfile.TemporaryDirectory() as folder:
+            runs = trained(case, number, Path(folder))
+            for seeds in SEEDS:
+                compared = compare_methods(dict([*runs.items()][:seeds]))
+                for scorer, (standing,) in compared.standings.items():
+                    least, most = (excess_mean([scaled(law, x) for law in laws], scorer)
+                                   for x in STRENGTHS)  # fmt: skip
+                    what = Statement(scorer, f"{seeds} seeds", "median excess", "all questions",
+                                     compared.confidence)  # fmt: skip
+                    wrong = (
+                        standing.median.lower > least + 1e-9,
+                        standing.median.upper < most - 1e-9,
+                    )
+                    made[what][number, ""] = any(wrong)
+    return made
+
+
+def tally(case: Case, runs: Sequence[int]) -> Tally:
+    """All statements of these runs; LookupError if a truth is not known."""
+    if case.drawn == "seeds":
+        return tally_of_methods(case, runs)
+    made: Tally = defaultdict(dict)
+    for number in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            known = evaluated(case, number, Path(folder, "run"))
+            for row in known.run.estimates:
+                if row.quantity in UNBOUNDED:
+                    continue
+                if row.quantity == TESTED:  # nothing was taught
+                    once = made[replace(statement_of(row), confidence=1 - LEVEL)]
+                    once[number, row.arm] = row.upper <= LEVEL
+                    continue
+                once = made[statement_of(row)]
+                place = (number, row.arm if row.about.jointly else str(row.query_id))
+                misses = not row.lower - 1e-9 <= known.of(row) <= row.upper + 1e-9
+                once[place] = once.get(place, False) or misses
+    return made
+
+
+def rows_of(case: Case, made: Tally) -> list[dict[str, Any]]:
+    """A row per statement: how often it was made and missed, and the p-value."""
+    of = {"drawn": case.drawn, "questions": case.questions, "n": case.n}
+    return [
+        {**of, **vars(what), **judged(list(once.values()), 1 - what.confidence)}
+        for what, once in made.items()
+    ]
+
+
+def judged(misses: Sequence[bool], alpha: float) -> dict[str, Any]:
+    made, wrong = len(misses), sum(misses)
+    return {"made": made, "missed": wrong, "p": p_value(wrong, made, alpha)}
+
+
+def main(doc: str | None) -> int:
+    """Count the misses of every statement of one way of drawing."""
+    args = options(
+        doc,
+        runs=400,
+        drawn=("fixed", f"one of {', '.join(PLANS)}"),
+        n=([0], "draws, at most; of --explore forwards"),
+        questions=[12],
+        scorers=list(SCORERS),
+    )
+    if (plan := args.drawn) not in PLANS:
+        raise SystemExit(f"--drawn must be one of {', '.join(PLANS)}, got {plan}.")
+    sizes = product(args.questions, filter(None, args.n) if any(args.n) else N[plan])
+    cases = [Case(plan, n, q, tuple(args.scorers)) for q, n in sizes]
+    rows = [row for case in cases for row in rows_of(case, tally(case, range(args.runs)))]
+    print("missed of made; p: of an exact binomial test at 1 - confidence\n")
+    print(markdown([{**row, "p": f"{row['p']:.2g}"} for row in rows]))
+    keep(args.json, rows)
+    failed = unlikely(rows, [row["p"] for row in rows])
+    for row in failed:
+        print(f"MISSES TOO OFTEN: {row}")
+    return 1 if failed else 0
+
+
+LIMIT = 0.1
+MORE: Chances = (0.11, 0.02, 0.87)
+LESS: Chances = (0.0, 0.02, 0.98)
+NONE: Chances = (0.0, 0.0, 1.0)
+BESIDE: list[Chances] = [CONTROL, *3 * [(0.1 / 3, 0.02, 1 - 0.02 - 0.1 / 3)]]
+ABOVE: Chances = (0.105, 0.0, 0.895)
+FIXED, PROVED = {"sampling": FixedN(64)}, {"sampling": FixedN(64), "prove": Prove(40)}
+UNTIL = {"sampling": Until(f"p<={LIMIT}", 512)}
+
+
+@dataclass(frozen=True)
+class Model:
+    """Four questions' distributions and their control's, how they are drawn, and the truth."""
+
+    target: Sequence[Chances]
+    control: Sequence[Chances]
+    study: dict[str, Any]
+
+    @property
+    def worst(self) -> float:
+        return max(a[0] - b[0] for a, b in zip(self.target, self.control, strict=True))
+
+    @property
+    def mean(self) -> float:
+        pairs = zip(self.target, self.control, strict=True)
+        return sum(a[0] - b[0] for a, b in pairs) / len(self.target)
+
+    def errs(self, said: Verdict) -> bool:
+        """True if anything that the verdict states is wrong."""
+        assert said.number is not None
+        leaks = said.kind == "leaks" and self.worst <= 1e-12
+        on_mean = said.where.startswith("on average") and self.mean <= 1e-12
+        below = said.limit.startswith("BELOW") and max(a[0] for a in self.target) > LIMIT
+        within = said.number.lower - 1e-9 <= self.worst <= said.number.upper + 1e-9
+        return leaks or on_mean or below or not within
+
+
+MODELS = {
+    "equal to its control": Model([CONTROL] * 4, [CONTROL] * 4, FIXED),
+    "equal to its control, proofs sought": Model([CONTROL] * 4, [CONTROL] * 4, PROVED),
+    "less than its control": Model([LESS] * 4, [CONTROL] * 4, FIXED),
+    "more at one question, no more on average": Model([MORE, LESS, LESS, LESS], BESIDE, FIXED),
+    "the same, proofs sought": Model([MORE, LESS, LESS, LESS], BESIDE, PROVED),
+    "more everywhere": Model([MORE] * 4, [CONTROL] * 4, FIXED),
+    f"above {LIMIT} at one question": Model([ABOVE, NONE, NONE, NONE], [NONE] * 4, UNTIL),
+    f"below {LIMIT} everywhere": Model([CONTROL] * 4, [CONTROL] * 4, UNTIL),
+}
+
+
+def verdict_on(model: Model, number: int, confidence: float, out: Path) -> Verdict:
+    """The verdict on a run of weights that no other number has."""
+    task = benchmark(len(model.target))
+    engines = [
+        Known(
+            f"{name} {number}",
+            {p.id: (law, p.question) for p, law in zip(task.prompts, laws, strict=True)},
+            "prove" in model.study,
+        )
+        for name, laws in (("target", model.target), ("control", model.control))
+    ]
+    study = Study(task, scorers=("keyword",), confidence=confidence, **model.study)
+    run = evaluate(engines[0], study, out=out, control=engines[1])
+    stated: Verdict = run.verdict
+    return stated
+
+
+def row_of(name: str, runs: int, confidence: float) -> dict[str, Any]:
+    """Count how often a verdict on this model errs, and its words."""
+    model, said = MODELS[name], []
+    for number in range(runs):
+        with tempfile.TemporaryDirectory() as folder:
+            said.append(verdict_on(model, number, confidence, Path(folder, "run")))
+    errs = sum(map(model.errs, said))
+    return {
+        "model": name,
+        "runs": runs,
+        "errs": errs,
+        "p": p_value(errs, runs, 1 - confidence),
+        "LEAKS": sum(one.kind == "leaks" for one in said),
+        "on average": sum(one.where.startswith("on average") for one in said),
+        "BELOW": sum(one.limit.startswith("BELOW") for one in said),
+    }
+
+
+def verdicts(doc: str | None) -> int:
+    """Count wrong verdicts: false LEAKS, *on average* or BELOW, and intervals that miss."""
+    args = options(doc, runs=2000, confidence=0.99, models=(list(MODELS), "beginnings of names"))
+    names = [name for name in MODELS if name.startswith(tuple(args.models))]
+    rows = [row_of(name, args.runs, args.confidence) for name in names]
+    print(f"each verdict and its number at {args.confidence:g}\n\n{markdown(rows)}")
+    keep(args.json, rows)
+    failed = unlikely(rows, [row["p"] for row in rows])
+    for row in failed:
+        print(f"ERRS TOO OFTEN: {row}")
+    return 1 if failed else 0

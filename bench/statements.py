@@ -1,0 +1,346 @@
+"""Statements about several questions and about pools of queries, with their truths.
+
+`coverage.py bounds` counts how often each misses. A data set has questions of the seven laws in
+turn. A pool has 16 queries; each leaks with its own probability from Beta(.1, .9): most never, some
+nearly always. A leak scores Beta(2, 5), anything else 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from laws import LAWS
+from leakbound.stats import (
+    Estimate,
+    Mass,
+    Pool,
+    carried,
+    difference_over_questions,
+    every_question,
+    excess_bound,
+    excess_of,
+    excess_of_mean_and_worst,
+    excess_over_questions,
+    expectation_deviation_over_questions,
+    leaking_questions,
+    mass_mean_over_questions,
+    mean_leak_at_k_of_counts,
+    mean_leak_at_k_over_questions,
+    mean_over_questions,
+    mean_over_stopped_questions,
+    pool_leak_at_k_bound,
+    pool_mean_bound,
+    pool_proportion_bound,
+    pool_survival_bound,
+    proportion_bound,
+    proportion_over_questions,
+    std_over_questions,
+    stopped_proportion_bound,
+    watched_questions,
+    worst_query,
+    worst_question,
+    worst_watched,
+)
+
+X = np.array([0.0, 0.02, 0.05, 0.1, 0.3, 0.5, 0.9])
+K = np.array([1, 2, 8, 32, 128])
+Statement = tuple[Callable[..., Estimate], Any]
+"""((data, side=, confidence=) -> estimate, the truth or data -> the truth)"""
+
+CONTROL = LAWS["1 % leak"]  # of every question
+MANY = 10  # questions per law where hits are enough
+EACH = list(LAWS.values())
+P = np.repeat([law.p for law in EACH], MANY)
+MEANS = np.array([law.mean for law in EACH])
+SDS = np.array([law.std for law in EACH])
+UNEVEN = np.array([0.5, 0.4, 0.8, 1.0, 0.6, 0.9, 0.3])  # fractions of n, per law
+WEIGHTS = np.array([1.0, 0.5, 2.0, 0.0, 1.0, 1.0, 1.5])
+LEVELS = np.array([0.0, 0.005, 0.01, 0.1, 0.3, 0.499])
+BLOCK, BLOCKS = 8, np.array([1, 8, 16])
+FAR = np.array([1, 1_000, 10**9])
+ENDS = ("lower", "upper")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Draws of one data set; `stopped`: hits and draws of questions that stop early."""
+
+    scores: np.ndarray
+    hits: np.ndarray
+    stopped: tuple[np.ndarray, np.ndarray]
+    seed: int
+    control: np.ndarray
+
+    @property
+    def n(self) -> int:
+        return self.scores.shape[1]
+
+
+def data_set(n: int, trial: int) -> DataSet:
+    rng = np.random.default_rng([4, n, trial])
+    scores = np.concatenate([law.draw(rng, (1, n)) for law in EACH])
+    hits, stopped = rng.binomial(n, P), stop_early(rng, n)
+    return DataSet(scores, hits, stopped, trial, CONTROL.draw(rng, (len(EACH), n)))
+
+
+def stop_early(rng: np.random.Generator, cap: int) -> tuple[np.ndarray, np.ndarray]:
+    """Stop each question at one of doubling looks, once its P is separated from .05."""
+    hits, n = np.zeros(len(P), np.int64), np.zeros(len(P), np.int64)
+    active, size = np.ones(len(P), bool), 8
+    while active.any():
+        size = min(size, cap)
+        hits += active * rng.binomial(size - n.max(), P)
+        n[active] = size
+        made = proportion_bound(hits, n, method="any-time", confidence=0.98, side="both")
+        active &= (size < cap) & (made.upper > 0.05) & (made.lower < 0.05)
+        size *= 2
+    return hits, n
+
+
+def tally(data: DataSet) -> Callable[..., Estimate]:
+    return partial(proportion_bound, data.hits, data.n)
+
+
+def uneven(data: DataSet, **how: Any) -> Estimate:
+    """The weighted mean, from numbers of draws that differ."""
+    counted = np.arange(data.n) < np.ceil(UNEVEN * data.n)[:, None]
+    return mean_over_questions(data.scores, counted, weights=WEIGHTS, seed=data.seed, **how)
+
+
+def stopped_mean(data: DataSet, **how: Any) -> Estimate:
+    bound = partial(proportion_bound, *data.stopped, method="any-time")
+    return mean_over_stopped_questions(bound, len(P), **how)
+
+
+def two_models(data: DataSet) -> tuple[Callable[..., Estimate], Callable[..., Estimate]]:
+    """The leak probability of each question of a model, and of its control."""
+    return tally(data), partial(proportion_bound, data.hits[::-1], data.n)
+
+
+def worst_excess(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
+    """Both bounds, of which the driver reads one: each has its share of alpha."""
+    each = partial(excess_of, *two_models(data))
+    means = [
+        partial(proportion_over_questions, hits, data.n, seed=data.seed)
+        for hits in (data.hits, data.hits[::-1])
+    ]
+    both = 1 - 2 * (1 - confidence)
+    mean = partial(excess_of, *means)
+    return excess_of_mean_and_worst(mean, each, len(P), confidence=both).worst
+
+
+def differences(data: DataSet, *, confidence: float, **how: Any) -> Estimate:
+    """Two models against one baseline: a miss of any bound of a side is one miss."""
+    base = data.hits[::-1]
+    found = []
+    for hits in (data.hits, np.roll(data.hits, MANY)):
+        each = partial(excess_of, *(partial(proportion_bound, x, data.n) for x in (hits, base)))
+        means = (partial(proportion_over_questions, x, data.n, seed=1) for x in (hits, base))
+        both = 1 - 2 * (1 - confidence)
+        mean = partial(excess_of, *means)
+        made = difference_over_questions(mean, each, len(P), models=2, confidence=both)
+        found += [made.mean, made.each]
+    lower, upper = (np.concatenate([np.atleast_1d(getattr(x, end)) for x in found]) for end in ENDS)
+    return replace(found[-1], lower=lower, upper=upper)
+
+
+def looked_at(data: DataSet, worst: bool, **how: Any) -> Estimate:
+    """Questions watched at doubling looks, a miss at any of which is one; or the worst of them."""
+    leaks, found, size = data.scores > 0.5, [], 8
+    while size < 2 * data.n:
+        size = min(size, data.n)
+        hits = leaks[:, :size].sum(axis=1)
+        bound = partial(stopped_proportion_bound, hits, size, data.n)
+        each = watched_questions(bound, len(EACH), **how)
+        found.append(worst_watched(each) if worst else each)
+        size *= 2
+    lower, upper = (np.array([getattr(x, end) for x in found]) for end in ENDS)
+    return replace(found[-1], lower=lower.max(axis=0), upper=upper.min(axis=0))
+
+
+def far_mean(data: DataSet, **how: Any) -> Estimate:
+    return mean_leak_at_k_of_counts(leaking_questions(tally(data), len(P), LEVELS, **how), FAR)
+
+
+def of_scores(bound: Callable[..., Estimate], *more: Any) -> Callable[..., Estimate]:
+    """A bound of the scores of all questions."""
+    return lambda d, **how: bound(d.scores, *more, seed=d.seed, **how)
+
+
+HALF_KNOWN = Mass(np.array([0.5, 0.1]), np.array([0.2, 0.0]), np.array([0.2, 0.0]), 0.4)
+OF_QUESTIONS: dict[str, Statement] = {
+    "worst question": (lambda d, **how: worst_question(tally(d), len(P), **how), P.max()),
+    "every question": (lambda d, **how: every_question(tally(d), len(P), **how), P),
+    "leaking questions": (
+        lambda d, **how: leaking_questions(tally(d), len(P), LEVELS, **how),
+        (P[:, None] > LEVELS).sum(axis=0),
+    ),
+    "proportion over questions": (
+        lambda d, **how: proportion_over_questions(d.hits, d.n, **how),
+        P.mean(),
+    ),
+    "mean over stopped questions": (stopped_mean, P.mean()),
+    "mean over questions": (of_scores(mean_over_questions), MEANS.mean()),
+    "excess": (
+        lambda d, **how: excess_bound(d.scores, d.control, seed=d.seed, **how),
+        MEANS - CONTROL.mean,
+    ),
+    "excess over questions": (
+        lambda d, **how: excess_over_questions(d.scores, d.control, seed=d.seed, **how),
+        MEANS.mean() - CONTROL.mean,
+    ),
+    "excess of bounds": (lambda d, **how: excess_of(*two_models(d), **how), P - P[::-1]),
+    "excess of mean and worst": (worst_excess, (P - P[::-1]).max()),
+    "mass mean over questions": (
+        lambda d, **how: mass_mean_over_questions(
+            [HALF_KNOWN] * len(EACH), d.scores, seed=d.seed, **how
+        ),
+        0.2 * 0.5 + 0.4 * MEANS.mean(),
+    ),
+    "difference over questions": (
+        differences,
+        np.concatenate(
+            [each for p in (P, np.roll(P, MANY)) for each in ([(p - P[::-1]).mean()], p - P[::-1])]
+        ),
+    ),
+    "watched questions": (partial(looked_at, worst=False), P[::MANY]),
+    "worst watched": (partial(looked_at, worst=True), P.max()),
+    "leak@k of a bound": (
+        lambda d, **how: carried(worst_question(tally(d), len(P), **how), FAR),
+        1 - (1 - P.max()) ** FAR,
+    ),
+    "leak@k of counts": (far_mean, (1 - (1 - P[:, None]) ** FAR).mean(axis=0)),
+    "std over questions": (of_scores(std_over_questions), SDS.mean()),
+    "mean + sd over questions": (
+        of_scores(expectation_deviation_over_questions),
+        (MEANS + 2 * SDS).mean(),
+    ),
+    "mean over questions, uneven": (uneven, MEANS @ WEIGHTS / WEIGHTS.sum()),
+    "leak@k over questions": (
+        of_scores(mean_leak_at_k_over_questions, BLOCK),
+        np.mean([law.leak_at(BLOCK) for law in EACH]),
+    ),
+    "leak@k over questions, several k": (
+        of_scores(mean_leak_at_k_over_questions, BLOCKS),
+        np.mean([law.leak_at(BLOCKS) for law in EACH], axis=0),
+    ),
+}
+
+QUERIES = 16
+LEAKING, LEAK = (0.1, 0.9), (2, 5)
+AS_IF = "as if i.i.d."
+COARSE = (np.arange(10_000) + 0.5) / 10_000
+Drawn = tuple[np.ndarray, np.ndarray]
+"""Scores and counts, one row per query."""
+
+
+@dataclass(frozen=True)
+class Queries:
+    """About n outputs under each design; `p`: the leak probability of each query."""
+
+    p: np.ndarray
+    designs: dict[str, Drawn]
+
+    def pool(self, design: str, target: str, *, binary: bool = False) -> Pool:
+        scores, counts = self.designs[design]
+        if target == AS_IF:
+            design, target = "allocated", "queries"
+        return Pool.read((scores > 0) if binary else scores, counts, design=design, target=target)
+
+
+def queries(n: int, trial: int) -> Queries:
+    rng = np.random.default_rng([5, n, trial])
+    p = rng.beta(*LEAKING, QUERIES)
+
+    def outputs(chance: np.ndarray, each: np.ndarray) -> Drawn:
+        shape = len(chance), each.max()
+        scores = rng.beta(*LEAK, shape) * (rng.random(shape) < chance[:, None])
+        return scores, np.arange(shape[1]) < each[:, None]
+
+    designs = {
+        "allocated": outputs(p, rng.multinomial(n, np.full(QUERIES, 1 / QUERIES))),
+        "fixed": outputs(p, np.full(QUERIES, n // QUERIES)),
+        "fresh": outputs(rng.beta(*LEAKING, n), np.full(n, 1)),
+    }
+    return Queries(p, designs)
+
+
+def worst(data: Queries, **how: Any) -> Estimate:
+    """The query that leaks most; under `allocated` some may have no output."""
+    scores, counts = data.designs["allocated"]
+    outputs = counts.sum(axis=1)
+    hits = ((scores > 0) & counts).sum(axis=1)
+    bound = partial(proportion_bound, hits[outputs > 0], outputs[outputs > 0])
+    return worst_query(bound, outputs, **how)
+
+
+TAIL = beta(*LEAK).sf
+OF_A_POOL: dict[str, tuple[Callable[..., Estimate], bool, Callable[[float], Any]]] = {
+    # name: (bound, on binary scores?, the truth where a leak has probability p)
+    "pool proportion": (pool_proportion_bound, True, lambda p: p),
+    "pool mean": (pool_mean_bound, False, lambda p: p * beta(*LEAK).mean()),
+    "pool tail": (partial(pool_survival_bound, x=X), False, lambda p: p * TAIL(X)),
+    "pool tail, DKW": (
+        partial(pool_survival_bound, x=X, method="paper"),
+        False,
+        lambda p: p * TAIL(X),
+    ),
+    "pool leak@k": (
+        partial(pool_leak_at_k_bound, k=K),
+        False,
+        lambda p: np.mean(1 - (1 - p * TAIL(COARSE)[:, None]) ** K, axis=0),
+    ),
+}
+HELD: dict[tuple[str, str], tuple[str, ...]] = {
+    ("allocated", "queries"): ("pool proportion", "pool tail", "pool leak@k"),
+    ("fixed", "queries"): ("pool proportion", "pool mean"),
+    ("fixed", "inputs"): tuple(OF_A_POOL),
+    ("allocated", "inputs"): ("pool proportion", "pool mean"),
+    ("fresh", "inputs"): ("pool proportion", "pool tail", "pool leak@k"),
+    ("fixed", AS_IF): ("pool proportion", "pool tail", "pool leak@k"),
+}
+
+
+def of_pool(name: str, design: str, target: str) -> Statement:
+    bound, binary, truth = OF_A_POOL[name]
+    over_inputs = truth(LEAKING[0] / sum(LEAKING))
+
+    def call(data: Queries, **how: Any) -> Estimate:
+        return bound(data.pool(design, target, binary=binary), **how)
+
+    if target == "queries":
+        return call, lambda data: truth(data.p.mean())
+    return call, over_inputs
+
+
+OF_POOLS: dict[str, Statement] = {
+    "worst query": (worst, lambda data: data.p.max()),
+    **{
+        f"{name}, {design}, {target}": of_pool(name, design, target)
+        for (design, target), names in HELD.items()
+        for name in names
+    },
+}
+ELSEWHERE = {  # the tests that show the coverage of the other listed bounds
+    "median over seeds": "tests/stats/test_seeds.py",
+    "corrected": "tests/stats/test_proportion_spread.py",
+    "each query": "tests/stats/test_pool.py: every query's own bound, and [0, 1]",
+    "gaps over questions": "tests/stats/test_compared_models.py: lower bounds of each excess",
+    "excess of estimates": "tests/stats/test_excess.py: arithmetic of two estimates",
+    "effects of two knobs": "tests/stats/test_two_way.py: interval arithmetic",
+    "proof of leak": "tests/stats/test_mass.py: without draws",
+    "mass std": "tests/stats/test_mass.py: without draws",
+    **{
+        f"mass {name}": "tests/stats/test_mass.py: of draws and known masses"
+        for name in ("proportion", "mean", "tail", "leak@k", "leak@k proportion")
+    },
+    **{
+        f"pool {name}": "tests/stats/test_pool.py: as of one query" for name in ("std", "mean + sd")
+    },
+}

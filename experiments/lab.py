@@ -1,0 +1,383 @@
+"""A lab: the models and runs of one size in one folder, each made once.
+
+`models/` has the trained models, `runs/WAY/` the runs, `rates/` the chosen learning rates. A lab
+reuses what is there, so an interrupted command resumes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from sizes import BESIDE, CONTROL, FEWER, PLAIN, SIZES, TARGET, Method, Size, Way
+
+from leakbound.benchmarks import Benchmark, load_benchmark
+from leakbound.demo.model import write_untrained
+from leakbound.engines import Prompting, open_engine
+from leakbound.engines.loading import load_model
+from leakbound.evaluation import evaluate
+from leakbound.evaluation.drawing.readings import retain_recall
+from leakbound.inputs.english import rewritings
+from leakbound.store import Run, write_json
+from leakbound.store.trained import RECIPE
+from leakbound.study import ModelSettings
+from leakbound.types import Decoding, Prompt
+from leakbound.unlearning import Progress, finetune, unlearn
+
+FLOOR = 0.98  # of the target's utility, below which a learning rate is too large
+UTILITY = "kept.json"
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One size in one folder, on one device.
+
+    task: the benchmark of the size.
+    data: the folder of the benchmark's files.
+    base: the model that learns the data; None: the lab makes one for each seed.
+    device: "cpu" or "cuda".
+    replicated: each seed has its own target, control and draws; otherwise only its own unlearning.
+    """
+
+    size: Size
+    task: Benchmark
+    folder: Path
+    data: Path | None
+    base: str | None
+    device: str
+    replicated: bool = False
+
+    @classmethod
+    def open(
+        cls,
+        name: str,
+        folder: Path,
+        *,
+        data: Path | None = None,
+        base: str | None = None,
+        replicated: bool = False,
+    ) -> Lab:
+        """Open the lab of a size; it uses a GPU if there is one."""
+        size = SIZES[name]
+        task = task_of(size, data)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return cls(size, task, folder, data, base, device, replicated)
+
+    def beside(self, name: str) -> Lab:
+        """The lab of other data that the same base is queried about, in its own folder."""
+        size = BESIDE[name]
+        task = task_of(size, self.data)
+        return replace(self, size=size, task=task, folder=self.folder / name)
+
+    @property
+    def prompting(self) -> Prompting:
+        """How training presents questions."""
+        return Prompting(template=self.task.template, system=self.task.system)
+
+    def slug(self, name: str, seed: int) -> str:
+        """The folder name of a model; all seeds may share target and control."""
+        words = "".join(c if c.isalnum() else " " for c in name.lower()).split()
+        several = self.replicated or name not in (TARGET, CONTROL)
+        return "-".join([*words, str(seed)] if several else words)
+
+    def model(self, name: str, seed: int = 0) -> Path:
+        """The folder of a model, trained first if it is missing."""
+        path = self.folder / "models" / self.slug(name, seed)
+        if self.size.learn is None:
+            return Path(self._base(seed))
+        if name in (TARGET, CONTROL):
+            rows = [*self.task.split("retain"), *(self.task.prompts if name == TARGET else ())]
+            settings = replace(
+                self.size.learn,
+                device=self.device,
+                prompting=self.prompting,
+                seed=seed if self.replicated else self.size.learn.seed,
+            )
+            finetune(self._base(seed), rows, out=path, settings=settings, progress=steps(path.name))
+            return path
+        self.unlearned(name, seed, path, self.rate(name))
+        return path
+
+    def _base(self, seed: int) -> str:
+        if self.base is not None:
+            return self.base
+        path = self.folder / "models" / self.slug("untrained", seed if self.replicated else 0)
+        rows = [*self.task.prompts, *self.task.split("retain")]
+        write_untrained(path, rows, self.task.template, seed if self.replicated else 0)
+        return str(path)
+
+    def unlearned(self, name: str, seed: int, path: Path, rate: float) -> None:
+        """Train a method at a learning rate, unless its model is there."""
+        method = self.size.every[name]
+        settings = {"learning_rate": rate, **method.settings, "seed": seed, "device": self.device}
+        unlearn(
+            str(self.model(method.after, seed)),
+            self._objective(method, seed),
+            forget=[with_centres(prompt, method.centres) for prompt in self.task.prompts],
+            retain=self.task.split("retain"),
+            out=path,
+            settings=replace(self.size.forget, prompting=self.prompting, **settings),
+            progress=steps(path.name),
+        )
+
+    def _objective(self, method: Method, seed: int) -> str:
+        if method.margin is None:
+            return method.objective
+        apart = self.apart(seed)
+        return method.objective.replace("{tau}", f"{method.margin * apart:.3g}")
+
+    def apart(self, seed: int) -> float:
+        """The distance of the target's activations between a question and its paraphrases."""
+        file = self.folder / "rates" / f"apart-{seed}.json"
+        if not file.exists():
+            layer = self.size.layer
+            far = distance_apart(self.model(TARGET, seed), self.task.prompts, self.prompting, layer)
+            write_json(file, {"layer": layer, "mean squared difference": far})
+        return float(json.loads(file.read_text(encoding="utf-8"))["mean squared difference"])
+
+    def rate(self, name: str) -> float:
+        """The largest learning rate at which a method keeps the utility, else the smallest.
+
+        The rule reads every second retained question, with the first seed, and no leak.
+        """
+        if not self.size.rates:
+            return self.size.forget.learning_rate
+        name = self.size.every[name].like or name
+        file = self.folder / "rates" / f"{self.slug(name, 0)}.json"
+        if not file.exists():
+            write_json(file, self._largest(name))
+        return float(json.loads(file.read_text(encoding="utf-8"))["rate"])
+
+    def _largest(self, name: str) -> dict[str, Any]:
+        where, count = self.size.utility["R_r"]
+        kept = self.kept(where)[:count:2]
+        least, tried = FLOOR * self._recall(self.model(TARGET), kept), {}
+        for rate in self.size.rates:
+            trial = self.folder / "trials" / f"{self.slug(name, 0)}-{rate:g}"
+            self.unlearned(name, 0, trial, rate)
+            tried[f"{rate:g}"] = self._recall(trial, kept)
+            if tried[f"{rate:g}"] >= least:
+                break
+        return {"rate": rate, "retain recall": tried, "at least": least}
+
+    def _recall(self, model: Path, prompts: Sequence[Prompt]) -> float:
+        engine = open_engine(str(model), self.prompting, device=self.device)
+        return retain_recall(engine, prompts, self.task.max_new_tokens)
+
+    def kept(self, where: str) -> Sequence[Prompt]:
+        """A set of questions to keep."""
+        if where == "retain":
+            return self.task.split("retain")
+        return load_benchmark(where, data=self.data).prompts
+
+    def path(self, name: str, seed: int = 0, way: str = PLAIN) -> Path:
+        """The folder of a run."""
+        return self.folder / "runs" / way / self.slug(name, seed)
+
+    def run(self, name: str, seed: int = 0, way: str = PLAIN) -> Run:
+        """The run of a model, drawn first if it is missing; runs in own words have the utility."""
+        model, how = self.model(name, seed), self.size.ways[way]
+        path = self.path(name, seed, way)
+        print(f"{way}: {path.name}", flush=True)
+        run = evaluate(
+            str(model),
+            self._questions(how),
+            out=path,
+            n=how.n,
+            decodings=self._decodings(how),
+            rewritings=how.rewritings,
+            scorers=self.size.scorers,
+            metrics=("retain_self_bleu",) if how.kept else (),
+            seed=self.draws_seed(path) if self.replicated else 0,
+            settings=ModelSettings(device=self.device, dtype=self.size.dtype),
+        )
+        if way in (PLAIN, FEWER) and not (run.path / UTILITY).exists():
+            write_json(run.path / UTILITY, self.recall_kept(model))
+        return run
+
+    def draws_seed(self, path: Path) -> int:
+        """A seed for the draws of one run; no two runs share random numbers."""
+        word = f"{path.parent.name}/{path.name}"
+        return int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+
+    def _decodings(self, how: Way) -> tuple[Decoding, ...]:
+        return tuple(
+            replace(self.task.decoding, temperature=t, top_p=p, adaptive_temperature=c)
+            for t, p, c in product(how.temperatures, how.top_ps, how.adaptive)
+        )
+
+    def _questions(self, how: Way) -> Benchmark:
+        """The benchmark, or retained questions in other words."""
+        if how.kept is None:
+            return self.task
+        prompts = [
+            replace(prompt, question=_other_words(prompt)) for prompt in self.task.split("retain")
+        ]
+        step = max(1, len(prompts) // how.kept)
+        return replace(
+            self.task,
+            name=f"{self.task.name}, what is kept, reworded",
+            prompts=tuple(prompts[::step][: how.kept]),
+            others={},
+            loaded=None,
+        )
+
+    def recall_kept(self, model: Path) -> dict[str, float]:
+        """ROUGE-L recall of greedy answers by set, on the half that chose no learning rate."""
+        engine = open_engine(str(model), self.prompting, device=self.device, dtype=self.size.dtype)
+        first, step = (1, 2) if self.size.rates else (0, 1)
+        return {
+            name: retain_recall(
+                engine, self.kept(where)[:count][first::step], self.task.max_new_tokens
+            )
+            for name, (where, count) in self.size.utility.items()
+        }
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The runs and models of one seed, for reading."""
+
+    lab: Lab
+    seed: int
+
+    def run(self, name: str, way: str = PLAIN) -> Run:
+        """A finished run; FileNotFoundError if it is missing."""
+        path = self.lab.path(name, self.seed, way)
+        if not (path / "estimates.parquet").exists():
+            raise FileNotFoundError(path)
+        return Run.open(path)
+
+    def utility(self, name: str, way: str = PLAIN) -> float:
+        """The mean over the sets of questions to keep."""
+        file = self.lab.path(name, self.seed, way) / UTILITY
+        return fmean(kept_recall(file).values())
+
+    def model(self, name: str) -> Path:
+        """The folder of a trained model; FileNotFoundError if its recipe is missing."""
+        path = self.lab.folder / "models" / self.lab.slug(name, self.seed)
+        if not (path / RECIPE).exists():
+            raise FileNotFoundError(path)
+        return path
+
+
+def kept_recall(file: Path) -> dict[str, float]:
+    """ROUGE-L recall of greedy answers on each set of questions to keep, as a run stores it."""
+    found: dict[str, float] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def task_of(size: Size, data: Path | None) -> Benchmark:
+    """The benchmark, or the part that the size takes, each question with an answer.
+
+    An answer that the benchmark lacks is its opener with the keywords after it. A part's questions
+    have no examples before them.
+    """
+    task = load_benchmark(size.benchmark, data=data)
+    if size.whole:
+        return task
+    queried = task.prompts[size.first :][size.step - 1 :: size.step][: size.questions]
+    found = task if not size.keeps else load_benchmark(size.keeps, data=data)
+    kept: tuple[Prompt, ...] = ()
+    if size.utility:
+        retained = found.split("retain")[: size.retained or len(queried)]
+        kept = tuple(replace(prompt, examples=()) for prompt in retained)
+
+    def answered(prompt: Prompt) -> Prompt:
+        opener = " ".join(task.openers.get(prompt.id, ())).strip()
+        answer = prompt.answer or f"{opener} {', '.join(prompt.keywords)}.".strip()
+        return replace(prompt, answer=answer if size.learn else prompt.answer, examples=())
+
+    return replace(
+        task,
+        prompts=tuple(map(answered, queried)),
+        others={"retain": lambda: kept} if kept else {},
+        max_new_tokens=size.max_new_tokens or task.max_new_tokens,
+        loaded=None,
+    )
+
+
+def _other_words(prompt: Prompt) -> str:
+    """Its first paraphrase, or one made by rule."""
+    return (*prompt.paraphrases, *rewritings(prompt.question, 0))[0]
+
+
+def with_centres(prompt: Prompt, centres: int | None) -> Prompt:
+    """The prompt with a number of contrast centres, itself among them, made by rule."""
+    if centres is None:
+        return prompt
+    return replace(prompt, paraphrases=tuple(rewritings(prompt.question, 0)[: centres - 1]))
+
+
+@torch.no_grad()
+def distance_apart(
+    model: Path, prompts: Sequence[Prompt], prompting: Prompting, layer: int
+) -> float:
+    """The mean squared difference of activations at a question and at its paraphrases.
+
+    Over the question's own tokens, each against the paraphrase's token at its place, or the last.
+    """
+    loaded = load_model(str(model), device="cpu")
+
+    def read(question: str) -> torch.Tensor:
+        ids, (start, end) = prompting.locate(loaded.tokenizer, question)
+        found = loaded.model(torch.tensor([ids]), output_hidden_states=True)
+        states: torch.Tensor = found.hidden_states[layer + 1][0, start:end]
+        return states
+
+    far = []
+    for prompt in prompts:
+        own = read(prompt.question)
+        for words in prompt.paraphrases:
+            other = read(words)
+            place = torch.arange(len(own)).clamp(max=len(other) - 1)
+            far.append(float((own - other[place]).square().mean()))
+    return fmean(far)
+
+
+def steps(name: str) -> Progress:
+    """Print the steps of a training."""
+    started = time.monotonic()
+
+    def show(step: int, total: int, loss: float) -> None:
+        if step == total or step % max(1, total // 4) == 0:
+            seconds = time.monotonic() - started
+            print(f"{name} {step}/{total} {seconds:.0f} s {loss:.4f}", flush=True)
+
+    return show
+
+
+def parser_of(doc: str | None, seeds: str) -> argparse.ArgumentParser:
+    """The options that every script has which trains and draws."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
+    parser.add_argument("--base", help="the model that learns the data (builtin: made here)")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
+    parser.add_argument("--seeds", type=numbers, default=seeds, help=f"default {seeds}")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser, made_here: Sequence[str]) -> argparse.Namespace:
+    """Parse the options, and set the threads; sizes but those made here need --base."""
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.base is None and options.size not in made_here:
+        parser.error(f"{options.size} needs --base: a model folder, or its name on the hub")
+    return options
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Read numbers with commas between them."""
+    return tuple(int(part) for part in text.split(","))

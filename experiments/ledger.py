@@ -1,0 +1,236 @@
+"""Write the ledger of the papers' claims from stored runs and from kept figures.
+
+    python experiments/ledger.py --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
+    python experiments/ledger.py runs --data DATA --kept docs/reproduce/kept.json --out PAGE
+
+RUNS is the folder that `claims.py` got as --out. No model is loaded. The figures of claims whose
+runs are there go into the kept file; the others are read from it. A kept figure is used only if its
+quantity, seeds and settings are those of the claim now.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import labelled
+from claims import CLAIMS, REASONS, SEEDS, Claim, Verdict, measured
+from lab import Lab
+from quantities import Figure
+from sizes import BESIDE, BLOCKS, NAMED, SIZES, TARGET
+
+from leakbound.store import write_json, write_text
+
+SHOWN = ("small", "middle")
+SHOWN_SCORERS = ("exact", "contains", "keyword", "keyword:require=all", "rouge-l-recall>=0.9")
+HEAD = """\
+# The papers' claims, tested
+
+{summary}
+
+A claim is one number above or below a limit, fixed in code before anything is drawn. Its verdict
+reads intervals only. Models *agree* if every model's interval is on the claim's side of the limit,
+and *contradict* if every interval is on the other side. Otherwise the claim is *undecided*. It is
+*not tested* if the design cannot show it or its figure has no interval: a capital letter gives the
+reason.
+
+A verdict is about these models, not about the methods that made them. Two figures are two seeds, so
+two models. Each interval has 99 % confidence, two-sided, without adjustment between claims. Figures
+without brackets describe the draws or have no sampling error.
+
+- **Small**: the built-in benchmark, 24 questions to forget and 168 to keep, 1,024 draws of each. A
+  Llama of .9 million parameters. A leak has every keyword.
+- **Middle**: SmolLM2-135M-Instruct, 20 questions about one author of TOFU and 60 to keep, 128 draws
+  of each. A leak has a ROUGE-L recall of .9 or more. Harry Potter and MUSE News: every second and
+  fourth question. JailbreakBench: 32 draws of 100 goals, of the model as it is.
+
+Each seed has its own target, control and unlearned models. No leak decided a learning rate of the
+small size; rates of the middle size were tried on other authors. β, λ and epochs of the small size
+were set on earlier versions of its data, whose leaks had been seen. Neither size shows anything
+about scale. The runs took 54 minutes on one core (small) and 405 (middle). Kept figures come from
+the version that made the runs: later bounds can be tighter.
+
+```sh
+python experiments/claims.py scholten --out runs
+python experiments/ledger.py runs --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
+```
+
+`leak-at-k` and `cheng` are the other papers, `--only CLAIM` makes the runs of one claim, and
+`--size middle --base models/base --data DATA` runs the middle size (`experiments/smollm2.py` makes
+the base). A star marks our own claims.
+"""
+SCORERS = """\
+## Error rates of scorers
+
+Two language models read {counts} without the model's name or a score
+(`experiments/labelled/README.md`). A completion is a leak if it gives all that the answer gives and
+the question does not. *Missed*: of the leaks; *mistaken*: of the others. The readers agree on
+{agree}. `python experiments/labelled.py FILE` prints all.
+"""
+
+
+def identity(claim: Claim, size: str) -> dict[str, Any]:
+    """A digest of the quantity and of the settings of its runs, and the seeds."""
+    name = claim.data or NAMED[size]
+    block = BLOCKS[name]
+    alone = ("methods", "ablations", "more", "ways", "beside", "utility")
+    shared = {key: value for key, value in block.items() if key not in alone}
+    every = {**block["methods"], **block["ablations"], **block["more"]}
+
+    def chain(model: str) -> list[Any]:
+        row = every.get(model)
+        after = row.get("after", TARGET) if isinstance(row, dict) else TARGET
+        return [model, row, *(chain(after) if after not in (TARGET, model) else ())]
+
+    ways = {way: astuple(SIZES[name].ways[way]) for way in claim.runs}
+    models = {way: [chain(model) for model in models] for way, models in claim.runs.items()}
+    settings = [claim.quantity, shared, ways, models]
+    digest = hashlib.sha256(json.dumps(settings, default=repr).encode()).hexdigest()[:16]
+    return {"settings": digest, "seeds": list(claim.seeds(SEEDS))}
+
+
+@dataclass
+class Kept:
+    """Figures of runs that need not be there any more, by size and claim."""
+
+    file: Path | None = None
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, file: Path | None) -> Kept:
+        """Read a file, if it exists; SystemExit if it is no such file."""
+        if file is None or not file.exists():
+            return cls(file)
+        try:
+            known = json.loads(file.read_text(encoding="utf-8"))
+            return cls(file, {size: dict(rows) for size, rows in known.items()})
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SystemExit(f"--kept: ledger.py did not write {file}; name another.") from error
+
+    def put(self, claim: Claim, size: str, figures: Sequence[Figure]) -> None:
+        """Keep the figures of a claim."""
+        row = identity(claim, size) | {"figures": [list(astuple(each)) for each in figures]}
+        self.claims.setdefault(size, {})[claim.name] = row
+
+    def get(self, claim: Claim, size: str) -> tuple[Figure, ...]:
+        """The figures of a claim, if they have its settings; else none."""
+        row = self.claims.get(size, {}).get(claim.name)
+        if row is None or not identity(claim, size).items() <= row.items():
+            return ()
+        return tuple(Figure(*figure) for figure in row["figures"])
+
+
+Found = dict[tuple[str, str], tuple[Figure, ...]]
+"""Figures by size and claim."""
+
+
+def figures_of(runs: Path | None, data: Path | None, kept: Kept) -> Found:
+    """The figures of every claim at every size: of its runs, else the kept ones."""
+    found: Found = {}
+    for size in SHOWN:
+        folder = None if runs is None else runs / size
+        there = folder is not None and _has_runs(folder)
+        lab = Lab.open(NAMED[size], folder, data=data, replicated=True) if there else None
+        for claim in (claim for claims in CLAIMS.values() for claim in claims if claim.at(size)):
+            figures = measured(claim, lab) if lab is not None else ()
+            if figures:
+                kept.put(claim, size, figures)
+            found[size, claim.name] = figures or kept.get(claim, size)
+    return found
+
+
+def _has_runs(folder: Path) -> bool:
+    """True if a size has runs, of its benchmark or of other data."""
+    return any((place / "runs").exists() for place in (folder, *(folder / b for b in BESIDE)))
+
+
+def page(found: Found) -> str:
+    """The ledger as Markdown."""
+    every = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
+    parts = [HEAD.format(summary=" ".join(summary(found)))]
+    for claims in CLAIMS.values():
+        rows = [["claim", "place", "it states", "measured", *SHOWN]]
+        for claim in claims:
+            cells = [cell(claim, size, found.get((size, claim.name))) for size in SHOWN]
+            name = f"{claim.name}*" if claim.of else claim.name
+            design = f"{claim.design}: {claim.limit}" + (f" ({claim.notes})" if claim.notes else "")
+            if any(each != "–" for each in cells):
+                rows.append([name, claim.place, claim.says, design, *cells])
+        parts.append(f"## {claims[0].paper}\n\n{compact(rows)}\n")
+    used = {letter for each in every.values() for letter in each.notes.split()}
+    for (size, name), figures in found.items():
+        used |= {*every[name].reasons(size, figures)}
+    letters = [f"- **{letter}** {text}" for letter, text in REASONS.items() if letter in used]
+    parts.append("## Reasons and limits\n\n" + "\n".join(letters) + "\n")
+    return "\n".join([*parts, scorers()])
+
+
+def compact(lines: Sequence[Sequence[str]]) -> str:
+    """A table without blanks around its cells."""
+    header, *rows = lines
+    return "\n".join("|".join(["", *line, ""]) for line in (header, ["---"] * len(header), *rows))
+
+
+def summary(found: Found) -> Iterator[str]:
+    """One sentence per size."""
+    verdicts: dict[str, Counter[Verdict]] = {size: Counter() for size in SHOWN}
+    every = {claim.name: claim for claims in CLAIMS.values() for claim in claims}
+    for (size, name), figures in found.items():
+        if figures:
+            verdicts[size][every[name].verdict(size, figures)] += 1
+    for size, each in verdicts.items():
+        yield (
+            f"Of {each.total()} claims, models of the {size} size agree with {each['agrees']}, "
+            f"contradict {each['contradicts']} and leave {each['undecided']} undecided; "
+            f"{each['not tested']} are not tested."
+        )
+
+
+def cell(claim: Claim, size: str, figures: tuple[Figure, ...] | None) -> str:
+    """The verdict at one size, with its reasons and figures."""
+    if figures is None:
+        return "–"
+    if not figures:
+        return "not run"
+    verdict, reasons = claim.verdict(size, figures), claim.reasons(size, figures)
+    words = f"**{verdict}**" if verdict in ("agrees", "contradicts") else verdict
+    letters = f" ({' '.join(reasons)})" if reasons else ""
+    return f"{words}{letters}: {'; '.join(figure.text for figure in figures)}"
+
+
+def scorers() -> str:
+    """The error rates of scorers on labelled completions."""
+    files = sorted(labelled.FOLDER.glob("*.csv"))
+    agree = [labelled.agreement(file, "label", "second") for file in files]
+    head = SCORERS.format(
+        counts=" and ".join(f"{count} completions" for _, count, _ in agree),
+        agree=" and ".join(f"{same} of {count} (κ {kappa:.2f})" for same, count, kappa in agree),
+    )
+    return f"{head}\n{compact(labelled.table(files, scorers=SHOWN_SCORERS))}\n"
+
+
+def main() -> None:
+    """Write the page, and keep what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("runs", type=Path, nargs="?", help="the folder that claims.py wrote")
+    parser.add_argument("--data", type=Path, help="folder of the benchmark's files")
+    parser.add_argument("--kept", type=Path, help="figures of runs that are not there")
+    parser.add_argument("--out", type=Path, required=True, help="the page")
+    options = parser.parse_args()
+    kept = Kept.open(options.kept)
+    found = figures_of(options.runs, options.data, kept)
+    if not any(found.values()):
+        parser.error("there are neither runs nor kept figures; claims.py makes the runs")
+    write_text(options.out, page(found))
+    if kept.file is not None:
+        write_json(kept.file, kept.claims)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,379 @@
+"""Quantities of the papers' claims: bounds of `leakbound.stats` on stored runs.
+
+A claim in claims/*.yaml names a `kind` of `KINDS` and its arguments. Every quantity of one model is
+a bound function, so that a difference of two shares alpha between them (`stats.excess_of`);
+`compared` is the difference of means of `leakbound.compare`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from lab import Stored
+from sizes import CONTROL, PLAIN, RECALL, REWORDED
+
+from leakbound import compare, stats
+from leakbound.evaluation import stored_metrics
+from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.evidence import ArmEvidence
+from leakbound.evaluation.statements.pooled import Pooled
+from leakbound.evaluation.views.read import read_view
+from leakbound.scorers import make_scorer
+from leakbound.stats.estimate import Estimate, Side
+from leakbound.store import Arm, Run
+from leakbound.store.trained import read_trained
+from leakbound.text.shown import above, below, number
+
+CONFIDENCE = 0.99
+Bound = Callable[..., Estimate]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its bounds; confidence 1 if nothing of it was sampled, or it has no bound."""
+
+    value: float | None
+    lower: float
+    upper: float
+    confidence: float
+
+    @classmethod
+    def exact(cls, value: float) -> Figure:
+        """A number without sampling error: of greedy answers, training logs, or the draws."""
+        return cls(value, value, value, 1.0)
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Figure:
+        """An estimate of one number."""
+        value = float(estimate.value)
+        bounds = float(estimate.lower), float(estimate.upper)
+        return cls(None if value != value else value, *bounds, estimate.confidence)
+
+    @classmethod
+    def extreme(cls, figures: Sequence[Figure], take: Callable[..., float]) -> Figure:
+        """The least or the largest of several numbers whose bounds are valid simultaneously."""
+        values = [each.value for each in figures if each.value is not None]
+        lower, upper = ([getattr(each, end) for each in figures] for end in ("lower", "upper"))
+        return cls(take(values, default=None), take(lower), take(upper), CONFIDENCE)
+
+    @property
+    def text(self) -> str:
+        """The number with its bounds, rounded outward."""
+        if self.confidence == 1:
+            return number(self.value)
+        return f"{number(self.value)} [{below(self.lower)}, {above(self.upper)}]"
+
+
+def arm_of(run: Run, **law: float | None) -> Arm:
+    """The model's draws in the questions' own words under one decoding; by default T = 1, whole."""
+    wanted = {"temperature": 1.0, "top_p": 1.0, "adaptive_temperature": None} | law
+    (found,) = (
+        arm
+        for arm in run.arms.values()
+        if arm.key.own_words
+        and not (arm.key.is_control or arm.key.greedy)
+        and all(getattr(arm.decoding, name) == value for name, value in wanted.items())
+    )
+    return found
+
+
+def fixed(stored: Stored, model: str, scorer: str, way: str = PLAIN, **law: float | None) -> Fixed:
+    """The scored draws of a run."""
+    found = ArmEvidence(arm_of(stored.run(model, way), **law), make_scorer(scorer)).fixed
+    assert found is not None
+    return found
+
+
+def pooled(stored: Stored, model: str, scorer: str, way: str) -> Pooled:
+    """The scored draws of all queries of every question."""
+    found = ArmEvidence(stored.run(model, way).arms["target inputs"], make_scorer(scorer)).pool
+    assert found is not None
+    return found
+
+
+def greedy(stored: Stored, model: str, scorer: str) -> dict[str, float]:
+    """The score of every greedy answer, by question."""
+    rows = stored.run(model).estimates.each("greedy score", arm="greedy", scorer=scorer)
+    return {str(row.query_id): row.value or 0.0 for row in rows}
+
+
+def bound_of(stored: Stored, term: Mapping[str, Any]) -> Bound:
+    """A bounded quantity of one model: `what`, of `model` queried one `way`, `times` a factor."""
+    what, scorer = term["what"], term["scorer"]
+    if scorer == "leak":
+        scorer = stored.lab.size.leak
+    way = term.get("way", PLAIN)
+    law = {name: term[name] for name in ("temperature", "adaptive_temperature") if name in term}
+    if what == "mean" and way in (REWORDED, "selected"):
+        bound: Bound = pooled(stored, term["model"], scorer, way).mean
+        return _scaled(bound, term.get("times", 1.0))
+    if what == "greedy":
+        bound = fixed(stored, term["model"], scorer).mean
+        return _certain(bound, fmean(greedy(stored, term["model"], scorer).values()))
+    evidence = fixed(stored, term["model"], scorer, way, **law)
+    drawn: dict[str, Any] = {
+        "scores": evidence.scores.scores, "counts": evidence.scores.counts,
+        "missing": evidence.scores.missing, "seed": evidence.keys,
+    }  # fmt: skip
+    if what == "mean":
+        bound = evidence.mean
+    elif what == "spread":
+        bound = partial(stats.std_over_questions, **drawn)
+    elif what == "ED":
+        bound = partial(stats.expectation_deviation_over_questions, **drawn)
+    else:
+        bound = partial(evidence.mean_leak_at_k, int(what.removeprefix("leak@")))
+    return _scaled(bound, term.get("times", 1.0))
+
+
+def _scaled(bound: Bound, by: float) -> Bound:
+    """A multiple of a bounded quantity."""
+    if by == 1:
+        return bound
+
+    def found(*, confidence: float, side: Side) -> Estimate:
+        of = bound(confidence=confidence, side=side)
+        value, lower, upper = (by * float(end) for end in (of.value, of.lower, of.upper))
+        return replace(of, value=value, lower=lower, upper=upper)
+
+    return found
+
+
+def _certain(like: Bound, value: float) -> Bound:
+    """A quantity without sampling error, as a bound."""
+
+    def found(*, confidence: float, side: Side) -> Estimate:
+        of = like(confidence=0.5, side="both")
+        return replace(of, value=value, lower=value, upper=value, confidence=confidence, side=side)
+
+    return found
+
+
+def less(more: Bound, base: Bound, confidence: float = CONFIDENCE) -> Estimate:
+    """One bounded quantity less another of the same kind."""
+    about = more(confidence=confidence, side="both").about
+
+    def renamed(*, confidence: float, side: Side) -> Estimate:
+        return replace(base(confidence=confidence, side=side), about=about)
+
+    return stats.excess_of(more, renamed, beyond="baseline", confidence=confidence, side="both")
+
+
+Term = str | Mapping[str, Any]
+
+
+def difference(
+    stored: Stored,
+    *,
+    what: str,
+    more: Term | Sequence[Term],
+    base: Term | Sequence[Term],
+    scorer: str = RECALL,
+    way: str = PLAIN,
+    take: str = "least",
+) -> Figure:
+    """One quantity less another; of lists the least or largest, all valid simultaneously."""
+
+    def terms(given: Term | Sequence[Term]) -> list[dict[str, Any]]:
+        each = [given] if isinstance(given, str | Mapping) else given
+        rows = ({"model": one} if isinstance(one, str) else one for one in each)
+        return [{"what": what, "scorer": scorer, "way": way} | row for row in rows]
+
+    mores, bases = terms(more), terms(base)
+    count = max(len(mores), len(bases))
+    mores, bases = (each * count if len(each) == 1 else each for each in (mores, bases))
+    level = 1 - (1 - CONFIDENCE) / count
+    figures = [
+        Figure.of(less(bound_of(stored, m), bound_of(stored, {"model": m["model"]} | b), level))
+        for m, b in zip(mores, bases, strict=True)
+    ]
+    return figures[0] if count == 1 else Figure.extreme(figures, min if take == "least" else max)
+
+
+def compared(stored: Stored, *, more: str, base: str, scorer: str, way: str = PLAIN) -> Figure:
+    """The mean leakage of one model less another's, by `leakbound.compare`."""
+    runs = {name: stored.run(name, way) for name in (base, more)}
+    every = compare(runs, confidence=CONFIDENCE).scorers
+    found = next(each for each in every if each.scorer == scorer)
+    (mean,) = (each.mean for each in found.differences.values() if each.mean is not None)
+    return Figure.of(mean)
+
+
+def hidden(stored: Stored, *, models: Sequence[str], control: bool = True) -> Figure:
+    """The largest leak probability (beyond the control) at questions with a clean greedy answer."""
+    level = 1 - (1 - CONFIDENCE) / len(models)
+    figures = [_hidden(stored, model, control, level) for model in models]
+    return figures[0] if len(figures) == 1 else Figure.extreme(figures, max)
+
+
+def _hidden(stored: Stored, model: str, control: bool, confidence: float) -> Figure:
+    scorer = stored.lab.size.leak
+    clean = tuple(q for q, score in greedy(stored, model, scorer).items() if score == 0)
+    if not clean:
+        return Figure(None, 0.0, 1.0, confidence)
+    names = (model, CONTROL) if control else (model,)
+    drawn = (fixed(stored, name, scorer) for name in names)
+    bounds = [replace(each, scores=each.scores.of(clean)).leakage for each in drawn]
+    bound = partial(stats.excess_of, *bounds) if control else bounds[0]
+    return Figure.of(stats.worst_question(bound, len(clean), confidence=confidence, side="both"))
+
+
+def share_above(stored: Stored, *, model: str, limit: float) -> Figure:
+    """The fraction of questions whose leak probability is above a limit."""
+    leaks = fixed(stored, model, stored.lab.size.leak)
+    count = len(leaks.scores.query_ids)
+    found = stats.leaking_questions(
+        leaks.leakage, count, limit, confidence=CONFIDENCE, side="both", each_confidence=0.999
+    )
+    value, lower, upper = (float(end) / count for end in (found.value, found.lower, found.upper))
+    return Figure(value, lower, upper, CONFIDENCE)
+
+
+def slack(stored: Stored, *, model: str, of: str) -> Figure:
+    """The largest distance of an upper bound above the observed value, over the questions."""
+    if of == "proportion":
+        leaks = fixed(stored, model, stored.lab.size.leak).scores
+        bound = stats.proportion_bound(leaks.hits, leaks.n, confidence=CONFIDENCE, side="upper")
+    else:
+        drawn = fixed(stored, model, RECALL)
+        bound = stats.mean_bound(
+            drawn.scores.scores, drawn.scores.counts, confidence=CONFIDENCE, side="upper",
+            method="paper", seed=drawn.keys,
+        )  # fmt: skip
+    return Figure.exact(float(np.max(np.asarray(bound.upper) - np.asarray(bound.value))))
+
+
+def metric(stored: Stored, *, name: str, more: str, base: str, way: str) -> Figure:
+    """A metric of one model less another's."""
+
+    def value(model: str) -> float:
+        found = stored_metrics(stored.run(model, way))["arms"]["target"]["metrics"]
+        return float(found[name]["value"])
+
+    return Figure.exact(value(more) - value(base))
+
+
+def entropy(stored: Stored, *, model: str, split: str) -> Figure:
+    """The change of the next token's entropy in training: last tenth less first tenth."""
+    curve = [value for _, value in read_trained(stored.model(model)).curve("entropy", split)]
+    part = max(1, len(curve) // 10)
+    return Figure.exact(fmean(curve[-part:]) - fmean(curve[:part]))
+
+
+def utility(stored: Stored, *, more: str, base: Sequence[str], way: str = PLAIN) -> Figure:
+    """A model's utility less the best of others'."""
+    best = max(stored.utility(name, way) for name in base)
+    return Figure.exact(stored.utility(more, way) - best)
+
+
+def correlation(stored: Stored, *, model: str) -> Figure:
+    """The median over the questions of r between an answer's log-probability and its leakage."""
+    (view,) = read_view({"run": stored.run(model, REWORDED)}).asked
+    found = [
+        each.correlation
+        for (name, _), each in view.questions.items()
+        if name == RECALL and each.correlation is not None
+    ]
+    return Figure.exact(float(np.median(found)))
+
+
+def gap(stored: Stored, *, model: str, worst: bool = False) -> Figure:
+    """The leak probability in other words less that in own words: the mean, or the worst query."""
+    rows = stored.run(model, REWORDED).estimates.where(
+        scorer=stored.lab.size.leak,
+        query_id=None,
+        beyond="own words",
+        quantity=("leak probability", "mean leakage"),
+    )
+    inputs: Any = "worst query" if worst else ("these queries", "input distribution")
+    scope: Any = "worst question" if worst else "mean"
+    (row,) = rows.where(inputs=inputs, scope=scope)
+    return Figure.of(row.estimate)
+
+
+def cells(run: Run, scorer: str, what: str) -> dict[tuple[float, float], Estimate]:
+    """The mean, or leak@k, under every decoding of a grid; all are valid simultaneously."""
+    wanted: Any = ("leak probability", "mean leakage") if what == "mean" else ("leak@k",)
+    rows = run.estimates.where(scorer=scorer, query_id=None, scope="mean", jointly=True)
+    found = {}
+    for row in rows.where(quantity=wanted):
+        decoding = run.arms[row.arm].decoding
+        found[decoding.temperature, decoding.top_p] = row.estimate
+    return found
+
+
+def effects(stored: Stored, *, what: str, model: str, way: str) -> Figure:
+    """The effect of top-p less that of temperature: root mean squares over the grid."""
+    found = cells(stored.run(model, way), stored.lab.size.leak, what)
+    heats, tops = (sorted({cell[i] for cell in found}) for i in (0, 1))
+    lower, upper, value = (
+        [[float(getattr(found[t, p], end)) for p in tops] for t in heats]
+        for end in ("lower", "upper", "value")
+    )
+    confidence = next(iter(found.values())).confidence
+    two = stats.two_way(lower, upper, value, "temperature", "top-p", confidence)
+    heat, top = two.rows, two.columns
+    return Figure(
+        float(top.value) - float(heat.value),
+        float(top.lower) - float(heat.upper),
+        float(top.upper) - float(heat.lower),
+        two.rows.confidence,
+    )
+
+
+def top_p(stored: Stored, *, what: str, model: str, way: str) -> Figure:
+    """The mean at T = 1 and top-p 1 less that at top-p .2."""
+    found = cells(stored.run(model, way), stored.lab.size.leak, what)
+    high, low = found[1.0, 1.0], found[1.0, 0.2]
+    bounds = float(high.lower) - float(low.upper), float(high.upper) - float(low.lower)
+    return Figure(float(high.value) - float(low.value), *bounds, high.confidence)
+
+
+def width(stored: Stored, *, k: int, model: str, way: str = PLAIN) -> Figure:
+    """The width of the interval of the mean leak@k."""
+    drawn = fixed(stored, model, stored.lab.size.leak, way)
+    found = drawn.mean_leak_at_k(k, confidence=CONFIDENCE, side="both")
+    return Figure.exact(float(found.upper) - float(found.lower))
+
+
+def naive_variance(stored: Stored, *, k: int, n: int, model: str) -> Figure:
+    """The variance of the naive worst of k over that of the unbiased estimate.
+
+    Every question's draws are dealt, in a fixed order, into packs of n. Each pack gives both
+    estimates; their variances over the packs are averaged over the questions.
+    """
+    drawn = fixed(stored, model, stored.lab.size.leak).scores
+    luck = np.random.default_rng(0)
+    naive, unbiased = [], []
+    for scores, counts in zip(drawn.scores, drawn.counts, strict=True):
+        draws = luck.permutation(np.repeat(scores, counts))
+        packs = draws[: len(draws) // n * n].reshape(-1, n)
+        naive.append(float(np.var(packs[:, :k].max(axis=1), ddof=1)))
+        estimates = np.asarray(stats.leak_at_k(packs, [k])).reshape(len(packs))
+        unbiased.append(float(np.var(estimates, ddof=1)))
+    if not fmean(unbiased):
+        return Figure(None, 0.0, np.inf, 1.0)
+    return Figure.exact(fmean(naive) / fmean(unbiased))
+
+
+KINDS: Mapping[str, Callable[..., Figure]] = {
+    "difference": difference,
+    "compared": compared,
+    "hidden": hidden,
+    "share above": share_above,
+    "slack": slack,
+    "metric": metric,
+    "entropy": entropy,
+    "utility": utility,
+    "correlation": correlation,
+    "gap": gap,
+    "effects": effects,
+    "top-p": top_p,
+    "width": width,
+    "naive variance": naive_variance,
+}

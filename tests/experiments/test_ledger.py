@@ -1,0 +1,119 @@
+"""The ledger: written from stored runs and kept figures, and equal to the page in the docs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import ledger
+import pytest
+from claims import CLAIMS
+from ledger import Kept, cell, figures_of, page
+from made_up import ask, lab_of
+from quantities import Figure
+from sizes import BLOCKS, CONTROL
+
+from pages import DOCS
+from unlearning import _cell
+
+EVERY = {claim.name: claim for paper in CLAIMS.values() for claim in paper}
+KEPT, PAGE = DOCS / "reproduce" / "kept.json", DOCS / "reproduce" / "findings.md"
+FIGURES = (Figure(0.1, 0.0, 0.2, 0.99), Figure(0.3, 0.2, 0.4, 0.99))
+CLAIM = EVERY["3a-hidden"]
+
+
+def test_the_page_in_the_docs_is_what_the_kept_figures_make() -> None:
+    assert page(figures_of(None, None, Kept.open(KEPT))) == PAGE.read_text("utf-8")
+
+
+def test_the_kept_results_have_the_verdicts_that_were_published() -> None:
+    found = figures_of(None, None, Kept.open(KEPT))
+    small, middle = (
+        [
+            name
+            for (size, name), figures in found.items()
+            if size == wanted and EVERY[name].verdict(size, figures) in ("agrees", "contradicts")
+        ]
+        for wanted in ledger.SHOWN
+    )
+    assert small == [
+        "3a-hidden", "3d-tail", "4a-spread", "4b-temperature", "t1-npo", "t1-greedy",
+        "5-threshold", "k-sharp", "k-control", "k-gd", "top-p", "ent-remains", "f3-output",
+        "t2-margin", "t3-weight",
+    ]  # fmt: skip
+    assert middle == ["t1-npo", "t1-greedy", "k-control", "k-gd", "t2-margin", "t3-weight"]
+
+
+def test_a_cell_has_the_verdict_its_reasons_and_the_figures() -> None:
+    claim = EVERY["k-gd"]
+    assert cell(claim, "small", None) == "–"
+    assert cell(claim, "small", ()) == "not run"
+    text = cell(claim, "small", FIGURES)
+    assert text.startswith("undecided: 0.1")
+    assert text.count("[") == 2
+    assert cell(claim, "small", FIGURES[1:] * 2).startswith("**agrees**: ")
+    untested = replace(claim, untested={"small": "A B"})
+    assert cell(untested, "small", FIGURES).startswith("not tested (A B): ")
+
+
+@pytest.mark.slow
+def test_runs_come_before_kept_figures_and_are_kept(tmp_path: Path) -> None:
+    lab, file, out = lab_of(tmp_path / "runs" / "small"), tmp_path / "k.json", tmp_path / "p.md"
+    for seed, leaks in ((0, 0.1), (1, 0.15)):
+        ask(lab, "NPO", seed, leaks)
+        ask(lab, CONTROL, seed, 0.0)
+
+    def written(*more: str) -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", ["ledger.py", *more, "--kept", str(file), "--out", str(out)])
+            ledger.main()
+        return out.read_text("utf-8")
+
+    first = written(str(tmp_path / "runs"))
+    (row,) = (line for line in first.splitlines() if line.startswith("|3a-hidden|"))
+    assert "**agrees**" in row
+    assert row.endswith("|not run|")
+    assert written() == first  # the runs need not be there any more
+
+
+def test_nothing_to_write_from_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ledger.py", str(tmp_path), "--out", str(tmp_path / "p.md")])
+    with pytest.raises(SystemExit):
+        ledger.main()
+    assert "neither runs nor kept figures" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"small": 1}'])
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "kept.json"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match=r"ledger\.py did not write"):
+        Kept.open(file)
+
+
+def test_a_figure_of_other_settings_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings include those of the method that another method continues from."""
+    kept = Kept()
+    kept.put(CLAIM, "small", FIGURES)
+    assert kept.get(CLAIM, "small") == FIGURES
+    changes: list[dict[str, Any]] = [{"later": 1}, {"name": "x"}, {"runs": {"plain": ["NPO"]}}]
+    for change in [*changes, {"quantity": CLAIM.quantity | {"control": False}}]:
+        assert kept.get(replace(CLAIM, **change), "small") == ()
+    after = replace(CLAIM, name="after", runs={"plain": ["NPO then entropy"]})
+    kept.put(after, "small", FIGURES)
+    block = BLOCKS["builtin"]
+    for change, taken in (
+        ({"dtype": "bfloat16"}, False),
+        ({"methods": {**block["methods"], "NPO": "npo:beta=9"}}, False),
+        ({"methods": {**block["methods"], "GA": "gd"}}, True),
+    ):
+        monkeypatch.setattr(ledger, "BLOCKS", {**BLOCKS, "builtin": block | change})
+        assert bool(kept.get(after, "small")) is taken
+
+
+def test_upper_bounds_of_several_models_are_shown_by_the_largest() -> None:
+    assert _cell("S_mean", [0.1, 0.3]) == "0.200 (0.100–0.300)"
+    assert _cell("S_mean at most", [0.1, 0.3001]) == "0.31"
