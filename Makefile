@@ -63,13 +63,17 @@ docs: $(READY_ALL) build/story.ipynb
 build/story.ipynb: docs/story.ipynb docs/execute.py $(READY_ALL)
 	$(BIN)/python docs/execute.py docs/story.ipynb $@
 
+# Every measurement but those of the GPU and of faults.
+COVERAGE := bounds shipped verdicts until independence servers
+SPEED := rouge bounds runs rare training engines
 bench: $(READY_TEST)
-	@for script in $(filter-out bench/faults.py,$(wildcard bench/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for kind in $(COVERAGE); do $(BIN)/python bench/coverage.py $$kind || exit 1; done
+	@for kind in $(SPEED); do $(BIN)/python bench/speed.py $$kind || exit 1; done
 
-# Hours, and goes on where it was stopped; then it writes its tables into the page.
+# Takes hours and resumes; then it writes its tables into the page.
 bench-faults: $(READY_TEST)
 	-$(BIN)/python bench/faults.py
-	$(BIN)/python bench/faults.py --write docs/reliability.md
+	$(BIN)/python bench/faults.py --write docs/reproduce/reliability.md
 
 # Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
 PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
