@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from leakbound.formats.imported import Draw, Scores
+from leakbound.formats.grouping import Draw, Scores
 from leakbound.store import Arm, EstimateRow, Run
 from leakbound.types import Output, object_of
 

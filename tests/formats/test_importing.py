@@ -19,12 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli.commands import done, leakbound, refused
+from formats.reading import read
 from hostile.logs import header
 from hostile.logs import sample as whole_sample
 from leakbound.errors import InputError, MixError
-from leakbound.formats import spool
 from leakbound.formats.importing import import_run
-from leakbound.formats.openunlearning import read_answers
 from leakbound.store import Arm, Run
 from leakbound.text.rows import each_row
 from leakbound.types import Decoding
@@ -153,11 +152,11 @@ def test_a_log_of_openunlearning_is_the_greedy_baseline(write: Write, tmp_path: 
     greedy = {row.query_id: row.value for row in own}
     assert greedy == {"Spain": 0.0, "France": 1.0}
     log.write_text(log.read_text()[:-1] + ', "retain_Q_A_ROUGE": {"agg_value": 1}}')
-    assert read_answers(log).notes == ("the answers of `TOFU_EVAL.json` to retain are not read",)
-    assert not read_answers(log, "forget").notes
+    assert read(log).notes == ("the answers of `TOFU_EVAL.json` to retain are not read",)
+    assert not read(log, part="forget").notes
     told = run.arms["greedy"].spec.draws.sampled_by
     assert told.startswith("OpenUnlearning, greedy")
-    with pytest.raises(InputError, match="name the benchmark that both were asked"):
+    with pytest.raises(InputError, match="name the benchmark that has the questions of both"):
         import_run([file, log], out=tmp_path / "b")
     del entries["3"]
     log.write_text(json.dumps({"forget_Q_A_ROUGE": {"agg_value": 1.0, "value_by_index": entries}}))
@@ -354,20 +353,16 @@ def shuffled(rows: Rows) -> Rows:
     return [mine[id].pop() for id in [*first, *rest]]
 
 
-@pytest.mark.parametrize("size", [None, 7])
 @pytest.mark.parametrize("ordered", [list, draw_by_draw, shuffled])
 @pytest.mark.parametrize("array", [False, True])
 def test_whatever_the_order_of_rows_the_same_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: Ordered, size: int | None, array: bool
+    tmp_path: Path, ordered: Ordered, array: bool
 ) -> None:
     chance = random.Random(0)
     rows = rows_of(3, 1100, lambda _: f"text {min(int(chance.paretovariate(0.5)), 900)}")
     for row in rows:
         row["scores"] = {"h": chance.choice([0, 0.25, 1, None])}
         row["completion"] = None if chance.random() < 0.01 else row["completion"]
-    if size:
-        monkeypatch.setattr(spool, "_ROWS", size)
-        monkeypatch.setattr(spool, "_WAITING", 400 * size)
     mine = ordered(rows)
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(mine, indent=1) if array else "\n".join(map(json.dumps, mine)))

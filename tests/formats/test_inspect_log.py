@@ -3,68 +3,23 @@
 from __future__ import annotations
 
 import json
-import struct
 import zipfile
-import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from contents import drawn
+from formats.reading import Json, log, read, sample, written
 from hostile.logs import ROW, archive, whole
 from leakbound.errors import InputError
 from leakbound.formats import inspect_log
-from leakbound.formats.catalogue import read_logs
-from leakbound.formats.imported import ImportedLog
 from leakbound.formats.importing import import_run
-from leakbound.formats.spool import Spool
 
 REAL = Path(__file__).parent / "logs" / "capitals.eval"
-Json = dict[str, Any]
 ended = partial(drawn, finish="stop")
-
-
-def sample(id: str | int, epoch: int, text: str | None, **changes: Any) -> Json:
-    """An epoch of a sample as a log has it; without a text it failed."""
-    message = {"role": "assistant", "content": text}
-    choices = [] if text is None else [{"message": message, "stop_reason": "stop"}]
-    made = {
-        "id": id,
-        "epoch": epoch,
-        "input": f"Question {id}?",
-        "target": "Paris",
-        "messages": [{"role": "user", "content": f"Question {id}?"}, message],
-        "output": {"choices": choices},
-        "events": [{"event": "model", "config": {"temperature": 1.0, "max_tokens": 9}}],
-    }
-    return {**made, **({"error": {"message": "boom"}} if text is None else {}), **changes}
-
-
-def log(*samples: Json, epochs: int = 2, **changes: Any) -> Json:
-    about = {
-        "task": "mine",
-        "model": "mockllm/model",
-        "dataset": {"sample_ids": list(dict.fromkeys(one["id"] for one in samples))},
-        "config": {"epochs": epochs},
-        "packages": {"inspect_ai": "0.3.285"},
-    }
-    plan = {"config": {"temperature": 0.5}}
-    return {"eval": {**about, **changes}, "plan": plan, "samples": list(samples)}
-
-
-def read(file: Path) -> ImportedLog:
-    with Spool(file.parent) as spool:
-        return read_logs([file], spool, "inspect")[0]
-
-
-def written(folder: Path, content: Any) -> Path:
-    file = folder / "log.json"
-    file.write_text(json.dumps(content))
-    return file
 
 
 def test_a_real_log_compressed_with_zstandard() -> None:
@@ -76,15 +31,18 @@ def test_a_real_log_compressed_with_zstandard() -> None:
     )
     assert found.decoding.name == "T=1 top-p=0.9 top-k unknown"
     assert found.decoding.max_new_tokens == 50
-    france, spain = found.asked
+    france, spain = found.questions.values()
     assert (france.id, france.text) == ("q1", "What is the capital of France?")
     assert (spain.id, spain.answers) == ("2", ("Madrid", "madrid"))
     wrong = (("includes", 0.0),)
     known = ended("I do not know.", wrong, tokens=14)
     cut = drawn("I do not know.", wrong, finish="length", tokens=14)
-    assert france.draws == (known,) * 3
-    assert spain.draws == (known, ended("Paris", wrong, tokens=5), cut)
-    assert found.scorers == {"includes": True}
+    assert found.draws == {
+        "q1": [known] * 3,
+        "2": [known, ended("Paris", wrong, tokens=5), cut],
+    }
+    assert found.scores == {"includes": True}
+    assert found.file.binary("includes")
 
 
 def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Path) -> None:
@@ -95,8 +53,7 @@ def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Pat
         archive.writestr("summaries.json", "[]")
         for one in content["samples"]:
             archive.writestr(f"samples/a_epoch_{one['epoch']}.json", json.dumps(one))
-    assert read(zipped).asked == read(plain).asked
-    assert read(plain).asked[0].draws == (ended("x"), ended("y"))
+    assert read(zipped).draws == read(plain).draws == {"a": [ended("x"), ended("y")]}
 
 
 @pytest.mark.parametrize(
@@ -109,7 +66,7 @@ def test_a_log_that_is_deflated_and_one_that_is_plain_say_the_same(tmp_path: Pat
 )
 def test_an_epoch_that_failed_or_never_ran_is_a_missing_draw(tmp_path: Path, changes: Json) -> None:
     content = log(sample("a", 1, "x", **changes), sample("a", 2, "y"), epochs=3)
-    assert read(written(tmp_path, content)).asked[0].draws == (None, ended("y"), None)
+    assert read(written(tmp_path, content)).draws == {"a": [None, ended("y"), None]}
 
 
 def test_the_settings_of_the_calls_decide_and_a_graders_call_does_not(tmp_path: Path) -> None:
@@ -131,12 +88,13 @@ def test_content_may_be_parts_or_kept_beside_and_input_a_conversation(tmp_path: 
     first["output"]["choices"][0]["message"]["content"] = parts
     second = sample("a", 2, "attachment://f00", attachments={"f00": "long"})
     found = read(written(tmp_path, log(first, second)))
-    assert found.asked[0].draws == (ended("x", thought="hm"), ended("long"))
+    assert found.draws == {"a": [ended("x", thought="hm"), ended("long")]}
     said = (("system", "Be brief."), ("user", "1+1?"), ("assistant", "2"), ("user", "2+2?"))
     turns = [{"role": role, "content": text} for role, text in said]  # an example among them
     one = sample("a", 1, "4", input=turns)
     one["messages"] = [*turns, one["messages"][-1]]
-    assert read(written(tmp_path, log(one, epochs=1))).asked[0].text == "1+1?\n2+2?"
+    (question,) = read(written(tmp_path, log(one, epochs=1))).questions.values()
+    assert question.text == "1+1?\n2+2?"
 
 
 def _first(content: Json) -> Json:
@@ -148,23 +106,17 @@ def _first(content: Json) -> Json:
     ("harm", "told"),
     [
         (lambda c: c["samples"].append(_first(c)), "sample 'a' in epoch 1 twice"),
-        (
-            lambda c: _first(c).update(messages=_first(c)["messages"] * 2),
-            "got 2 turns of the model in sample 'a', epoch 1",
-        ),
-        (
-            lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
-            "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2",
-        ),
-        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 1 .* 'b'"),
+        (lambda c: _first(c).update(messages=_first(c)["messages"] * 2),
+         "got 2 turns of the model in sample 'a', epoch 1"),
+        (lambda c: _first(c)["events"][0]["config"].update(temperature=0.3),
+         "under one decoding: `temperature` is 0.3.* and 1.0 in .*epoch 2"),
+        (lambda c: c["eval"]["dataset"]["sample_ids"].append("b"), "no epoch of 'b': to leave"),
         (lambda c: c["eval"]["config"].update(epochs=1), "more epochs than the 1 it states"),
         (lambda c: c.pop("samples"), "no whole log of inspect_ai .*samples"),
-        (
-            lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
-            "stopped early by 'theirs': .*StopWhen",
-        ),
+        (lambda c: c.update(results={"early_stopping": {"manager": "theirs"}}),
+         "stopped early by 'theirs': .*StopWhen"),
     ],
-)
+)  # fmt: skip
 def test_a_log_that_cannot_be_used_is_told_why(
     tmp_path: Path, harm: Callable[[Json], object], told: str
 ) -> None:
@@ -185,13 +137,13 @@ def test_a_log_that_our_rule_stopped_has_the_epochs_that_count(tmp_path: Path) -
     content = log(*[sample("a", i, "x") for i in (1, 2, 3)], sample("b", 1, "y"), epochs=4)
     content["results"] = {"early_stopping": {"manager": "leakbound", "metadata": rule}}
     found = read(written(tmp_path, content))
-    assert [len(one.draws) for one in found.asked] == [2, 4]  # those that never came are missing
+    assert [*map(len, found.draws.values())] == [2, 4]  # those that never came are missing
     assert (found.claim, found.most) == ("p<=0.5", 4)
     assert found.notes == ("1 epoch of `log.json` ran after the claim was decided: left out",)
     for odd in (0, -1, 5, 1.5, True, "2", None):
         rule["decided"] = {"a": odd}
         found = read(written(tmp_path, content))
-        assert found.asked[0].draws == (*[ended("x")] * 3, None)
+        assert found.draws["a"] == [*[ended("x")] * 3, None]
         assert "no epoch that decided 'a': all its epochs are read" in found.notes[0]
 
 
@@ -199,20 +151,26 @@ def test_samples_that_the_header_does_not_list_are_read(tmp_path: Path) -> None:
     content = log(sample("a", 1, "x"), sample("b", 1, "y"), sample(3, 1, "z"), epochs=1)
     content["eval"]["dataset"]["sample_ids"] = ["b"]
     found = read(written(tmp_path, content))
-    assert [one.id for one in found.asked] == ["b", "a", "3"]
+    assert [*found.draws] == ["b", "a", "3"]
     assert "does not list 'a', '3': read like the others" in found.notes[0]
 
 
-def test_a_member_that_was_altered_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("member", "at", "flipped"),
+    [
+        ("samples/2_epoch_2.json", 16, 1),  # a bit of the checksum: the text could still be read
+        ("header.json", 25, 0x06),  # its size: it unpacks to more than it states
+    ],
+)
+def test_a_member_that_was_altered_is_refused(
+    tmp_path: Path, member: str, at: int, flipped: int
+) -> None:
     harmed = bytearray(REAL.read_bytes())
-    with zipfile.ZipFile(REAL) as archive:
-        info = archive.getinfo("samples/2_epoch_2.json")
-        start = harmed.rindex(info.filename.encode()) - 46  # its entry in the central directory
-    harmed[start + 16] ^= 1  # a bit of the checksum: the text would still be read
+    start = harmed.rindex(member.encode()) - 46  # its entry in the central directory
+    harmed[start + at] ^= flipped
     file = tmp_path / "log.eval"
     file.write_bytes(harmed)
-    with pytest.raises(InputError, match=r"damaged at `samples/2_epoch_2\.json`"):
-        read(file)
+    refused(file, f"damaged at `{member}`", tmp_path)
 
 
 def refused(file: Path, named: str, tmp_path: Path) -> None:
@@ -248,29 +206,3 @@ def test_a_member_that_is_too_large_is_not_unpacked(
     refused(file, r"9,000,000 bytes in `samples/a_epoch_1.json`, more than", tmp_path)
     monkeypatch.setattr(inspect_log, "_MOST_BYTES", 1 << 20)
     refused(file, r"9,000,000 bytes of samples, more than", tmp_path)
-
-
-def test_packed_bytes_that_say_they_are_few_stay_few(tmp_path: Path) -> None:
-    """A zstd member whose header understates what it unpacks to."""
-    import pyarrow as pa
-
-    packed = pa.compress(b" " * 50_000_000, codec="zstd", asbytes=True)
-    data = bytearray(archive(tmp_path / "log.eval", whole(), zipfile.ZIP_STORED).read_bytes())
-    name = b"header.json"
-    start, central = data.find(b"PK\x03\x04"), data.find(b"PK\x01\x02")
-    assert data[start + 30 : start + 30 + len(name)] == name
-    stored = zlib.crc32(b" " * 10), len(packed), 10
-    for at, kind in ((start + 14, start + 8), (central + 16, central + 10)):
-        data[kind : kind + 2] = struct.pack("<H", 93)
-        data[at : at + 12] = struct.pack("<III", *stored)
-    data[central + 42 : central + 46] = struct.pack("<I", len(data))
-    local = bytes(data[start : start + 30 + len(name)]) + packed
-    end = data.rfind(b"PK\x05\x06")
-    spoiled = bytes(data[:central]) + local + bytes(data[central:])
-    moved = central
-    spoiled = bytearray(spoiled)
-    new_central, new_end = central + len(local), end + len(local)
-    spoiled[new_central + 42 : new_central + 46] = struct.pack("<I", moved)
-    spoiled[new_end + 16 : new_end + 20] = struct.pack("<I", new_central)
-    (tmp_path / "log.eval").write_bytes(spoiled)
-    refused(tmp_path / "log.eval", "damaged at `header.json`", tmp_path)

@@ -11,11 +11,12 @@ import pytest
 
 from cli.commands import done, leakbound, refused
 from contents import LEAKAGE, PROBABILITY, drawn
+from formats import reading
+from formats.reading import read
 from leakbound.errors import InputError
 from leakbound.evaluation import score_run
 from leakbound.formats.importing import import_run
-from leakbound.formats.inspect_log import number, read
-from leakbound.formats.lm_eval import read as read_lm_eval
+from leakbound.formats.inspect_log import number
 from leakbound.scorers import make_scorer
 from leakbound.store import EstimateRow, Run
 
@@ -26,32 +27,12 @@ REPEATS = LOGS / "samples_capitals_leakage_2026-11-21T08-08-29.450301.jsonl"
 
 def log(folder: Path, *values: Any, scorer: str = "judge", **made: Any) -> Path:
     """A log of inspect_ai with one question, and an epoch for each value its scorer gave."""
-    samples = []
-    for epoch, value in enumerate(values, start=1):
-        message = {"role": "assistant", "content": "Paris"}
-        given = {} if value is None else {"scores": {scorer: {"value": value}}}
-        samples.append(
-            {
-                "id": "q",
-                "epoch": epoch,
-                "input": "Where?",
-                "target": "Paris",
-                "messages": [{"role": "user", "content": "Where?"}, message],
-                "output": {"choices": [{"message": message, "stop_reason": "stop"}]},
-                "events": [{"event": "model", "config": {"temperature": 1.0}}],
-                **given,
-            }
-        )
-    about = {
-        "task": "mine",
-        "model": "m",
-        "dataset": {"sample_ids": ["q"]},
-        "config": {"epochs": len(values)},
-        "scorers": [{"name": scorer, **made}],
-    }
-    file = folder / "log.json"
-    file.write_text(json.dumps({"eval": about, "plan": {}, "samples": samples}))
-    return file
+    samples = [
+        reading.sample("q", i, "Paris", **({} if v is None else {"scores": {scorer: {"value": v}}}))
+        for i, v in enumerate(values, start=1)
+    ]
+    content = reading.log(*samples, epochs=len(values), scorers=[{"name": scorer, **made}])
+    return reading.written(folder, content)
 
 
 def bounded(out: Path, scorer: str) -> EstimateRow:
@@ -130,7 +111,7 @@ def test_several_scores_of_one_scorer_go_by_their_keys(tmp_path: Path) -> None:
 
 def test_scores_outside_the_range_are_refused_and_may_be_left_out(tmp_path: Path) -> None:
     file, out = log(tmp_path, 1, 7), tmp_path / "run"
-    outside = "scores must lie in [0, 1], got 7.0 of 'judge' at question 'q'"
+    outside = "scores must be in [0, 1], got 7.0 of 'judge' at question 'q'"
     refused(leakbound("import", file, "--out", out), outside, "--scores none")
     assert not out.exists()
     misspelt = leakbound("import", file, "--out", out, "--scores", "jugde")
@@ -174,8 +155,8 @@ def test_a_certificate_does_not_pass_on_outputs_that_were_all_thought(tmp_path: 
 
 
 def test_repeats_of_lm_eval_have_a_score_each(tmp_path: Path) -> None:
-    found = read_lm_eval(REPEATS)
-    assert set(found.scorers) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
+    found = read(REPEATS)
+    assert set(found.scores) == {f"mean_leakage{end}@every-repeat" for end in ("", "_upper")}
     import_run([REPEATS], out=tmp_path / "run")
     done("bound", tmp_path / "run")
     wanted = LEAKAGE | {"scorer": "logged:by=mean_leakage@every-repeat", "scope": "query"}
@@ -193,14 +174,15 @@ def test_one_score_of_all_repeats_is_no_score_of_a_draw(tmp_path: Path) -> None:
     plain = {"filter": "none", "metrics": ["exact_match"]}
     file = tmp_path / "samples_x_2026-11-21T08-08-29.jsonl"
     file.write_text(json.dumps({**real, **plain, "exact_match": 1.0}))
-    found = read_lm_eval(file)
-    assert found.scorers == {}
+    found = read(file)
+    assert found.scores == {}
     assert "has one exact_match for all repeats" in found.notes[0]
     single = {"resps": [["Paris"]], "exact_match": 1.0}
     file.write_text(json.dumps({**real, **plain, **single}))
-    found = read_lm_eval(file)
-    assert found.scorers == {"exact_match": True}
-    assert found.asked[0].draws[0] == drawn("Paris", (("exact_match", 1.0),))
+    found = read(file)
+    assert found.scores == {"exact_match": True}
+    assert found.file.binary("exact_match")
+    assert found.draws == {"0": [drawn("Paris", (("exact_match", 1.0),))]}
 
 
 def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
@@ -214,7 +196,7 @@ def test_lines_may_bring_scores_beside_their_texts(tmp_path: Path) -> None:
     found = bounded(tmp_path / "run", "logged:by=human")
     assert (found.value, found.missing) == (0.75, 1)
     file.write_text(json.dumps({**rows[0], "scores": {"human": "good"}}))
-    with pytest.raises(InputError, match="'scores' must be an object of numbers by name"):
+    with pytest.raises(InputError, match="'scores' must be an object of finite numbers by name"):
         import_run([file], out=tmp_path / "other")
 
 
@@ -226,11 +208,11 @@ def test_scores_without_texts_are_given_by_no_other_and_join_no_texts(tmp_path: 
     assert bounded(run.path, "rouge-l-recall").value == 0.5
     with pytest.raises(InputError, match="no scores of 'refusal' by rule 2, and no texts to score"):
         score_run(run, [make_scorer("refusal")])
-    with pytest.raises(InputError, match="one has texts, the other scores alone"):
+    with pytest.raises(InputError, match="one has texts, the other scores only"):
         import_run([texts, scores], out=tmp_path / "new")
     for row, said in (
         ({"scores": {"contains": 0.5}}, "scorer 'contains' gives 0 or 1"),
-        ({}, "neither 'completion' nor 'scores'"),
+        ({}, "has no 'completion' and no 'scores'"),
     ):
         scores.write_text(json.dumps({"id": "q", "count": 1, **row}))
         with pytest.raises(InputError, match=said):

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from contents import drawn
+from formats.reading import read
 from leakbound.errors import InputError
 from leakbound.formats.openunlearning import (
     MUSE,
@@ -23,7 +25,6 @@ from leakbound.formats.openunlearning import (
     as_log,
     as_summary,
     names_of,
-    read_answers,
     read_log,
     rows,
 )
@@ -54,7 +55,7 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
     part = next(part for part in PREFIXES if name.startswith(part))
     usual: Any = lambda values: float(np.mean(values))  # noqa: E731
     if name.endswith("_recall"):
-        said, right = (log.texts(entry, key) for key in ("generation", "ground_truth"))
+        said, right = (log.column(entry, key, str) for key in ("generation", "ground_truth"))
         found = {row: float(rouge_l([said[row]], right[row]).recall[0]) for row in said}
     elif name.endswith("_normalised_probability"):
         found = compared(path, part, "prob", likelihood.normalised_probability)
@@ -63,14 +64,14 @@ def made(path: Path, name: str) -> tuple[dict[int, float], float]:
         usual = likelihood.utility_truth_ratio
         usual = likelihood.forget_truth_ratio if part == "forget" else usual
     else:
-        found = log.numbers(entry, key)
+        found = log.column(entry, key, float)
     return found, usual([*found.values()])
 
 
 def compared(path: Path, part: str, key: str, how: Any) -> dict[int, float]:
     """The right answer of every row, or its paraphrase, compared with its wrong ones."""
     kind = "Q_A" if part in FACTS else "Q_A_PARA"
-    right = real(path).numbers(f"{PREFIXES[part]}_{kind}_Prob", key)
+    right = real(path).column(f"{PREFIXES[part]}_{kind}_Prob", key, float)
     wrong = real(path).metric(f"{PREFIXES[part]}_Q_A_PERT_Prob").by_index
     return {row: how(right[row], wrong[row][key]) for row in right}
 
@@ -90,7 +91,7 @@ def attack_of(path: Path) -> float:
 def test_rows_and_aggregates_are_those_of_the_published_logs(path: Path, name: str) -> None:
     found, value = made(path, name)
     entry, key, _ = TOFU[name]
-    assert found == pytest.approx(real(path).numbers(entry, key), rel=1e-12)
+    assert found == pytest.approx(real(path).column(entry, key, float), rel=1e-12)
     assert value == pytest.approx(real(path).value(entry), rel=1e-9)
 
 
@@ -115,7 +116,7 @@ def test_what_joins_several_is_as_published() -> None:
 @real_logs
 def test_the_loss_attacks_scores_equal_the_stored_ones() -> None:
     log = real(FULL)
-    losses, texts = log.numbers("forget_Q_A_Prob", "avg_loss"), log.texts(*ANSWERED)
+    losses, texts = log.column("forget_Q_A_Prob", "avg_loss", float), log.column(*ANSWERED, str)
     stored = json.loads(FULL.read_text())
     loss, zlib = (
         {int(row): each["score"] for row, each in stored[name]["forget"]["value_by_index"].items()}
@@ -132,9 +133,9 @@ ANSWERED = ("forget_Q_A_ROUGE", "ground_truth")
 @real_logs
 def test_greedy_answers_are_read_by_row() -> None:
     for part in PREFIXES:
-        read = read_answers(FULL, part)
-        assert len(read.asked) == {"real_authors": 100, "world_facts": 117}.get(part, 400)
-        assert read.decoding.greedy
+        log = read(FULL, part=part)
+        assert len(log.draws) == {"real_authors": 100, "world_facts": 117}.get(part, 400)
+        assert log.decoding.greedy
 
 
 def metric(key: str, *values: object) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def test_the_retrained_log_is_taken_as_it_stands(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("{not json", "is no JSON"),
-        ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .* has no `agg_value`"),
+        ('{"mia_loss": {"auc": 1}}', "'mia_loss' of .*: no `agg_value`"),
     ],
 )
 def test_what_is_no_log_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -222,15 +223,15 @@ def test_damaged_rows_are_named(tmp_path: Path, changes: dict[str, Any], said: s
 
 def test_missing_metrics_and_answers_that_are_no_texts_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"_EVAL.json' has no metric 'forget_Q_A_ROUGE'\. .*"):
-        read_answers(written(tmp_path))
+        read(written(tmp_path))
     rouge = {"agg_value": 0.5, "value_by_index": {"3": ANSWER}}
-    read = read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))
-    (found,) = read.asked
+    log = read(written(tmp_path, forget_Q_A_ROUGE=rouge))
+    (found,) = log.questions.values()
     assert (found.id, found.text, found.answers) == ("3", "Who?", ("Ann did",))
-    assert [draw and draw.output.answer for draw in found.draws] == ["It was Ann"]
+    assert log.draws == {"3": [drawn("It was Ann")]}
     rouge["value_by_index"] = {"3": {**ANSWER, "generation": None}}
-    with pytest.raises(InputError, match="`generation` in row 3 is no text but None"):
-        read_answers(written(tmp_path, forget_Q_A_ROUGE=rouge))
+    with pytest.raises(InputError, match="`generation` in row 3 is None, not a text"):
+        read(written(tmp_path, forget_Q_A_ROUGE=rouge))
 
 
 def test_the_written_log_has_their_shape() -> None:

@@ -11,11 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import leakbound
+from formats.reading import read
 from leakbound import stats
 from leakbound.errors import InputError
-from leakbound.formats import garak
 from leakbound.formats.importing import import_run
-from leakbound.formats.lm_eval import read
 
 HITS = [3, 0]
 N = 6
@@ -104,9 +103,9 @@ def test_probes_of_other_detectors_are_imported_one_at_a_time(tmp_path: Path) ->
 def test_attempts_that_no_detector_looked_at_are_read(tmp_path: Path) -> None:
     last = attempt(1, 2, status=1, detector_results={})
     path = report(tmp_path / "r.report.jsonl", attempt(0, 3), last)
-    log = garak.read(path)
-    assert [len(one.draws) for one in log.asked] == [N, N]
-    assert [draw and draw.scores for draw in log.asked[1].draws] == [()] * (N - 1) + [None]
+    log = read(path)
+    assert [*map(len, log.draws.values())] == [N, N]
+    assert [draw and draw.scores for draw in log.draws["lmrc.Sure/1"]] == [()] * (N - 1) + [None]
     assert log.notes == ("no detector looked at 'lmrc.Sure/1': their outputs have no scores",)
 
 
@@ -205,11 +204,11 @@ def test_a_real_file() -> None:
     log = read(REAL)
     assert (log.tool, log.model) == ("lm-evaluation-harness 0.4.13", "mock")
     assert (log.task, log.ordered) == ("capitals_leakage", True)
-    assert [one.id for one in log.asked] == ["0", "1", "2"]
-    first = log.asked[0]
+    assert [*log.questions] == ["0", "1", "2"]
+    first = log.questions["0"]
     assert (first.text, first.answers) == ("What is the capital of France?", ("Paris",))
     texts = ["Paris", "No idea 1", "Paris", "No idea 7", "No idea 6", "No idea 1"]
-    assert [draw and draw.output.answer for draw in first.draws] == texts
+    assert [draw and draw.output.answer for draw in log.draws["0"]] == texts
     assert (log.decoding.name, log.decoding.max_new_tokens) == ("T=1", 64)
     assert not log.decoding.unknown
 
@@ -217,7 +216,7 @@ def test_a_real_file() -> None:
 def test_rows_of_other_filters_are_the_same_draws(tmp_path: Path) -> None:
     rows = [{}, {"filter": "strict", "filtered_resps": [["x"]]}]
     log = read(written(tmp_path, *rows))
-    assert [len(one.draws) for one in log.asked] == [6]
+    assert [*map(len, log.draws.values())] == [6]
     assert not any("copies" in note for note in log.notes)
     assert "copies of rows in `samples_mine" in read(written(tmp_path, *rows, {})).notes[-1]
 
@@ -258,14 +257,19 @@ def test_stop_strings_may_be_one_or_empty(tmp_path: Path, until: Any, stop: Any)
 def test_targets_are_read_as_they_are_written(
     tmp_path: Path, target: str, answers: tuple[str, ...]
 ) -> None:
-    assert read(written(tmp_path, {"target": target})).asked[0].answers == answers
+    (question,) = read(written(tmp_path, {"target": target})).questions.values()
+    assert question.answers == answers
 
 
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([{"resps": [[["-1.2", "False"]]]}], "'resps' must hold one list of texts.*row 1"),
-        ([{"resps": [[float("nan")]]}], "got a list in row 1"),
+        (
+            [{"resps": [[["-1.2", "False"]]]}],
+            "row 1 .*'resps' with one list of texts, got .* a list",
+        ),
+        ([{"resps": [[float("nan")]]}], "row 1 .*'resps' with one list of texts, got .* a list"),
+        ([{"resps": [[]]}], "row 1 .*'resps' with one list of texts"),
         ([{}, {"arguments": arguments()}], "another prompt or other responses"),
         ([{}, {"resps": [["other"]]}], "row 2 .* same document as row 1 .* other responses"),
         (
@@ -283,7 +287,7 @@ def test_another_tools_lines_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "samples.jsonl"
     file.write_text('{"completion": "x"}')
     with pytest.raises(InputError, match="no sample of lm-evaluation-harness"):
-        read(file)
+        read(file, "lm-eval")
 
 
 def test_damaged_results_beside_are_named(tmp_path: Path) -> None:

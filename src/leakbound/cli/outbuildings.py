@@ -107,15 +107,13 @@ def figures(
     flag_value="openunlearning",
     help="Metrics, as an evaluation log of theirs.",
 )
-@click.option("--jsonl", "form", flag_value="jsonl", help="Completions and how often each came.")
-@opt.redact(
-    "With --jsonl: scores in place of all texts.  [default: as `leakbound report` was told]"
-)
-@click.option("--arm", default="target", show_default=True, help="Of which model or decoding.")
+@click.option("--jsonl", "form", flag_value="jsonl", help="Completions with their counts.")
+@opt.redact("With --jsonl: scores in place of all texts.  [default: as the run's report]")
+@click.option("--arm", default="target", show_default=True, help="The model or decoding to export.")
 @click.option(
     "--retrained",
     type=opt.FILE,
-    help="A log of the retrained model, to compare with where RUN has no control.",
+    help="With --openunlearning: a log of the retrained model, to compare with.",
 )
 @opt.as_json
 def export(
@@ -125,15 +123,16 @@ def export(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Write the metrics or the completions of RUNS, of one as a rule, to OUT.
+    """Write the metrics or the completions of a run to OUT.
 
-    With --openunlearning, OUT ends in _EVAL.json; the _SUMMARY.json beside it is written too. The
-    log holds no text of the run. Runs of one model on the parts of MUSE (muse:news-knowmem,
-    -verbmem, -privleak) make one log together. With --jsonl, OUT has the columns id, question,
-    answer, completion, count, and those of the decoding, which `leakbound import` reads; with
-    --redact also, or of a run that `leakbound report` was told to redact, it has the scores in
-    place of all texts: imported, they give the same bounds, though no proof of a leak, which
-    needs the probabilities of the texts.
+    With --openunlearning, OUT must end in _EVAL.json; a _SUMMARY.json is written to the same
+    folder. The log holds no text of the run. Runs of one model on the parts of MUSE
+    (muse:news-knowmem, -verbmem, -privleak) make one log together.
+
+    With --jsonl, OUT has the columns id, question, answer, completion and count, and the settings
+    of the decoding. `leakbound import` reads this file. With --redact, or if the run's report is
+    redacted, OUT has scores in place of all texts. Imported, they give the same bounds, but no
+    proof of a leak, because proofs need the probabilities of the texts.
     """
     from leakbound.formats.exporting import export as verb
     from leakbound.store import Run
@@ -163,29 +162,32 @@ def _print_written(
     "--format",
     "form",
     type=opt.OneOf("leakbound.formats.catalogue:FORMATS", partly="garak"),
-    help="Of garak's probes one: garak:PROBE.  [default: what the files look like]",
+    help="garak:PROBE selects one probe.  [default: by each file's name and first line]",
 )
-@click.option("--benchmark", metavar="SPEC", help="Take questions and answers from this one.")
+@click.option("--benchmark", metavar="SPEC", help="Take questions and answers from here.")
 @opt.data
-@click.option("--scores", type=opt.names, help="Which of the files' to take.  [default: all]")
+@click.option("--scores", type=opt.names, help="The files' scores to take.  [default: all]")
 @opt.as_json
 def import_(files: tuple[Path, ...], out: Path, as_json: bool, **how: Any) -> None:
     """Make a run of samples that another tool drew; then score, bound and report it.
 
     FILES are logs of inspect_ai with epochs (.eval, .json), samples_*.jsonl of
     lm-evaluation-harness with repeats, *_EVAL.json of OpenUnlearning (greedy answers), reports of
-    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines or CSV
-    with the columns id, question, answer, completion and, where rows are distinct texts, count;
-    columns such as temperature, top_p, top_k, max_new_tokens and model, the same in every row, say
-    how they were drawn. The columns finish, thought, tokens and refused state how an output ended;
-    one that was filtered or is empty is missing. Samples drawn at temperature 0 become the greedy
-    answers beside the rest.
+    garak, outputs of promptfoo with repeats, details_*.parquet of lighteval, or JSON lines or CSV.
 
-    Scores that the files hold become scores of the run, so that no judge is asked again: those of
-    inspect_ai's and lm-evaluation-harness's scorers, and of garak's detectors, as logged:by=NAME;
-    of promptfoo logged:by=failed. --scores NAME,... takes
-    some of them, --scores none no one. Lines of scores without texts, as export --jsonl --redact
-    writes them, give a run that is bounded as the one they came from.
+    JSON lines and CSV have the columns id, question, answer and completion, and count where rows
+    are distinct texts. Columns such as temperature, top_p, top_k, max_new_tokens and model state
+    how the samples were drawn, and are the same in every row. The columns finish, thought, tokens
+    and refused state how an output ended; a filtered or empty output counts as missing.
+
+    Samples drawn at temperature 0 become the greedy answers of the run. They need other samples
+    with them.
+
+    Scores in the files become scores of the run, so no judge has to run again. Scores of inspect_ai
+    and lm-evaluation-harness, and of garak's detectors, are named logged:by=NAME, those of
+    promptfoo logged:by=failed. --scores NAME,... takes some of them, --scores none takes none.
+    Lines of scores without texts, as `export --jsonl --redact` writes them, give the bounds of the
+    run that they came from.
     """
     from leakbound.evaluation.scoring.score import scored_by
     from leakbound.formats.importing import import_run

@@ -20,7 +20,7 @@ from leakbound.evaluation.scoring.checks import (
 from leakbound.evaluation.scoring.ordering import draws_key
 from leakbound.evaluation.scoring.score import is_dialogue, slug
 from leakbound.formats.openunlearning import against_log, as_log, as_summary, names_of, read_log
-from leakbound.formats.samples import REDACTED
+from leakbound.formats.rows import REDACTED
 from leakbound.metrics import Values
 from leakbound.registry import suggestion
 from leakbound.scorers import make_scorer
@@ -38,7 +38,7 @@ class Exported:
 
     Attributes:
         files: every file that was written.
-        notes: what the user should know of them, a sentence each.
+        notes: warnings for the user, a sentence each.
     """
 
     files: tuple[Path, ...]
@@ -58,11 +58,11 @@ def export(
 
     Args:
         runs: an open run; for one log of MUSE those of its parts, all of one model.
-        out: the file to write. Of a log it ends in _EVAL.json, and _SUMMARY.json is written beside
-            it; of lines it ends in .jsonl.
+        out: the file to write. The name of a log ends in _EVAL.json, and _SUMMARY.json is written
+            into the same folder; the name of a file of lines ends in .jsonl.
         form: "openunlearning", an evaluation log of the metrics, or "jsonl", a line a completion.
         arm: which model or decoding, by the name of its arm; "target" by default.
-        redact: with "jsonl", whether scores stand in place of all texts; None: as the run was told.
+        redact: with "jsonl", whether scores replace all texts; None: as the run's report does.
         retrained: with "openunlearning", a log of the retrained model to compare with; None: no
             comparison.
 
@@ -95,21 +95,32 @@ def export(
 
 
 def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None) -> Exported:
-    family = "MUSE" if _benchmark(runs[0]).startswith("muse:") else "TOFU"
+    tasks = [run.record.benchmark.name for run in runs]
     if not out.name.endswith(_EVAL):
+        family = "MUSE" if tasks[0].startswith("muse:") else "TOFU"
         raise InputError(
             f"OUT must end in {_EVAL}, got {out.name!r}. Write {out.with_name(family + _EVAL)}."
         )
     if len(runs) > 1:
-        _require_joined(runs, arm)
+        _require_joined(runs, tasks, arm)
     log: dict[str, dict[str, object]] = {}
     notes = []
-    for run in runs:
-        part, unnamed = _log(run, arm, retrained)
-        log |= part
-        if unnamed:
+    for run, task in zip(runs, tasks, strict=True):
+        stored, names = _stored(run, arm)["arms"][arm]["metrics"], names_of(task)
+        metrics = {name: Values(**values) for name, values in stored.items()}
+        if retrained:
+            metrics |= against_log(metrics, read_log(retrained))
+        forget = {prompt.id for prompt in run.prompts if prompt.role == "forget"}
+        entries = as_log(metrics, forget, names)
+        if not entries:
+            raise InputError(
+                f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
+                f"`leakbound measure` with one of: {', '.join(names) or 'another benchmark'}."
+            )
+        log |= entries
+        if unnamed := [name for name in metrics if name not in names]:
             notes.append(
-                f"left out, as OpenUnlearning's log of {_benchmark(run)!r} has no entry for them: "
+                f"left out, as OpenUnlearning's log of {task!r} has no entry for them: "
                 f"{', '.join(unnamed)}"
             )
     summary = out.with_name(out.name.removesuffix(_EVAL) + _SUMMARY)
@@ -118,64 +129,34 @@ def _write_log(runs: Sequence[Run], out: Path, arm: str, retrained: Path | None)
     return Exported((out, summary), tuple(notes))
 
 
-def _log(
-    run: Run, arm: str, retrained: Path | None
-) -> tuple[dict[str, dict[str, object]], list[str]]:
-    """The entries of one run in a log, and the metrics that the log has no entry for."""
-    task, metrics = _benchmark(run), _metrics(run, arm)
-    names = names_of(task)
-    if retrained:
-        metrics = {**metrics, **against_log(metrics, read_log(retrained))}
-    log = as_log(metrics, {prompt.id for prompt in run.prompts if prompt.role == "forget"}, names)
-    unnamed = [name for name in metrics if name not in names]
-    if not log:
-        raise InputError(
-            f"no metric of `{run.path}` has an entry in OpenUnlearning's log of {task!r}. Run "
-            f"`leakbound measure` with one of: {', '.join(names) or 'another benchmark'}."
-        )
-    return log, unnamed
-
-
-def _benchmark(run: Run) -> str:
-    return run.record.benchmark.name
-
-
-def _require_joined(runs: Sequence[Run], arm: str) -> None:
+def _require_joined(runs: Sequence[Run], tasks: Sequence[str], arm: str) -> None:
     """Refuse runs that are not of one model on different parts of one corpus of MUSE."""
-    first = runs[0]
-    corpora = {_benchmark(run).partition("-")[0] for run in runs}
+    corpora = {task.partition("-")[0] for task in tasks}
     if len(corpora) > 1 or not corpora.pop().startswith("muse:"):
-        named = ", ".join(_benchmark(run) for run in runs)
         raise InputError(
             f"runs that make one log together are of the parts of MUSE News or of MUSE Books, got "
-            f"{named}. Export the others by themselves."
+            f"{', '.join(tasks)}. Export the others separately."
         )
-    for i, run in enumerate(runs[1:], 1):
-        if _benchmark(run) in map(_benchmark, runs[:i]):
+    for i, run in enumerate(runs):
+        if tasks[i] in tasks[:i]:
             raise InputError(
-                f"two of the runs are of {_benchmark(run)!r}, the second is `{run.path}`. Name one."
+                f"two of the runs are of {tasks[i]!r}, the second is `{run.path}`. Name one."
             )
-        if _model(run, arm) != _model(first, arm):
+        if _model(run, arm) != _model(runs[0], arm):
             raise MixError(
-                f"`{run.path}` measured another model as {arm!r} than `{first.path}` did. Export "
-                "runs of one model together."
+                f"`{run.path}` measured another model as {arm!r} than `{runs[0].path}` did. "
+                "Export runs of one model together."
             )
 
 
 def _model(run: Run, arm: str) -> Mapping[str, object]:
-    """The fingerprint of the model that was measured, without how it was asked."""
+    """The fingerprint of the model that was measured, without its prompting."""
     fingerprint = _stored(run, arm)["fingerprint"]["models"][arm]
     return {k: v for k, v in fingerprint.items() if k not in ("prompting", "row_budget")}
 
 
-def _metrics(run: Run, arm: str) -> Mapping[str, Values]:
-    """The metrics of one model, as `leakbound evaluate --metrics` has stored them."""
-    metrics = _stored(run, arm)["arms"][arm]["metrics"]
-    return {name: Values(**values) for name, values in metrics.items()}
-
-
 def _stored(run: Run, arm: str) -> dict[str, Any]:
-    """The contents of `utility.json`; InputError where it has no arm of that name."""
+    """The contents of `utility.json`; InputError where it has no metrics of that arm."""
     stored = stored_metrics(run)
     arms = stored.get("arms")
     if arms is None:
@@ -188,13 +169,13 @@ def _stored(run: Run, arm: str) -> dict[str, Any]:
 
 
 def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Exported:
-    """Draws alone: masses are no samples, and a sample with questions missing is another one."""
+    """Write draws only: masses are no samples, and no question may be missing."""
     if arm not in run.arms:
         raise InputError(f"`{run.path}` has no arm {arm!r}. {suggestion(arm, run.arms)}")
     drawn = run.arms[arm]
     if drawn.explored:
         raise InputError(f"arm {arm!r} holds masses, not draws. Export an arm that was sampled.")
-    require_fixed_n(drawn)  # whoever bounds the samples again takes their number as fixed
+    require_fixed_n(drawn)  # bounds of the exported samples take their number as fixed
     require_sampled(run)
     require_complete(run)
     notes: tuple[str, ...] = ()
@@ -207,8 +188,8 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
         )
     if redact and (drawn.key.asks != "own words" or drawn.spec.attack_queries):
         raise InputError(
-            f"bounds of arm {arm!r} need to know which question each of its queries asks, which "
-            "scores alone do not tell. Export an arm that asks the questions in their own words."
+            f"bounds of arm {arm!r} need the question of each of its queries, which is not among "
+            "the scores. Export an arm that asks the questions in their own words."
         )
     rows = _scores(run, drawn) if redact else _texts(drawn)
     settings = _stated(drawn)
@@ -217,7 +198,7 @@ def _write_samples(run: Run, out: Path, arm: str, redact: bool | None) -> Export
 
 
 def _stated(arm: Arm) -> JsonObject:
-    """The model, and how it drew as far as that is known: the columns of `leakbound import`."""
+    """The model and its stated decoding, under the column names of `leakbound import`."""
     decoding = arm.decoding
     facts = {k: v for k, v in decoding.to_dict().items() if k not in (*decoding.unknown, "unknown")}
     if decoding.adaptive_temperature is None:
@@ -242,7 +223,7 @@ def _texts(arm: Arm) -> Iterator[dict[str, object]]:
 
 
 def _counting(output: Output, **more: object) -> dict[str, object]:
-    """The columns that decide how an output is counted, those that say nothing left out."""
+    """The filled ones of the columns that decide how an output is counted."""
     stated = {"finish": output.finish, "refused": output.refused, "hidden": output.hidden, **more}
     return {name: value for name, value in stated.items() if value}
 
@@ -250,8 +231,8 @@ def _counting(output: Output, **more: object) -> dict[str, object]:
 def _scores(run: Run, arm: Arm) -> Iterator[dict[str, object]]:
     """Count how often each query drew which scores, by how the outputs are counted.
 
-    That is all that a bound and its ledger need of a text. A score is null where the scorer could
-    not decide, and all are where a draw never came.
+    A bound and its ledger need no more of a text. A score is null where the scorer could not
+    decide, and all scores are null where a draw never came.
     """
     names = run.estimates.scorers
     for scorer in map(make_scorer, names):

@@ -1,9 +1,9 @@
 """Reports of garak, `*.report.jsonl`: every prompt of a probe with its generations and detectors.
 
-A prompt is a question, each of its generations a draw, and what a detector says of it a score: 1
+A prompt is a question, each of its generations a draw, and the value of a detector a score: 1
 where it fires. Garak itself counts a hit from a threshold on; here a detector's score is taken as
 it is, and `logged:by=DETECTOR>=0.5` makes it binary. A generation that failed is missing. A prompt
-that is empty, as that of `test.Blank`, stands as "(empty prompt)".
+that is empty, as that of `test.Blank`, is read as "(empty prompt)".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import MOST, Draw, ImportedLog, ImportedQuestion, Json
+from leakbound.formats.rows import MOST, Json, SampleFile, SampleRow
 from leakbound.text.counting import output_of
 from leakbound.text.rows import each_row
 from leakbound.text.shown import some
@@ -21,39 +21,55 @@ _EMPTY = "(empty prompt)"
 _DONE = 2  # status of an attempt that detectors have seen
 
 
-def read(path: Path, probe: str = "") -> ImportedLog:
-    """The attempts of a report, or of one of its probes, `garak:PROBE` as --format has it.
+def read(path: Path, probe: str = "") -> SampleFile:
+    """Read the attempts of a report, or of one of its probes (`--format garak:PROBE`).
 
-    Raises InputError for what is no whole report; for probes that other detectors looked at, as a
+    Raises InputError for a report that is not whole; for probes with different detectors, as a
     draw without a score counts against every claim; and for conversations of several turns.
     """
-    rows = [row.values for row in each_row(path, "jsonl")]
-    setup = _only(path, rows, "start_run setup")
-    attempts = [row for row in rows if row["entry_type"] == "attempt"]
-    done = [row for row in attempts if row["status"] == _DONE]
-    seen = {*map(_key, done)}
-    unseen = {_key(row): row for row in attempts if _key(row) not in seen}
-    chosen = [row for row in (*done, *unseen.values()) if probe in ("", row["probe_classname"])]
-    detectors = _detectors(path, chosen or attempts, probe, bool(chosen))
-    n = int(setup["run.generations"])
+    rows: list[Json] = [row.values for row in each_row(path, "jsonl")]
+    kinds = [row["entry_type"] for row in rows]
+    if kinds.count("start_run setup") != 1 or "completion" not in kinds:
+        raise InputError(
+            f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
+            "reports of two runs as two."
+        )
+    setup = rows[kinds.index("start_run setup")]
+    n, seed = int(setup["run.generations"]), setup.get("run.seed")
     if not 1 <= n <= MOST:
         raise InputError(f"`{path}` must have 1 to {MOST:,} generations, it states {n}.")
+    attempts = [row for row in rows if row["entry_type"] == "attempt"]
+    done = {_key(row): row for row in attempts if row["status"] == _DONE}
+    last = done | {_key(row): row for row in attempts if _key(row) not in done}
+    chosen = [row for row in last.values() if probe in ("", row["probe_classname"])]
+    detectors: dict[str, set[str]] = {}
+    for row in chosen or attempts:
+        detectors.setdefault(row["probe_classname"], set()).update(row["detector_results"])
+    named = ", ".join(sorted(detectors))
+    if not chosen:
+        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {named or 'none'}.")
+    if len({frozenset(names) for names in detectors.values()}) > 1:
+        raise InputError(
+            f"the probes of `{path}` have different detectors, so that a draw would lack some "
+            f"score. Import one at a time, --format garak:PROBE, of {named}."
+        )
     target = [setup.get("plugins.target_type"), setup.get("plugins.target_name")]
-    seed = setup.get("run.seed")
-    probes = dict.fromkeys(str(row["probe_classname"]) for row in chosen)
-    questions = tuple(_question(path, row, n) for row in chosen)
-    notes = [f"the prompt of {q.id} is empty, and stands as {_EMPTY!r}"
-             for q in questions if q.text == _EMPTY]  # fmt: skip
-    if bare := [_id(row) for row in chosen if row["status"] != _DONE]:
-        notes.append(f"no detector looked at {some(bare)}: their outputs have no scores")
-    return ImportedLog(
+    notes = [
+        f"the prompt of {_id(row)} is empty, and is read as {_EMPTY!r}"
+        for row in chosen
+        if _prompt(row) == _EMPTY
+    ]
+    if unseen := [_id(row) for row in chosen if row["status"] != _DONE]:
+        notes.append(f"no detector looked at {some(unseen)}: their outputs have no scores")
+    return SampleFile(
         path=path,
         tool=f"garak {setup.get('_config.version', '')}".strip(),
-        model=":".join(str(part) for part in target if part) or "unnamed",
-        task=" and ".join(probes),
-        stated={} if seed is None else {"seed": seed},
-        asked=questions,
-        scorers=dict.fromkeys(detectors, False),
+        task=" and ".join(map(str, detectors)),
+        rows=(row for attempt in chosen for row in _rows(path, attempt, n)),
+        stated={
+            "model": ":".join(str(part) for part in target if part) or "unnamed",
+            **({} if seed is None else {"seed": seed}),
+        },
         notes=tuple(notes),
     )
 
@@ -67,55 +83,33 @@ def _key(row: Json) -> str:
     return str(row.get("uuid") or _id(row))
 
 
-def _only(path: Path, rows: Sequence[Json], kind: str) -> Json:
-    matches = [row for row in rows if row["entry_type"] == kind]
-    if len(matches) != 1 or not any(row["entry_type"] == "completion" for row in rows):
+def _prompt(row: Json) -> str:
+    turns = [turn for turn in row["prompt"]["turns"] if turn["role"] == "user"]
+    text = "\n".join(turn["content"]["text"] or "" for turn in turns)
+    return text if text.strip() else _EMPTY
+
+
+def _replies(turns: Sequence[Json]) -> int:
+    return sum(turn["role"] == "assistant" for turn in turns)
+
+
+def _rows(path: Path, row: Json, n: int) -> Iterator[SampleRow]:
+    outputs, question = row["outputs"], _prompt(row)
+    conversations = [_replies(talk["turns"]) for talk in row.get("conversations") or []]
+    turns = max(conversations, default=0) - _replies(row["prompt"]["turns"])
+    if turns > 1 or len(outputs) > n:
         raise InputError(
-            f"`{path}` is no report of one garak run that has ended. Let it end, and import the "
-            "reports of two runs as two."
+            f"a completion is one output of the model, got {turns} turns of it in attempt "
+            f"{row['seq']} of {row['probe_classname']} in `{path}`. Import probes of one turn."
         )
-    return matches[0]
-
-
-def _detectors(path: Path, rows: Sequence[Json], probe: str, has_probe: bool) -> Sequence[str]:
-    """The detectors that looked at all of these attempts."""
-    by_probe: dict[str, set[str]] = {}
-    for row in rows:
-        by_probe.setdefault(row["probe_classname"], set()).update(row["detector_results"])
-    named = ", ".join(sorted(by_probe))
-    if not has_probe:
-        raise InputError(f"`{path}` has no attempt of probe {probe!r}. It has {named or 'none'}.")
-    first, *others = by_probe.values()
-    if any(other != first for other in others):
-        raise InputError(
-            f"the probes of `{path}` were looked at by different detectors, so that a draw would "
-            f"lack some score. Import one at a time, --format garak:PROBE, of {named}."
+    for i in range(n):
+        output = outputs[i] if i < len(outputs) else None
+        text = None if output is None else output.get("text")
+        scores = row["detector_results"] if i < len(outputs) else {}
+        values = {name: scores[name][i] for name in sorted(scores)}
+        yield SampleRow(
+            id=_id(row),
+            question=question,
+            output=None if text is None else output_of(text),
+            scores={name: None if x is None else float(x) for name, x in values.items()},
         )
-    return sorted(first)
-
-
-def _question(path: Path, row: Json, n: int) -> ImportedQuestion:
-    turns = row["prompt"]["turns"]
-    outputs = row["outputs"]
-    prior = sum(turn["role"] == "assistant" for turn in turns)
-    for conversation in row.get("conversations") or []:
-        replies = sum(turn["role"] == "assistant" for turn in conversation["turns"])
-        if replies - prior > 1 or len(outputs) > n:
-            raise InputError(
-                f"a completion is one output of the model, got {replies - prior} turns of it in "
-                f"attempt {row['seq']} of {row['probe_classname']} in `{path}`. Import probes of "
-                "one turn."
-            )
-    text = "\n".join(turn["content"]["text"] or "" for turn in turns if turn["role"] == "user")
-    draws = [*_draws(row), *[None] * (n - len(outputs))]
-    return ImportedQuestion(id=_id(row), text=text if text.strip() else _EMPTY, draws=tuple(draws))
-
-
-def _draws(row: Json) -> Iterator[Draw | None]:
-    for i, output in enumerate(row["outputs"]):
-        if output is None or output.get("text") is None:
-            yield None
-            continue
-        pairs = [(name, scores[i]) for name, scores in row["detector_results"].items()]
-        scores = tuple((name, None if x is None else float(x)) for name, x in pairs)
-        yield Draw(output_of(output["text"]), scores)

@@ -1,28 +1,30 @@
 """OpenUnlearning's evaluation logs, `*_EVAL.json` and `*_SUMMARY.json`, read and written.
 
-A log has for every metric an aggregate, `agg_value`, and what it was made from by the row of the
-data, `value_by_index`: losses, greedy answers, scores. A summary has the aggregates alone. Every
-metric of `leakbound.metrics.METRICS` that it knows is one value of a row, and of those of one entry
-one is averaged to the aggregate. A log stands in for a model: its greedy answers are a baseline,
-and a retrained model's log is the reference of forget quality and privleak.
+A log has for every metric an aggregate, `agg_value`, and the values that it was made from by the
+row of the data, `value_by_index`: losses, greedy answers, scores. A summary has only the
+aggregates. Every metric of `leakbound.metrics.METRICS` that it knows is one value of a row, and one
+metric of each entry is averaged to the aggregate. The greedy answers of a log are a baseline, and a
+retrained model's log is the reference of forget quality and privleak.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from leakbound.errors import InputError
-from leakbound.formats.imported import Draw, ImportedLog, ImportedQuestion, is_number
+from leakbound.formats.rows import SampleFile, SampleRow, is_number
 from leakbound.metrics import Values, membership, utility
 from leakbound.registry import suggestion
 from leakbound.text.counting import output_of
 from leakbound.text.rows import parse_json, read_text
 from leakbound.text.shown import kind_of
+
+T = TypeVar("T", str, float)
 
 PREFIXES = {"forget": "forget", "retain": "retain", "real_authors": "ra", "world_facts": "wf"}
 _FACTS = ("real_authors", "world_facts")
@@ -109,7 +111,7 @@ ANSWERS: Mapping[str, str] = {
     "retain_knowmem": "retain_knowmem_ROUGE",
     "verbmem": "forget_verbmem_ROUGE",
 }
-"""The entries that hold greedy answers, by what was asked."""
+"""The entries that hold greedy answers, by the part of the questions."""
 
 
 def names_of(benchmark: str) -> Names:
@@ -118,24 +120,23 @@ def names_of(benchmark: str) -> Names:
     return MUSE.get(argument.partition("-")[2], {}) if family == "muse" else TOFU
 
 
-def asked_by(benchmark: str) -> str:
-    """Which of `ANSWERS` are to the questions of a benchmark; "forget" where it is another's."""
+def part_of(benchmark: str) -> str:
+    """The part in `ANSWERS` with the questions of a benchmark; "forget" for other benchmarks."""
     family, _, argument = benchmark.partition(":")
     part = (argument.partition("-")[2] or "knowmem") if family == "muse" else argument
     return part if part in ANSWERS else "retain" if part.startswith("retain") else "forget"
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedMetric:
+class LoggedMetric(NamedTuple):
     """One metric of a log: its aggregate, and its entries by row."""
 
-    value: float | None
-    by_index: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    value: object
+    by_index: Mapping[int, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLog:
-    """The metrics of a log or a summary. What is missing or no number is refused when asked for.
+    """The metrics of a log or a summary. Missing or wrong values are refused when they are read.
 
     Every InputError names the file, the metric and, where there is one, the row.
     """
@@ -155,102 +156,88 @@ class EvaluationLog:
 
     def value(self, name: str) -> float:
         """The aggregate of a metric, a finite number."""
-        return self._number(self.metric(name).value, name, "`agg_value`")
+        return self._checked(name, "`agg_value`", self.metric(name).value, float)
 
-    def numbers(self, name: str, key: str) -> dict[int, float]:
-        """The values of a metric's entries under `key`, by row: a finite number each."""
-        columns = self._columns(name, key)
-        return {row: self._number(value, name, place) for row, place, value in columns}
-
-    def texts(self, name: str, key: str) -> dict[int, str]:
-        """As `numbers`, where every entry holds a text."""
-        texts = {}
-        for row, place, value in self._columns(name, key):
-            if not isinstance(value, str):
-                fault = f"{place} is no text but {kind_of(value)}"
-                raise self.error(name, fault, "Evaluate that row again")
-            texts[row] = value
-        return texts
-
-    def error(self, name: str, fault: str, remedy: str) -> InputError:
-        """An error that says what is wrong with a metric, to be raised."""
-        return InputError(f"metric {name!r} of {str(self.path)!r}: {fault}. {remedy}.")
-
-    def _columns(self, name: str, key: str) -> Iterator[tuple[int, str, Any]]:
-        """Each row with where `key` stands in it, in words, and what it holds there."""
+    def column(self, name: str, key: str, kind: type[T]) -> dict[int, T]:
+        """The values of a metric's entries under `key`, by row: texts, or finite numbers."""
         entries = self.metric(name).by_index
         if not entries:
             raise self.error(name, "no `value_by_index`", "Give the *_EVAL.json, not a summary")
+        column: dict[int, T] = {}
         for row, entry in entries.items():
             if key not in entry:
                 raise self.error(name, f"no `{key}` in row {row}", "Evaluate that row again")
-            yield row, f"`{key}` in row {row}", entry[key]
+            column[row] = self._checked(name, f"`{key}` in row {row}", entry[key], kind)
+        return column
 
-    def _number(self, value: Any, name: str, place: str) -> float:
-        if not is_number(value) or not math.isfinite(value):
-            fault = f"{place} is {kind_of(value)}, not a finite number"
-            raise self.error(name, fault, "Evaluate it again")
-        return float(value)
+    def _checked(self, name: str, place: str, value: object, kind: type[T]) -> T:
+        if kind is float and is_number(value) and math.isfinite(value):
+            return kind(value)
+        if kind is not float and isinstance(value, kind):
+            return value
+        wanted = "a finite number" if kind is float else "a text"
+        raise self.error(name, f"{place} is {kind_of(value)}, not {wanted}", "Evaluate it again")
+
+    def error(self, name: str, fault: str, fix: str) -> InputError:
+        """An error about a metric, to be raised."""
+        return InputError(f"metric {name!r} of {str(self.path)!r}: {fault}. {fix}.")
 
 
 def read_log(path: Path) -> EvaluationLog:
-    """The log or summary in a file.
+    """Read the log or summary in a file.
 
     InputError for a file that is not a JSON object of metrics, and for a metric whose entries
-    have something else than row numbers for keys.
+    have other keys than row numbers.
     """
-    log = parse_json(read_text(path), repr(str(path)))
-    if not isinstance(log, dict) or not log:
+    content = parse_json(read_text(path), repr(str(path)))
+    if not isinstance(content, dict) or not content:
+        shown = kind_of(content) if content else "none"
         raise InputError(
-            f"{str(path)!r} must be an object of metrics, got {kind_of(log) if log else 'none'}. "
-            "Give a *_EVAL.json of OpenUnlearning."
+            f"{str(path)!r} must be an object of metrics, got {shown}. Give a *_EVAL.json of "
+            "OpenUnlearning."
         )
-    return EvaluationLog(path, {name: _logged(path, name, entry) for name, entry in log.items()})
+    log = EvaluationLog(path, metrics := {})
+    for name, entry in content.items():
+        if entry is None or isinstance(entry, int | float):  # of a summary
+            entry = {"agg_value": entry}
+        if not isinstance(entry, dict) or "agg_value" not in entry:
+            fix = "Give a *_EVAL.json or *_SUMMARY.json of OpenUnlearning"
+            raise log.error(name, "no `agg_value`", fix)
+        by_index: dict[int, Mapping[str, object]] = {}
+        for key, values in entry.get("value_by_index", {}).items():
+            if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
+                fault = (
+                    f"one object for each row number is needed, got {kind_of(values)} for {key!r}"
+                )
+                raise log.error(name, fault, "Key every entry by the row of the data")
+            by_index[int(key)] = values
+        metrics[name] = LoggedMetric(entry["agg_value"], by_index)
+    return log
 
 
-def _logged(path: Path, name: str, entry: Any) -> LoggedMetric:
-    if entry is None or isinstance(entry, int | float):
-        return LoggedMetric(entry)
-    if not isinstance(entry, dict) or "agg_value" not in entry:
-        raise InputError(
-            f"metric {name!r} of {str(path)!r} has no `agg_value`. "
-            "Give a *_EVAL.json or *_SUMMARY.json of OpenUnlearning."
-        )
-    by_index: dict[int, Mapping[str, object]] = {}
-    for key, values in entry.get("value_by_index", {}).items():
-        if not key.isdecimal() or int(key) in by_index or not isinstance(values, dict):
-            raise InputError(
-                f"metric {name!r} of {str(path)!r} must have one object for each row number, got "
-                f"{kind_of(values)} for {key!r}. Key every entry by the row of the data alone."
-            )
-        by_index[int(key)] = values
-    return LoggedMetric(entry["agg_value"], by_index)
+def read_answers(path: Path, part: str | None = None) -> SampleFile:
+    """Read the greedy answers to a part: one of `ANSWERS`, else the first that the log has.
 
-
-def read_answers(path: Path, part: str | None = None) -> ImportedLog:
-    """The greedy answers to a part, by row: one of `ANSWERS`, else the first there is.
-
-    The text of each question is all the model was shown. InputError where the log has none.
+    The text of each question is the model's whole input.
     """
-    log, unread = read_log(path), ""
-    if part is None:
-        part, *others = [n for n, entry in ANSWERS.items() if entry in log.metrics] or ["forget"]
-        unread = ", ".join(others)
+    log, there = read_log(path), [part] if part else []
+    there = there or [key for key, entry in ANSWERS.items() if entry in log.metrics] or ["forget"]
+    name, *unread = there
     keys = ("input", "ground_truth", "generation")
-    prompts, right, texts = (log.texts(ANSWERS[part], key) for key in keys)
-    draws = {row: (Draw(output_of(text)),) for row, text in texts.items()}
-    questions = tuple(
-        ImportedQuestion(id=str(row), text=prompt, answers=(right[row],), draws=draws[row])
-        for row, prompt in prompts.items()
+    prompts, right, texts = (log.column(ANSWERS[name], key, str) for key in keys)
+    rows = (
+        SampleRow(id=str(i), question=prompts[i], answers=(right[i],), output=output_of(texts[i]))
+        for i in prompts
     )
-    return ImportedLog(
+    return SampleFile(
         path=path,
         tool="OpenUnlearning",
-        model="unnamed",
-        task=part,
+        task=name,
+        rows=rows,
         stated={"temperature": 0.0},
-        asked=questions,
-        notes=(f"the answers of `{path.name}` to {unread} are not read",) if unread else (),
+        notes=(f"the answers of `{path.name}` to {', '.join(unread)} are not read",)
+        if unread
+        else (),
     )
 
 
@@ -263,7 +250,16 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
     values = {}
     if ratios := metrics.get("forget_truth_ratio"):
         ours = dict(zip(rows(ratios.by_item), ratios.by_item.values(), strict=True))
-        values["forget_quality"] = Values(_quality(ours, retrained))
+        entry, key, _ = TOFU["forget_truth_ratio"]
+        logged = retrained.column(entry, key, float)
+        if odd := {*ours} ^ {*logged}:
+            fault = (
+                f"{len(logged)} rows, where the evaluated model has {len(ours)}; row {min(odd)} is "
+                "in one of them only"
+            )
+            raise retrained.error(entry, fault, "Evaluate both models on the same forget set")
+        quality = utility.forget_quality([*ours.values()], [*logged.values()])
+        values["forget_quality"] = Values(quality)
     auc = metrics.get("membership_min_k", Values(None)).value
     if auc is not None:
         theirs = retrained.value(TOFU["membership_min_k"].entry)
@@ -272,23 +268,10 @@ def against_log(metrics: Mapping[str, Values], retrained: EvaluationLog) -> dict
     return values
 
 
-def _quality(ours: Mapping[int, float], retrained: EvaluationLog) -> float:
-    entry, key, _ = TOFU["forget_truth_ratio"]
-    theirs = retrained.numbers(entry, key)
-    if odd := {*ours} ^ {*theirs}:
-        raise retrained.error(
-            entry,
-            f"{len(theirs)} rows, where the evaluated model has {len(ours)}; row {min(odd)} is "
-            "in one of them only",
-            "Evaluate both models on the same forget set",
-        )
-    return utility.forget_quality([*ours.values()], [*theirs.values()])
-
-
 def as_log(
     metrics: Mapping[str, Values], forget: Collection[str], names: Names = TOFU
 ) -> dict[str, dict[str, object]]:
-    """The contents of `*_EVAL.json`, from the metrics of one model by our names.
+    """The contents of `*_EVAL.json`, from the metrics of one model under our names.
 
     `forget`: the ids of the forget set; an attack's other prompts are its holdout part. Rows are
     numbered as the ids end, or in order where not all end in numbers. A metric that is not among
@@ -314,7 +297,7 @@ def as_log(
 
 
 def as_summary(log: Mapping[str, Mapping[str, object]]) -> dict[str, float]:
-    """The contents of `*_SUMMARY.json` beside a log: the aggregates that there are."""
+    """The contents of the `*_SUMMARY.json` of a log: its aggregates."""
     values = {name: entry["agg_value"] for name, entry in log.items()}
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
 

@@ -1,0 +1,89 @@
+"""Find draws that can only be copies of others: the same draws twice, in one file or in two.
+
+Calls seeded with s and s + 1 share all draws but one on servers that seed draw i with s + i, and a
+cache keyed without the number of the draw gives the same outputs again. Probabilities are not known
+here, so the order decides: if two stretches agree draw by draw at every question, the chance of
+that is about the product of the outputs' shares among the question's draws. Outputs that are always
+the same show nothing: a peaked model draws them too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leakbound.errors import InputError
+
+LEVEL = 1e-9
+MISSING = -1
+_FIRST = 64  # draws that are compared before all: most shifts differ there
+
+Outputs: TypeAlias = Mapping[str, NDArray[np.int64]]
+"""A hash of the texts of each draw, by question; MISSING: a draw that failed.
+
+Scores are no part of the hash: a copy may have been judged differently. Two texts with the same 64
+bits would be taken for one. That could find copies only where all other draws agree too.
+"""
+
+
+def require_no_copies(files: Sequence[tuple[Path, Outputs]]) -> None:
+    """Raise InputError where draws of one file are in it again, or in another of the files."""
+    for (path, outputs), (other_path, other) in combinations_with_replacement(files, 2):
+        copy = _shift_that_copies(outputs, other)
+        if copy is not None:
+            shift, texts = copy
+            again = "again" if outputs is other else f"in `{other_path}`"
+            raise InputError(
+                f"draws are copies of others, so no bound would be valid: {texts:,} draws of "
+                f"`{path}` stand {again}, in the same order, {abs(shift)} places on. Draw again "
+                "without a fixed seed and without a cache."
+            )
+
+
+def _shift_that_copies(outputs: Outputs, other: Outputs) -> tuple[int, int] | None:
+    """The shift at which two files agree beyond chance, and at how many draws."""
+    pairs = [
+        (ours, other[id], shares)
+        for id, ours in outputs.items()
+        if id in other and len(shares := _log_shares(ours, other[id]))
+    ]
+    pairs.sort(key=lambda pair: len(np.unique(pair[2])), reverse=True)  # these differ soonest
+    longest = max((max(len(a), len(b)) for a, b, _ in pairs), default=0)
+    shifts = range(1 if outputs is other else 1 - longest, longest)
+    for shift in sorted(shifts, key=abs):
+        logarithm, texts = 0.0, 0
+        for a, b, shares in pairs:
+            ours, theirs = a[max(shift, 0) :], b[max(-shift, 0) :]
+            length = min(len(ours), len(theirs))
+            ours, theirs = ours[:length], theirs[:length]
+            if not (_agree(ours[:_FIRST], theirs[:_FIRST]) and _agree(ours, theirs)):
+                break
+            there = (ours != MISSING) & (theirs != MISSING)
+            logarithm += float(shares[max(shift, 0) :][:length][there].sum())
+            texts += int(there.sum())
+        else:
+            if logarithm < math.log(LEVEL):
+                return shift, texts
+    return None
+
+
+def _agree(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> bool:
+    return bool(((ours == theirs) | (ours == MISSING) | (theirs == MISSING)).all())
+
+
+def _log_shares(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The logarithm of the share of each of our outputs among all; empty where all are the same."""
+    both = ours if ours is theirs else np.concatenate([ours, theirs])
+    kinds, inverse, counts = np.unique(both, return_inverse=True, return_counts=True)
+    counts = np.where(kinds == MISSING, 0, counts)
+    if (counts > 0).sum() < 2:
+        return np.empty(0)
+    shares = np.maximum(counts, 1) / counts.sum()  # the share of a failed draw is not used
+    logarithms: NDArray[np.float64] = np.log(shares)[inverse][: len(ours)]
+    return logarithms

@@ -1,0 +1,395 @@
+"""The one group-by of all importers: rows of files become questions with their draws.
+
+The draws are on disk, because a file of samples may hold more than memory does.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, Self, TypeAlias
+
+import numpy as np
+
+from leakbound.errors import IncompleteError, InputError
+from leakbound.formats.copies import MISSING, Outputs, require_no_copies
+from leakbound.formats.rows import REDACTED, SampleFile, SampleRow, Settings, is_number
+from leakbound.types import Decoding, Output
+from leakbound.types.decoding import UNSTATED
+
+DECODING = tuple(field.name for field in fields(Decoding) if field.name != "unknown")
+_NO_NUMBERS = ("adaptive_mode", "stop", "filter")
+
+Scores: TypeAlias = tuple[tuple[str, float], ...]
+_NAMES = tuple(field.name for field in fields(Output))
+_values = attrgetter(*_NAMES)  # pickled, they take a seventh of the time of an `Output`
+
+
+class Draw(NamedTuple):
+    """One output with its scores, sorted; a judge may give equal outputs several scores."""
+
+    output: Output
+    scores: Scores = ()
+
+
+class Spool:
+    """A file without a name in `folder`, which ends with its process.
+
+    Every method raises IncompleteError if the disk is full or fails.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        partial = f".{os.getpid()}.partial"  # of the name that some systems need for a moment
+        try:
+            self._file = TemporaryFile(dir=folder, prefix=".draws.", suffix=partial)  # noqa: SIM115
+        except OSError as error:
+            raise _failed(error) from error
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # of a full disk, which was reported already
+            self._file.close()
+
+    def add(self, draw: Draw) -> int:
+        """Append a draw; return its place."""
+        data = pickle.dumps((_values(draw.output), draw.scores))
+        place, self._end = self._end, self._end + len(data)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _failed(error) from error
+        return place
+
+    def read(self, place: int) -> Draw:
+        """Read the draw at a place."""
+        try:
+            self._file.seek(place)
+            values, scores = pickle.load(self._file)
+        except OSError as error:
+            raise _failed(error) from error
+        return Draw(Output(**dict(zip(_NAMES, values, strict=True))), scores)
+
+
+def _failed(error: OSError) -> IncompleteError:
+    return IncompleteError(
+        f"cannot keep the draws of the files on the run's disk: {error.strerror or error}. Free "
+        "as much space as the files have, then run the same command again."
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class SampledQuestion:
+    """A question, and an entry of the three arrays for each row about it.
+
+    Attributes:
+        id: its name in the file, or its place there.
+        text: the text that the model got.
+        answers: its targets, the first of them the answer.
+        source: where it was first read, for messages.
+        places: where the draws are in the spool; MISSING: a draw that failed.
+        counts: the number of draws of each row.
+        outputs: hashes of the texts of each row; MISSING: a draw that failed.
+    """
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    source: str
+    places: array[int] = field(default_factory=lambda: array("q"))
+    counts: array[int] = field(default_factory=lambda: array("q"))
+    outputs: array[int] = field(default_factory=lambda: array("q"))
+
+    @property
+    def n(self) -> int:
+        """The number of its draws."""
+        return sum(self.counts)
+
+    @property
+    def missing(self) -> int:
+        """The number of its draws that failed."""
+        return sum(n for n, place in zip(self.counts, self.places, strict=True) if place == MISSING)
+
+    @property
+    def repeats_itself(self) -> bool:
+        """True for several draws that all have the same texts."""
+        return len({*self.outputs} - {MISSING}) == 1 and self.n - self.missing > 1
+
+    def distinct(self, spool: Spool, first: int, last: int) -> Counter[Draw | None]:
+        """Count the distinct draws from number `first` up to `last`, in the order of the rows.
+
+        None counts those that failed.
+        """
+        counts = np.asarray(self.counts)
+        ends = counts.cumsum()
+        begin, end = np.searchsorted(ends, first, "right"), np.searchsorted(ends, last) + 1
+        inside = np.minimum(ends, last)[begin:end] - np.maximum(ends - counts, first)[begin:end]
+        tally: Counter[Draw | None] = Counter()
+        for place, count in zip(self.places[begin:end], inside.tolist(), strict=True):
+            tally[None if place == MISSING else spool.read(place)] += count
+        return tally
+
+
+@dataclass(slots=True, kw_only=True)
+class SampledQuestions:
+    """The questions of a file, or of several that belong together, with their draws.
+
+    Attributes:
+        files: what each file states; their rows are read.
+        questions: by their ids.
+        stated: the settings under which all draws were made, as far as they are stated.
+        scores: the names of the scores, and whether all are 0 or 1.
+        ordered: False where rows have counts, so that the order of the draws is not known.
+        texts: False for files of scores only.
+        notes: warnings for the user.
+    """
+
+    files: list[SampleFile]
+    questions: dict[str, SampledQuestion] = field(default_factory=dict)
+    stated: dict[str, object] = field(default_factory=dict)
+    scores: dict[str, bool] = field(default_factory=dict)
+    ordered: bool = True
+    texts: bool = True
+    notes: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """The first file."""
+        return self.files[0].path
+
+    @property
+    def claim(self) -> str:
+        """The claim whose decision ended a question's draws; "": none did."""
+        return self.files[0].claim
+
+    @property
+    def model(self) -> str:
+        """The model's name in the file."""
+        return str(self.stated["model"])
+
+    @property
+    def decoding(self) -> Decoding:
+        """The output distribution that the draws are from, with the settings that are unknown."""
+        values: dict[str, Any] = {k: v for k, v in self.stated.items() if k in DECODING}
+        if values.get("top_k") == -1:  # several tools write this for all tokens
+            values["top_k"] = 0
+        bad = [k for k, v in values.items() if k not in _NO_NUMBERS and not is_number(v)]
+        if bad:
+            raise InputError(
+                f"`{bad[0]}` must be a number, got {values[bad[0]]!r} in `{self.path}`. Correct it."
+            )
+        try:
+            return Decoding(**values, unknown=tuple(k for k in UNSTATED if k not in values))
+        except InputError as error:
+            raise InputError(f"{error} `{self.path}` states it; correct it there.") from error
+
+    @property
+    def others(self) -> dict[str, object]:
+        """Settings that are no part of the decoding: seeds, penalties."""
+        return {k: v for k, v in self.stated.items() if k not in (*DECODING, "model")}
+
+    @property
+    def n(self) -> int:
+        """The number of draws of each question; with a claim, the largest one possible."""
+        if self.claim:
+            return self.files[0].most
+        sizes = {question.n: question.id for question in self.questions.values()}
+        if len(sizes) != 1 or 0 in sizes:
+            counts = ", ".join(f"{n} of {id!r}" for n, id in sorted(sizes.items())[:3])
+            raise InputError(
+                f"every question must have as many draws as every other, got {counts or 'none'}. "
+                "Give the same number of each, those that failed as missing."
+            )
+        return next(iter(sizes))
+
+
+def group(
+    file: SampleFile, spool: Spool, wanted: Collection[str] | None = None
+) -> SampledQuestions:
+    """Read the rows of a file, count them by question, and put their draws into `spool`.
+
+    Args:
+        file: its rows may be in any order; they are read one at a time.
+        spool: must be open as long as the draws are read.
+        wanted: the names of the scores that are kept; None: all.
+
+    Returns:
+        The questions in the order of their first rows.
+
+    Raises:
+        InputError: rows of several models or decodings; two questions under one id; a score
+            outside [0, 1].
+    """
+    sampled = SampledQuestions(files=[replace(file, rows=())], notes=file.notes)
+    settings: Settings | None = None
+    first = ""
+    for row in file.rows:
+        if row.stated is not None:
+            if settings is None:
+                settings, first = row.stated, row.place
+            elif settings != row.stated:
+                require_same_settings(first, settings, row.place, row.stated)
+        sampled.texts = row.question is not None
+        sampled.ordered &= sampled.texts and row.count is None
+        text = REDACTED if row.question is None else row.question
+        source = row.place or f"`{file.path}`"
+        question = _question(sampled.questions, row.id, text, row.answers, source)
+        scores = _scores(sampled, row, wanted)
+        question.counts.append(row.count or 1)
+        if row.output is None:
+            question.places.append(MISSING)
+            question.outputs.append(MISSING)
+        else:
+            question.places.append(spool.add(Draw(row.output, scores)))
+            question.outputs.append(hash((row.output.answer, row.output.thought)))  # never -1
+    sampled.stated = {"model": "unnamed", **file.stated, **(settings or {})}
+    return sampled
+
+
+def _question(
+    questions: dict[str, SampledQuestion], id: str, text: str, answers: tuple[str, ...], source: str
+) -> SampledQuestion:
+    """The question with this id; InputError where it has another text or other answers."""
+    question = questions.get(id)
+    if question is None:
+        question = questions[id] = SampledQuestion(id=id, text=text, answers=answers, source=source)
+    elif (question.text, question.answers) != (text, answers):
+        raise InputError(
+            f"{source} has another question or answer than {question.source}, and the same id "
+            f"{id!r}. Give every question its own id, or import two runs."
+        )
+    return question
+
+
+def _scores(
+    sampled: SampledQuestions, row: SampleRow, wanted: Collection[str] | None
+) -> tuple[tuple[str, float], ...]:
+    """The scores of a row that are wanted; undecided ones are left out."""
+    scores = []
+    for name, score in row.scores.items():
+        sampled.scores.setdefault(name, True)
+        if score is None or row.output is None or (wanted is not None and name not in wanted):
+            continue
+        if not 0 <= score <= 1 or math.isnan(score):
+            raise InputError(
+                f"scores must be in [0, 1], got {score!r} of {name!r} at question {row.id!r} in "
+                f"`{sampled.path}`. Rescale them there, or take others: --scores NAME, or "
+                "--scores none."
+            )
+        sampled.scores[name] &= score in (0, 1)
+        scores.append((name, score))
+    return tuple(sorted(scores))
+
+
+def require_same_settings(first: str, common: Settings, name: str, stated: Settings) -> None:
+    """Refuse draws of two models or decodings; `first` and `name` are where they are stated."""
+    for key in {**common, **stated}:
+        if common.get(key) != stated.get(key):
+            raise InputError(
+                f"all draws must be of one model under one decoding: `{key}` is "
+                f"{common.get(key)!r} in {first} and {stated.get(key)!r} in {name}. Import "
+                "them as two runs."
+            )
+
+
+def join(parts: Sequence[SampledQuestions]) -> SampledQuestions:
+    """Join the questions of several files into the first; the draws of each follow each other.
+
+    Several draws of a greedy decoding become one.
+
+    Raises:
+        InputError: another model, decoding, text of a question or number of draws; draws that can
+            only be copies; a file whose draws a claim ended next to another.
+    """
+    first, *others = parts
+    for part in others:
+        _require_joined(first, part)
+    require_no_copies([(part.path, _outputs(part)) for part in parts if part.ordered])
+    notes = [note for part in parts for note in part.notes]
+    notes += [note for part in parts for note in _doubt(part)]
+    first.notes = tuple(dict.fromkeys(notes))
+    if seeds := dict.fromkeys(str(p.stated["seed"]) for p in parts if "seed" in p.stated):
+        first.stated.pop("seed", None)
+        first.stated["seed"] = " and ".join(seeds)  # after the other settings
+    if any(part.stated.get("order") != first.stated.get("order") for part in others):
+        first.stated.pop("order", None)  # the draws of several runs have their own order
+    for part in others:
+        first.files += part.files
+        for name, binary in part.scores.items():
+            first.scores[name] = binary and first.scores.get(name, True)
+        for q in part.questions.values():
+            mine = _question(first.questions, q.id, q.text, q.answers, f"`{part.path}`")
+            mine.places.extend(q.places)
+            mine.counts.extend(q.counts)
+            mine.outputs.extend(q.outputs)
+    if first.decoding.greedy:
+        for question in first.questions.values():
+            _keep_one(question)
+    return first
+
+
+def _outputs(part: SampledQuestions) -> Outputs:
+    return {id: np.array(question.outputs, np.int64) for id, question in part.questions.items()}
+
+
+def _require_joined(first: SampledQuestions, part: SampledQuestions) -> None:
+    """Refuse a file that cannot be joined. Seeds may differ: that is how to draw more."""
+    if part.texts != first.texts:
+        raise InputError(
+            f"`{first.path}` and `{part.path}` cannot be joined: one has texts, the other scores "
+            "only. Import them as two runs."
+        )
+    any_seed = {"seed": None, "order": None}
+    settings = (first.stated | any_seed, part.stated | any_seed)
+    require_same_settings(f"`{first.path}`", settings[0], f"`{part.path}`", settings[1])
+    if first.claim or part.claim:
+        raise InputError(
+            "draws that a claim ended cannot be joined to others: their number depends on the "
+            "outputs. Import that log as its own run."
+        )
+
+
+def _doubt(part: SampledQuestions) -> Iterator[str]:
+    """Refuse draws that a fixed seed made identical; report other reasons to doubt them."""
+    seed, name = part.stated.get("seed"), part.path.name
+    if part.decoding.greedy:
+        return
+    if part.texts and all(question.repeats_itself for question in part.questions.values()):
+        if seed is not None:
+            raise InputError(
+                f"all draws of every question in `{part.path}` are the same, and all were made "
+                f"with the seed {seed}: they are one draw, not many. Draw again without a seed."
+            )
+        yield (
+            f"all draws of every question in `{name}` are the same: right for a peaked model, and "
+            "also what a cache or a server that repeats itself gives"
+        )
+    elif seed is not None:
+        yield (
+            f"`{name}` states one seed, {seed}, for all draws: they are independent only if the "
+            "server did not start each from it"
+        )
+
+
+def _keep_one(question: SampledQuestion) -> None:
+    """Keep one of the draws of a greedy decoding, which must agree."""
+    outputs = {*question.outputs} - {MISSING}
+    if len(outputs) > 1:
+        raise InputError(
+            f"a greedy decoding has one output, got {len(outputs)} for question {question.id!r}. "
+            "Find out the temperature at which they were drawn, and import them with it."
+        )
+    last = max(question.places)
+    question.places, question.counts = array("q", [last]), array("q", [1])
+    question.outputs = array("q", outputs or [MISSING])
