@@ -75,8 +75,9 @@ bench-faults: $(READY_TEST)
 	-$(BIN)/python bench/faults.py
 	$(BIN)/python bench/faults.py --write docs/reproduce/reliability.md
 
-# Pinned versions: torch in a build that runs anywhere, everything else as it was tested.
-PIP = $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Pinned versions: torch in a build that runs anywhere, everything else as it was tested. Python compiles
+# a module when it is first imported; compiling all of them here takes half of the installation.
+PIP = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
