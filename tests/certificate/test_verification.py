@@ -744,8 +744,7 @@ def check(arm: Arm, engine: Any, share: float, seed: int = 0) -> Check:
 
 def test_an_altered_part_is_found_as_often_as_is_said(arm: Arm) -> None:
     """One of three: by one part in a third of all choices, by two in two thirds."""
-    times = 150
-    for share, parts, says in ((0.3, 1, "0.33"), (0.5, 2, "0.66"), (1, 3, "1")):
+    for share, parts, says, times in ((0.3, 1, "0.33", 60), (0.5, 2, "0.66", 60), (1, 3, "1", 3)):
         found = [check(arm, Redrawing(arm, "q1"), share, seed) for seed in range(times)]
         told = f"this would find it with probability {says}, some of"
         assert all(told in one.says for one in found)
