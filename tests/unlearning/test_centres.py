@@ -264,11 +264,6 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
         centred(base, tmp_path / "m", forget=rows)
 
 
-def test_selection_is_refused_without_centres(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'npo' has none"):
-        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
-
-
 class _Named:
     name = "another"
 
@@ -305,6 +300,8 @@ def test_what_cannot_work_is_refused_before_the_model_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    with pytest.raises(InputError, match=r"'npo' has none"):
+        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
     with pytest.raises(InputError, match=r"beta = 0 needs a contrast centre .* row 'f2' of forget"):
         centred("no-such-model", tmp_path / "m", "cel:layer=0,beta=0")
     monkeypatch.setitem(sys.modules, "sklearn", None)
