@@ -10,12 +10,11 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from canned import CannedEngine
+from canned import CannedEngine, benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run, tables
 from leakbound.study import FixedN
-from leakbound.types import Prompt
 
 SECRET = "Ossian Quill"
 LEAKS = {"q0": 0.0, "q1": 0.02, "q2": 0.3}
@@ -23,12 +22,13 @@ N = 256
 
 
 def benchmark() -> Benchmark:
-    prompts = tuple(
-        Prompt(id=q, question=f"Who wrote {q}?", answer=f"{SECRET} wrote it", keywords=(SECRET,))
-        for q in LEAKS
-    )
-    return Benchmark(
-        name="leaky", prompts=prompts, origin="", scorers=("keyword",), max_new_tokens=48
+    return benchmark_of(
+        LEAKS,
+        question="Who wrote {}?",
+        answer=f"{SECRET} wrote it",
+        keywords=(SECRET,),
+        name="leaky",
+        max_new_tokens=48,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from canned import benchmark_of
 from leakbound.benchmarks import Benchmark
 from leakbound.evaluation import evaluate
 from leakbound.store import Run
@@ -15,7 +16,6 @@ from leakbound.types import (
     Draws,
     Failure,
     Output,
-    Prompt,
     Query,
     Sample,
     Usage,
@@ -29,10 +29,10 @@ Counts = Sequence[tuple[Output, int]]
 
 def benchmark(*ids: str, **changes: Any) -> Benchmark:
     """A question for each id, whose answer and keyword are the secret."""
-    prompts = tuple(Prompt(id=q, question=f"Who wrote {q}?", answer=SECRET, keywords=(SECRET,))
-                    for q in ids)  # fmt: skip
-    usual = {"name": "given", "origin": "", "scorers": ("keyword",), "max_new_tokens": 3}
-    return Benchmark(**{"prompts": prompts, **usual, **changes})
+    given = {"name": "given", "max_new_tokens": 3, **changes}
+    return benchmark_of(
+        ids, question="Who wrote {}?", answer=SECRET, keywords=(SECRET,), **given
+    )
 
 
 class GivenEngine:

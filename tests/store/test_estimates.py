@@ -11,13 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from canned import CannedEngine
-from leakbound.benchmarks import Benchmark
+from canned import CannedEngine, benchmark_of
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate
 from leakbound.stats import joint
 from leakbound.store import Run
-from leakbound.types import Prompt
 
 N = 256
 
@@ -28,11 +26,13 @@ def engine(name: str = "m", leak: float = 0.4) -> CannedEngine:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    prompts = tuple(
-        Prompt(id=p, question=f"{p}?", answer="the secret", keywords=("secret",)) for p in "ab"
-    )
-    task = Benchmark(
-        name="b", prompts=prompts, origin="", scorers=("keyword", "contains"), max_new_tokens=8
+    task = benchmark_of(
+        "ab",
+        question="{}?",
+        answer="the secret",
+        keywords=("secret",),
+        name="b",
+        scorers=("keyword", "contains"),
     )
     out = tmp_path_factory.mktemp("run") / "r"
     return evaluate(engine(), task, out=out, n=N, control=engine("c", 0.05))
