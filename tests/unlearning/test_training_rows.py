@@ -45,9 +45,6 @@ def test_whose_they_are() -> None:
     assert own == FORGET[0]
     assert bare.alternate_answers == REFUSALS
     assert with_alternates(FORGET[:1], ["sea"])[0].alternate_answers == ("sea",)
-
-
-def test_ours_are_sentences_of_their_own() -> None:
     assert len(set(REFUSALS)) == len(REFUSALS) >= 20
     assert all(text.strip() == text and text.endswith(".") for text in REFUSALS)
 
