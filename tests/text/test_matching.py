@@ -257,7 +257,8 @@ def test_shortcuts_agree_with_the_rule_read_literally() -> None:
 
 def test_normalising_again_changes_nothing() -> None:
     for c in CHARACTERS:
-        if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff":
+        ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # of one kind, 97,000
+        if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff" or ideograph:
             continue
         once = normalise(f"{c} a{c}b か{c}\u3099*{c}")
         assert normalise(once) == once, ascii(c)
