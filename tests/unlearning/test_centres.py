@@ -79,12 +79,6 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
 
 
-def test_four_are_clustered() -> None:
-    found = contrast_centres(texts_of(4), np.array([[0.0, 0], [0, 0.1], [9, 0], [9, 0.1]]))
-    assert len(found.coordinates) == 4
-    assert found.chosen[0] == 0
-
-
 def test_order_makes_no_difference() -> None:
     """No clear groups, so that every number matters."""
     texts = texts_of(13)

@@ -34,7 +34,7 @@ from leakbound.unlearning.trainer import _arguments
 from tiny import BOTH_KINDS, tiny_model_folder
 
 FORGET = rows.FORGET[:2]
-FAST = TrainingSettings(epochs=120, learning_rate=1e-2, batch_size=5)
+FAST = TrainingSettings(epochs=60, learning_rate=2e-2, batch_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_finetuning_teaches_the_answers(base: str, target: str) -> None:
 
 
 @BOTH_KINDS
-@pytest.mark.parametrize("objective", ["ga", "gd", "npo", "npo+entropy"])
+@pytest.mark.parametrize("objective", ["gd", "npo", "npo+entropy"])
 def test_unlearning_lowers_the_forget_likelihood(
     target: str, tmp_path: Path, objective: str
 ) -> None:
