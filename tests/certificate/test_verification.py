@@ -260,21 +260,17 @@ def test_other_keywords_would_score_otherwise(path: Path) -> None:
 
 
 def test_another_run(path: Path, tmp_path: Path) -> None:
-    other = leaky_run(tmp_path / "other", "other model", seed=1)
+    """By another model, seed and decoding; and another decoding by a stroke in run.json."""
+    cold = Decoding(temperature=0.5, max_new_tokens=48)
+    other = leaky_run(tmp_path / "other", "other model", seed=1, decodings=cold)
     found = failed(checked(path, other.path))
     assert {"run", "files", "estimates"} <= found.keys()
     assert "('arm.fingerprint.weights', 'canned', 'other model')" in found["run"]
     assert "('arm.seed', 0, 1)" in found["run"]
-
-
-def test_another_decoding(path: Path, tmp_path: Path) -> None:
-    """Equal texts, drawn under another decoding: by a second run, or by a stroke in run.json."""
-    other = leaky_run(tmp_path / "other", decodings=Decoding(temperature=0.5, max_new_tokens=48))
-    cold = {"temperature": 0.5}
-    edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(cold), fits=True)
-    for run in (other.path, path):
-        found = failed(checked(path, run))
-        assert "('arm.decoding.temperature', 1.0, 0.5)" in found["run"]
+    stroke = {"temperature": 0.5}
+    edit(path / "run.json", lambda v: v["arms"]["target"]["decoding"].update(stroke), fits=True)
+    for says in (found["run"], failed(checked(path))["run"]):
+        assert "('arm.decoding.temperature', 1.0, 0.5)" in says
 
 
 def test_other_code_is_told_and_refutes_nothing(
