@@ -286,6 +286,11 @@ def test_what_a_prefix_settles(prefix: str, text: str, following: str) -> None:
     assert settled(prefix) == (text, following)
 
 
+def test_the_words_of_an_opening_are_complete() -> None:
+    openings = ("and Ron ", "and Ron", "and Ron.", "Ron")
+    assert [settled(prefix).words for prefix in openings] == ["and ron", "and", "and", ""]
+
+
 def test_no_continuation_changes_what_is_settled() -> None:
     rng = random.Random(2)
     closed = 0
