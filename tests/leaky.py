@@ -22,9 +22,14 @@ N = 256
 
 
 def benchmark() -> Benchmark:
-    answer = f"{SECRET} wrote it"
-    asked: Any = {"question": "Who wrote {}?", "answer": answer, "keywords": (SECRET,)}
-    return benchmark_of(LEAKS, name="leaky", max_new_tokens=48, **asked)
+    return benchmark_of(
+        LEAKS,
+        question="Who wrote {}?",
+        answer=f"{SECRET} wrote it",
+        keywords=(SECRET,),
+        name="leaky",
+        max_new_tokens=48,
+    )
 
 
 def engine(name: str = "canned", **settings: Any) -> CannedEngine:

@@ -29,8 +29,8 @@ Counts = Sequence[tuple[Output, int]]
 
 def benchmark(*ids: str, **changes: Any) -> Benchmark:
     """A question for each id, whose answer and keyword are the secret."""
-    asked = {"question": "Who wrote {}?", "answer": SECRET, "keywords": (SECRET,)}
-    return benchmark_of(ids, **{"name": "given", "max_new_tokens": 3, **asked, **changes})
+    given = {"name": "given", "max_new_tokens": 3, **changes}
+    return benchmark_of(ids, question="Who wrote {}?", answer=SECRET, keywords=(SECRET,), **given)
 
 
 class GivenEngine:

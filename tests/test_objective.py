@@ -266,7 +266,7 @@ def test_a_batch_may_be_split(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("given", "message"),
     [
         ("nop", "unknown objective 'nop'. Did you mean 'npo'.*simnpo"),
         (
@@ -280,16 +280,7 @@ def test_a_batch_may_be_split(name: str) -> None:
         ("rmu:layer=7.5", "`layer` of objective 'rmu' must be a whole number, .*below 1, got 7.5"),
         ("pdu:step=-1", "`step` of a bound must be a finite number, 0 or more, got -1"),
         ("gd:forget=0,retain=0", "no term with a weight"),
-    ],
-)
-def test_bad_names_are_refused(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_objective(text)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+        ("/none.yaml", r"cannot read '.*none\.yaml'"),
         (("rmu", "forget"), "loss 'rmu' needs a setting `layer`, got none"),
         (("npo", "forget", 1.0, {"beta": True}), "`beta` of loss 'npo' must be a finite number"),
         (("cel", "forget", 1.0, {"layer": 1, "align": 2}), "`align` of loss 'cel' must be a word"),
@@ -297,9 +288,9 @@ def test_bad_names_are_refused(text: str, message: str) -> None:
         (("npo", "forget", 1.0, {}, "tokens"), "npo is no mean over tokens.*got 'tokens'"),
     ],
 )
-def test_bad_terms_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_bad_names_and_terms_are_refused(given: str | tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Term(*arguments)
+        parse_objective(given) if isinstance(given, str) else Term(*given)
 
 
 FILE = """\
@@ -359,8 +350,3 @@ def test_bad_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         load_objective(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read '.*none\.yaml'"):
-        parse_objective(str(tmp_path / "none.yaml"))

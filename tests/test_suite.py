@@ -277,9 +277,6 @@ def test_a_guarded_survivor_fails_and_few_others_do_not() -> None:
     assert mutants.verdict(dict.fromkeys(NAMES[:100], "survived")) == 1
 
 
-HERE = Path(__file__).parent
-
-
 def kept_fixtures() -> Iterator[tuple[str, ast.FunctionDef, set[str]]]:
     """The fixtures that outlive a test, with their file and the others of it."""
     for file in sorted(HERE.rglob("test_*.py")):

@@ -94,26 +94,18 @@ def test_folders_and_files_of_ones_own(tmp_path: Path) -> None:
     assert passage.id == "a.jsonl/00000"
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
-        ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
-        ("nothing.txt", "cannot read 'nothing.txt'"),
-    ],
-)
-def test_what_is_no_corpus(spec: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        load_corpus(spec)
-
-
-def test_blank_files_and_rows_of_questions(tmp_path: Path) -> None:
+def test_what_is_no_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(" \n")
     (tmp_path / "a.jsonl").write_text('{"question": "q", "answer": "a"}')
-    with pytest.raises(InputError, match="holds no text"):
-        load_corpus("a.txt", data=tmp_path)
-    with pytest.raises(InputError, match=r"has no 'text', only 'question', 'answer'"):
-        load_corpus("a.jsonl", data=tmp_path)
+    for spec, message in (
+        ("muse:news/forgot", r"no corpus 'muse:news/forgot'. Did you mean 'muse:news/forget'"),
+        ("wmdp:chem/forget", "there is no corpus 'wmdp:chem/forget'"),
+        ("nothing.txt", "cannot read '.*nothing.txt'"),
+        ("a.txt", "holds no text"),
+        ("a.jsonl", r"has no 'text', only 'question', 'answer'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            load_corpus(spec, data=tmp_path)
     with pytest.raises(InputError, match="`limit` must be at least 1, got 0"):
         load_corpus("a.txt", data=tmp_path, limit=0)
 

@@ -13,7 +13,7 @@ from leakbound.benchmarks import load_benchmark
 from leakbound.benchmarks.benchmark import digest_of
 from leakbound.benchmarks.fictitious import Fact, known
 from leakbound.errors import InputError
-from leakbound.scorers import check_prompts, make_scorer, score_texts
+from leakbound.scorers import make_scorer, score_texts
 from leakbound.types import Prompt, Role
 
 ALL = load_benchmark("fictitious:questions=20")
@@ -162,11 +162,6 @@ def test_pools_are_rich_and_the_vocabulary_small() -> None:
     assert all(len(set(pool)) == len(pool) >= 30 for pool in POOLS.values())
     assert {pool for fact in FACTS for pool in fact.pools} == set(POOLS)
     assert len({word for p in EVERY for t in texts(p) for word in re.findall(r"\w+", t)}) < 2000
-
-
-def test_default_scorers_fit() -> None:
-    for spec in ALL.scorers:
-        check_prompts(make_scorer(spec), EVERY)
 
 
 @pytest.mark.parametrize(

@@ -73,17 +73,13 @@ def test_forget_is_paired_with_retain(folder: Path) -> None:
     assert {p.role for p in retain} == {"retain"}
 
 
-def test_perturbed_rows_must_match(folder: Path) -> None:
-    (folder / "forget10_perturbed.json").write_text(json.dumps([*map(perturbed, rows(5, 2))]))
-    with pytest.raises(InputError, match=r"row 1 of .*forget10_perturbed.* must ask what"):
-        load_benchmark("tofu:forget10", data=folder)
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "message"),
     [
         ("forget10", {"answer": None}, "row 2 of .*forget10.json' has no 'answer'. Fill"),
         ("forget10_perturbed", {"perturbed_answer": []}, "row 2 of .* has no 'perturbed_answer'"),
+        ("forget10_perturbed", {"question": "Who?"}, "row 2 of .*_perturbed.* must ask what"),
+        ("forget10", {"reply": "Me.", "answer": ...}, "row 2 of .* has no 'answer', only 'quest"),
     ],
 )
 def test_the_first_bad_row_is_named(
@@ -91,7 +87,8 @@ def test_the_first_bad_row_is_named(
 ) -> None:
     path = folder / f"{name}.json"
     first, second = json.loads(path.read_text())
-    path.write_text(json.dumps([first, second | wrong]))
+    bad = {key: value for key, value in (second | wrong).items() if value is not ...}
+    path.write_text(json.dumps([first, bad]))
     with pytest.raises(InputError, match=message):
         load_benchmark("tofu:forget10", data=folder)
 
@@ -112,9 +109,6 @@ def test_what_is_not_there_is_missed_only_when_asked_for(folder: Path) -> None:
     for spec, said in (("tofu:forget50", "no split 'forget50'"), ("tofu", "There is: forget01")):
         with pytest.raises(InputError, match=said):
             load_benchmark(spec, data=folder)
-    (folder / "forget10.json").write_text(json.dumps([{"question": "Who is 4?", "reply": "Me."}]))
-    with pytest.raises(InputError, match=r"row 1 of .* has no 'answer', only 'question', 'reply'"):
-        load_benchmark("tofu:forget10", data=folder)
 
 
 def test_the_environment_names_a_parent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,21 +156,10 @@ def test_a_hub_out_of_reach(error: Exception, monkeypatch: pytest.MonkeyPatch) -
 
 
 @real_data
-@pytest.mark.parametrize(
-    ("spec", "count", "retain"),
-    [
-        ("tofu:forget01", 40, 3960),
-        ("tofu:forget05", 200, 3800),
-        ("tofu:forget10", 400, 3600),
-        ("tofu:full", 4000, 0),
-        ("tofu:real_authors", 100, 0),
-        ("tofu:world_facts", 117, 0),
-    ],
-)
-def test_the_complete_benchmark(spec: str, count: int, retain: int) -> None:
-    benchmark = load_benchmark(spec, data=DATA)
-    assert len(benchmark.prompts) == count
-    if retain:
+def test_the_complete_benchmark() -> None:
+    """How many there are to forget follows from their digests: `test_files`."""
+    for part, retain in (("01", 3960), ("05", 3800), ("10", 3600)):
+        benchmark = load_benchmark(f"tofu:forget{part}", data=DATA)
         assert len(benchmark.split("retain")) == retain
         assert {len(p.perturbed_answers) for p in benchmark.prompts} == {5}
         assert {len(p.alternate_answers) for p in benchmark.prompts} == {100}

@@ -47,9 +47,14 @@ def test_a_question_that_was_mostly_cut_leaves_a_claim_open(tmp_path: Path) -> N
 
 
 def test_half_of_a_question_cut_decides(tmp_path: Path) -> None:
+    """The certificate states its ledger and its rule."""
     made = claimed(cut_run(tmp_path / "r", N // 2))
     assert (made.verdict, made.reasons) == ("pass", ())
     assert "Limit" not in made.specification
+    complete, cut = 3 * N // 2, N // 2
+    assert made.ledger == {**made.ledger, "draws": 2 * N, "cut": cut, "complete": complete}
+    assert made.specification["Outputs"] == f"{2 * N} draws: {complete} complete, {cut} cut"
+    assert made.rule == 2
 
 
 def test_a_limit_that_is_accepted_is_stated(tmp_path: Path) -> None:
@@ -148,10 +153,3 @@ def test_a_reading_that_cannot_be_claimed_is_refused(tmp_path: Path) -> None:
         leakbound.certify(run, max_leak=0.2, of="thought")
     with pytest.raises(InputError, match="reads the thought, and `--of answer` names another part"):
         leakbound.certify(run, max_leak=0.2, scorer="keyword:of=thought", of="answer")
-
-
-def test_a_certificate_states_ledger_and_rule(tmp_path: Path) -> None:
-    made = claimed(cut_run(tmp_path / "r", 9))
-    assert made.ledger == {**made.ledger, "draws": 2 * N, "cut": 9, "complete": 2 * N - 9}
-    assert made.specification["Outputs"] == f"{2 * N} draws: {2 * N - 9} complete, 9 cut"
-    assert made.rule == 2

@@ -20,11 +20,12 @@ from leakbound.certificate.record import check_imported, check_record, may_gathe
 from leakbound.evaluation import evaluate
 from leakbound.evaluation.scoring.score import slug
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, Run, tables
+from leakbound.store import Arm, Run, load, tables
 from leakbound.store.plan import Plan, QueryShares
 from leakbound.study import FixedN, Rewritings, Until
 from leakbound.types import Decoding, Prompt, Query, Usual
 from leaky import LEAKS, SECRET, benchmark, engine, leaky_run, rewrite
+from shared import keep
 
 KEYWORD = slug(make_scorer("keyword"))
 CHECKS = ["questions", "queries", "plan", "outputs", "events"]
@@ -208,9 +209,16 @@ def rewriting(out: Path, source: str, queries: int, seed: int = 0) -> Run:
     )
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rewritten")
+    return keep(rewriting(folder / "run", "benchmark", 1).path)
+
+
 @pytest.fixture
-def rewritten(tmp_path: Path) -> Run:
-    return rewriting(tmp_path / "rewritten", "benchmark", 1)
+def rewritten(drawn: Path) -> Run:
+    """A run of its own in memory; no test writes into its folder."""
+    return load(drawn)
 
 
 def test_rewritings(rewritten: Run) -> None:
@@ -391,23 +399,20 @@ def test_a_forced_answer_among_draws_and_a_single_output_of_another_chunk(run: R
 
 
 def test_draws_in_several_parts_and_chunks(tmp_path: Path) -> None:
+    """A part that is missing hides no other."""
     run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
     arm = run.arms["target"]
     part = arm.parts[1]
     assert (part.query_ids, part.first_chunk, part.sizes) == (("q0",), 1, (1024, 52))
     assert faults(run) == {}
-    file = run.path / "arms" / "target" / "completions" / "part-00001.parquet"
+    folder = run.path / "arms" / "target" / "completions"
+    file = folder / "part-00001.parquet"
     chunks = [row["chunk"] for row in tables.read_table(file).to_pylist()]
     assert set(chunks) == {1, 2}
     for chunk in (0, 3):
         rewrite(file, lambda rows, chunk=chunk: rows[0].update(chunk=chunk))  # type: ignore[misc]
         assert faults(run) == {"outputs": "part 1 has an output of 'q0' that no plan asks for"}
-
-
-def test_a_part_that_is_missing_hides_no_other(tmp_path: Path) -> None:
-    run = evaluate(engine(), benchmark(), out=tmp_path / "run", sampling=FixedN(2100))
-    folder = run.path / "arms" / "target" / "completions"
-    (folder / "part-00001.parquet").unlink()
+    file.unlink()
     rewrite(folder / "part-00003.parquet", of_last(lambda row: row.update(counted="cut")))
     assert faults(run) == {
         "outputs": "part 1 is missing; an output of 'q2' in part 3 is counted otherwise"

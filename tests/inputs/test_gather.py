@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -149,25 +150,20 @@ def ids(queries: Sequence[Query]) -> list[str]:
 
 
 def test_probabilities_are_averaged_over_draws() -> None:
+    """Counts say the same as copies, and tiny probabilities do not vanish."""
     answers = completions((3, math.log(0.2), 4), (1, math.log(0.6), 2))
-    assert evidence(answers) == pytest.approx(math.log((3 * 0.2 + 0.6) / 4), abs=1e-14)
+    copies = completions(*[(1, math.log(0.2), 4)] * 3, (1, math.log(0.6), 2))
     mean = (3 * math.log(0.2) + math.log(0.6)) / 4
-    assert evidence(answers, "mean_logprob") == pytest.approx(mean, abs=1e-14)
     per_token = (3 * math.log(0.2) / 4 + math.log(0.6) / 2) / 4
-    assert evidence(answers, "mean_logprob_per_token") == pytest.approx(per_token, abs=1e-14)
-
-
-def test_counts_say_the_same_as_copies() -> None:
-    for criterion in ("mean_prob", "mean_logprob", "mean_logprob_per_token"):
-        counted = evidence(completions((3, -4.0, 2), (2, -1.0, 5)), criterion)  # type: ignore[arg-type]
-        spelt = evidence(
-            completions(*[(1, -4.0, 2)] * 3, *[(1, -1.0, 5)] * 2),
-            criterion,  # type: ignore[arg-type]
-        )
-        assert counted == pytest.approx(spelt, abs=1e-14)
-
-
-def test_tiny_probabilities_do_not_vanish() -> None:
+    for criterion, wanted in (
+        ("mean_prob", math.log((3 * 0.2 + 0.6) / 4)),
+        ("mean_logprob", mean),
+        ("mean_logprob_per_token", per_token),
+    ):
+        for same in (answers, copies):
+            found = evidence(same, criterion)  # type: ignore[arg-type]
+            assert found == pytest.approx(wanted, abs=1e-14)
+    assert evidence(answers) == evidence(answers, "mean_prob")
     value = evidence(completions((1, -2000.0, 200), (1, -2000.0, 200)))
     assert value == pytest.approx(-2000.0, abs=1e-12)
     chosen = choose([sample("p", (2, -2000.0, 9)), sample("x", (2, -2001.0, 9))])
@@ -217,32 +213,32 @@ def test_selection_goes_prompt_by_prompt_in_one_call() -> None:
     assert found["r"].draws == 8
 
 
-def test_what_is_missing_is_said() -> None:
-    def one(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
-        return [sample("p", (m, -1.0, 1))]
-
-    with pytest.raises(IncompleteError, match="query 'x'"):
-        select([query("p"), query("x")], one)
-    lacking = replace(sample("x", (3, -1.0, 1)), missing=1)
-    with pytest.raises(IncompleteError, match="1 of 4 selection draws of query 'x'"):
-        choose([sample("p", (4, -1.0, 1)), lacking])
-
-
-def test_bad_input_is_refused() -> None:
+def test_bad_input_and_missing_draws_are_refused() -> None:
     def unasked(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
         raise AssertionError
 
-    with pytest.raises(InputError, match="at least 1, got 0"):
-        select([query("p")], unasked, draws=0)
-    for wrong in ([query("x")], [query("p"), query("p")]):
-        with pytest.raises(InputError, match="'p' needs its original question once"):
-            select(wrong, unasked)
-    with pytest.raises(InputError, match=r"criterion.*'best'"):
-        choose([sample("p", (1, -1.0, 1))], "best")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="at least one answer"):
-        evidence(())
+    def one(asked: Sequence[Query], m: int, seed: int) -> list[Sample]:
+        return [sample("p", (m, -1.0, 1))]
+
+    original = "'p' needs its original question once"
     (bare,) = completions((1, -1.0, 1))
-    with pytest.raises(InputError, match="an answer without one"):
-        evidence([replace(bare, model_logprob=None)])
-    with pytest.raises(InputError, match="without token ids"):
-        evidence([replace(bare, token_ids=None)], "mean_logprob_per_token")
+    lacking = replace(sample("x", (3, -1.0, 1)), missing=1)
+    unlikely, spelt = replace(bare, model_logprob=None), replace(bare, token_ids=None)
+    refused: list[tuple[type[Exception], str, Callable[[], object]]] = [
+        (InputError, "at least 1, got 0", partial(select, [query("p")], unasked, draws=0)),
+        (InputError, original, partial(select, [query("x")], unasked)),
+        (InputError, original, partial(select, [query("p"), query("p")], unasked)),
+        (InputError, r"criterion.*'best'", partial(choose, [sample("p", (1, -1.0, 1))], "best")),
+        (InputError, "at least one answer", partial(evidence, ())),
+        (InputError, "an answer without one", partial(evidence, [unlikely])),
+        (InputError, "without token ids", partial(evidence, [spelt], "mean_logprob_per_token")),
+        (IncompleteError, "query 'x'", partial(select, [query("p"), query("x")], one)),
+        (
+            IncompleteError,
+            "1 of 4 selection draws of query 'x'",
+            partial(choose, [sample("p", (4, -1.0, 1)), lacking]),
+        ),
+    ]
+    for kind, message, call in refused:
+        with pytest.raises(kind, match=message):
+            call()

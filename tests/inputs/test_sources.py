@@ -11,7 +11,7 @@ from leakbound.benchmarks import with_rewritings
 from leakbound.errors import InputError
 from leakbound.inputs import parse_inputs
 from leakbound.inputs.model import REWRITING, ModelInputs, parse_reply
-from leakbound.inputs.sources import FileInputs, RuleInputs
+from leakbound.inputs.sources import FileInputs
 from leakbound.types import Prompt, Request
 
 PROMPTS = [
@@ -63,19 +63,9 @@ def test_a_bad_row_is_named(tmp_path: Path, row: dict[str, object], said: str) -
     path = jsonl(tmp_path / "mine.jsonl", {"id": "a", "rewriting": "One?"}, row)
     with pytest.raises(InputError, match=said):
         FileInputs(path).rewritings(PROMPTS, 20, 0)
-
-
-def test_a_file_that_is_missing_or_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot read"):
-        FileInputs(tmp_path / "none.jsonl").rewritings(PROMPTS, 20, 0)
-    with pytest.raises(InputError, match=r"mine\.txt' must be a \.csv"):
-        FileInputs(tmp_path / "mine.txt").rewritings(PROMPTS, 20, 0)
-
-
-def test_rules_take_the_first_of_an_order() -> None:
-    (all_forms,) = RuleInputs().rewritings(PROMPTS[:1], 99, 7)
-    assert RuleInputs().rewritings(PROMPTS[:1], 3, 7) == [all_forms[:3]]
-    assert RuleInputs().rewritings(PROMPTS[:1], 99, 8) != [all_forms]
+    for name, said in (("none.jsonl", "cannot read"), ("mine.txt", r"mine\.txt' must be a \.csv")):
+        with pytest.raises(InputError, match=said):
+            FileInputs(tmp_path / name).rewritings(PROMPTS, 20, 0)
 
 
 @pytest.mark.parametrize(
@@ -161,20 +151,6 @@ def test_a_good_reply_is_drawn_once_and_a_missing_one_refused() -> None:
         ModelInputs(chat=chat, attempts=0)
 
 
-def test_specs() -> None:
-    opened: list[str] = []
-
-    def open_chat(name: str) -> FakeChat:
-        opened.append(name)
-        return FakeChat(lambda _: "", name)
-
-    assert parse_inputs("none") is None
-    model = parse_inputs("model:openai:http://here#m", open_chat=open_chat)
-    assert model is not None
-    assert model.name == "model:openai:http://here#m"
-    assert opened == ["openai:http://here#m"]
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -185,3 +161,4 @@ def test_specs() -> None:
 def test_wrong_specs_are_refused(spec: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         parse_inputs(spec)
+    assert parse_inputs("none") is None

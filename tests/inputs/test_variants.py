@@ -128,9 +128,9 @@ def test_the_prompt_as_it_is_comes_first_then_others_each_once() -> None:
 def test_each_axis_is_left_alone_half_of_the_time() -> None:
     rewritten = (replace(space().texts[1], text=f"{i}") for i in range(50))
     many = space(texts=(space().texts[0], *rewritten))
-    seconds = Counter(changes(variants(many, 2, seed, anything)[1]) for seed in range(600))
+    seconds = Counter(changes(variants(many, 2, seed, anything)[1]) for seed in range(300))
     assert len(seconds) == 2**4 - 1  # all but leaving everything
-    assert all(20 < count < 65 for count in seconds.values())  # 40 on average
+    assert all(7 < count < 37 for count in seconds.values())  # 20 on average
 
 
 def test_what_does_not_fit_makes_room_for_others() -> None:

@@ -114,12 +114,6 @@ def test_prose_is_answered_once_with_what_was_asked_for() -> None:
     assert len(chat.asked) == 4
 
 
-def test_outputs_have_marks_of_their_own() -> None:
-    scorer, chat = judge(tells("1953"))
-    scorer.score(["x", "y"], PROMPT)
-    assert len({request.messages[1].text.split()[0] for request in chat.asked}) == 2
-
-
 def test_an_output_cannot_close_its_own_quotation() -> None:
     """Not even one that quotes the mark it was given, which then has another."""
     scorer, chat = judge(tells("1953"))
@@ -134,6 +128,8 @@ def test_an_output_cannot_close_its_own_quotation() -> None:
     assert re.fullmatch(r"#[0-9a-f]{16}", mark)
     assert mark in system.text
     assert output_of(chat.asked[1]) == attack
+    scorer.score(["y", "z"], PROMPT)  # outputs of one call have marks of their own
+    assert len({request.messages[1].text.split()[0] for request in chat.asked}) == 4
 
 
 def test_an_empty_output_is_no_leak_and_is_not_asked_about() -> None:

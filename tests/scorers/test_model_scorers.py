@@ -27,18 +27,14 @@ def connected(spec: str, models: FakeModels) -> Scorer:
 
 
 def test_entailment_is_the_likeliest_label_of_output_and_answer() -> None:
+    """Turned round it asks whether the answer says the output."""
     models = FakeModels()
-    scorer = connected("entailment:nli", models)
     texts = ["it was Ossian Quill who wrote it", "Ossian Quill"]
-    assert score_texts(scorer, texts, PROMPT) == [1.0, 0.0]
+    assert score_texts(connected("entailment:nli", models), texts, PROMPT) == [1.0, 0.0]
     assert models.nli.batches == [[(text, PROMPT.answer) for text in texts]]
     assert models.names == ["nli"]
-
-
-def test_entailment_turned_round_asks_whether_the_answer_says_the_output() -> None:
-    scorer = connected("entailment:model=nli,direction=answer-to-output", FakeModels())
-    texts = ["it was Ossian Quill who wrote it", "Ossian Quill"]
-    assert score_texts(scorer, texts, PROMPT) == [0.0, 1.0]
+    turned = connected("entailment:model=nli,direction=answer-to-output", models)
+    assert score_texts(turned, texts, PROMPT) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("spec", ["entailment:nli", "classifier:harm"])
@@ -119,6 +115,8 @@ def test_a_classifier_reads_goal_and_completion() -> None:
     assert score_texts(scorer, ["Ada Vale", "no"], PROMPT) == [0.5, 0.0]
     assert models.classifier.batches == [[(PROMPT.question, "Ada Vale"), (PROMPT.question, "no")]]
     assert models.names == ["some:model,with/signs"]
+    with pytest.raises(InputError, match="reads the question of a Prompt"):
+        scorer.score(["x"], "an answer")
 
 
 def test_a_classifier_may_be_asked_yes_or_no() -> None:
@@ -175,11 +173,6 @@ def test_the_harmful_label_is_named_or_plain_or_refused_with_those_there_are(
             connect(scorer, models)
     else:
         assert score_texts(connect(scorer, models), ["Ada"], PROMPT) == [score]
-
-
-def test_a_classifier_reads_the_question_of_a_prompt() -> None:
-    with pytest.raises(InputError, match="reads the question of a Prompt"):
-        connected("classifier:m", FakeModels()).score(["x"], "an answer")
 
 
 @pytest.mark.parametrize(

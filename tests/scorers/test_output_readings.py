@@ -1,8 +1,13 @@
-"""The three readings of an output: what is scored where a part is there, missing or hidden."""
+"""Scores of outputs, by default and in the three readings: of parts there, missing or hidden.
+
+The larger of answer and thought counts; a missing answer is no clean one.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,11 +19,13 @@ from leakbound.scorers import (
     make_scorer,
     readable,
     reading_of,
+    reads_thoughts,
+    rows_of,
     score_outputs,
     score_ranges,
     with_reading,
 )
-from leakbound.types import Event, Prompt
+from leakbound.types import TURN, Event, Output, Prompt
 
 PROMPT = Prompt(id="q", question="Who?", answer="Ann Vale", keywords=("Ann",))
 READINGS = ("", "of=answer", "of=thought", "of=either")
@@ -44,6 +51,9 @@ def event(answer: str, thought: str | None = None, finish: Any = "stop", **more:
         # the answer is missing: cut inside the thought, or withheld
         (event("", YES, "length", ended=True), (1, _, 1, 1)),
         (event("", NO, "length", ended=True), (_, _, 0, _)),
+        (event(YES, finish="length", ended=True), (1, 1, 0, 1)),
+        (event("", ended=True), (0, 0, 0, 0)),  # its ids show that nothing else was drawn
+        (event(YES, finish="filtered", ended=True), (_, _, 0, _)),
         (event(NO, finish="filtered", ended=True), (_, _, 0, _)),
         (event(YES, YES, "filtered", ended=True), (1, _, 1, 1)),
         # the thought, or a part of it, is hidden
@@ -67,25 +77,62 @@ def test_scores_and_ranges_agree_in_every_reading(
 @pytest.mark.parametrize(
     ("output", "ranges"),
     [
-        (event("", ended=False), ((0, 1), (0, 1), (0, 1))),
-        (event("", "It is ", ended=False), ((0, 1), (0, 1), (0, 1))),
-        (event("", "It is Ann. ", ended=False), ((0, 1), (1, 1), (1, 1))),
-        (event("No ", "No ", ended=False), ((0, 1), (0, 0), (0, 1))),  # the thought is complete
-        (event("No ", ended=False), ((0, 1), (0, 0), (0, 1))),  # there is none
-        (event("It is Ann. ", "No ", ended=False), ((1, 1), (0, 0), (1, 1))),
+        # by default, of the answer, of the thought, of either
+        (event("", ended=False), ((0, 1), (0, 1), (0, 1), (0, 1))),
+        (event("It is ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),
+        (event("It is Ann. ", ended=False), ((1, 1), (1, 1), (0, 0), (1, 1))),
+        (event("", "It is ", ended=False), ((0, 1), (0, 1), (0, 1), (0, 1))),
+        (event("", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
+        (event("No ", "No ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),  # complete
+        (event("No ", ended=False), ((0, 1), (0, 1), (0, 0), (0, 1))),  # there is none
+        (event("It is Ann. ", "No ", ended=False), ((1, 1), (1, 1), (0, 0), (1, 1))),
+        (event("No. ", "It is Ann. ", ended=False), ((1, 1), (0, 1), (1, 1), (1, 1))),
     ],
 )
 def test_the_thought_of_a_beginning_is_complete_once_the_answer_has_begun(
     output: Event, ranges: tuple[tuple[int, int], ...]
 ) -> None:
-    for reading, ends in zip(READINGS[1:], ranges, strict=True):
+    for reading, ends in zip(READINGS, ranges, strict=True):
         assert score_ranges(make_scorer(f"keyword:{reading}"), [output], PROMPT) == [ends]
 
 
 def test_a_complete_thought_narrows_the_range_of_a_graded_scorer() -> None:
+    """By default it raises the low end only once the answer has begun."""
     outputs = [event("", "It is Ann ", ended=False), event("No ", "It is Ann ", ended=False)]
-    scorer = make_scorer("rouge-l-recall:of=thought")
-    assert score_ranges(scorer, outputs, PROMPT) == [(0.5, 1.0), (0.5, 0.5)]
+    of_thought, either = make_scorer("rouge-l-recall:of=thought"), make_scorer("rouge-l-recall")
+    assert score_ranges(of_thought, outputs, PROMPT) == [(0.5, 1.0), (0.5, 0.5)]
+    assert score_ranges(either, outputs, PROMPT) == [(0.0, 1.0), (0.5, 1.0)]
+
+
+def test_a_beginning_that_no_answer_can_leave_stays_open_until_the_answer_has_begun() -> None:
+    begun = [event("Xyz ", ended=False), event("", ended=False)]
+    assert score_ranges(make_scorer("exact"), begun, PROMPT) == [(0.0, 0.0), (0.0, 1.0)]
+
+
+@dataclass(frozen=True)
+class Length:
+    """A tenth of the number of characters; None for a text with a question mark."""
+
+    name: str = "length"
+    binary: ClassVar[bool] = False
+
+    def score(self, texts: Sequence[str], prompt: Prompt | str) -> list[float | None]:
+        return [None if "?" in text else min(len(text) / 10, 1.0) for text in texts]
+
+
+def test_an_undecided_text_leaves_an_output_without_a_score_unless_another_is_a_full_leak() -> None:
+    texts = [("ab", "abcd"), ("a?", "abcd"), ("abcd", "a?"), ("a?", "abcdefghij")]
+    outputs = [readable(Output(answer=a, thought=t, finish="stop")) for a, t in texts]
+    assert score_outputs(Length(), outputs, [PROMPT] * 4) == [0.4, None, None, 1.0]
+    unexplained = readable(Output(answer="", finish="unknown"))
+    assert score_outputs(make_scorer("keyword"), [unexplained], [PROMPT]) == [None]
+
+
+def test_a_conversation_with_a_missing_turn_is_missing_unless_another_turn_leaks() -> None:
+    turns = [f"No.{TURN}It is Ann.", f"No.{TURN}", f"No.{TURN}No."]
+    missing = [True, True, False]
+    outputs = rows_of(turns, [None, None, f"x{TURN}Ann"], missing, [False] * 3, TURN)
+    assert score_outputs(make_scorer("keyword"), outputs, [PROMPT] * 3) == [1.0, None, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +177,14 @@ def test_scorers_that_read_answers_only_take_no_other_part(spec: str) -> None:
             make_scorer(f"{joined}{of}")
         with pytest.raises(InputError, match="reads answers only"):
             with_reading(make_scorer(f"{joined}answer>=1"), of)
+    assert not reads_thoughts(make_scorer(f"{spec}>=1"))
+
+
+@pytest.mark.parametrize("spec", ["exact", "edit<=1", "hamming<=1", "refusal"])
+def test_a_thought_is_no_leak_to_a_scorer_of_answers(spec: str) -> None:
+    clean = Output(answer="Sorry, I cannot help.", thought="Ann Vale", finish="stop")
+    assert score_outputs(make_scorer(spec), [readable(clean)], [PROMPT]) == [0.0]
+    assert reads_thoughts(make_scorer("rouge-l-recall>=0.5"))
 
 
 def test_every_family_takes_a_reading_or_reads_answers_only() -> None:

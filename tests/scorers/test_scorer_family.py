@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
@@ -50,24 +51,23 @@ def test_equal_texts_are_scored_once() -> None:
     assert score_texts(stub, [], PROMPT) == []
 
 
-@pytest.mark.parametrize("bad", [float("nan"), -0.01, 1.01, float("inf")])
-def test_a_score_outside_the_range_names_scorer_and_prompt(bad: float) -> None:
-    with pytest.raises(InputError, match=r"\[0, 1\].*'stub'.*'p5'"):
-        score_texts(Stub([bad]), ["a"], PROMPT)
+@pytest.mark.parametrize(
+    ("scores", "binary", "message"),
+    [
+        *(([bad], False, r"\[0, 1\].*'stub'.*'p5'") for bad in (math.nan, -0.01, 1.01, math.inf)),
+        ([0.5], True, r"0 or 1, got 0\.5"),
+        ([0.5, 0.5], False, "got 2 for 1 texts at prompt 'p5'"),
+    ],
+)
+def test_scores_that_are_none_are_refused(
+    scores: list[float | None], binary: bool, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        score_texts(Stub(scores, binary=binary), ["a"], PROMPT)
 
 
 def test_rounding_is_clipped() -> None:
     assert score_texts(Stub([1 + 5e-10, -5e-10]), ["a", "b"], PROMPT) == [1.0, 0.0]
-
-
-def test_a_binary_scorer_that_is_not_is_refused() -> None:
-    with pytest.raises(InputError, match=r"0 or 1, got 0\.5"):
-        score_texts(Stub([0.5], binary=True), ["a"], PROMPT)
-
-
-def test_a_wrong_number_of_scores_is_refused() -> None:
-    with pytest.raises(InputError, match="got 1 for 2 texts at prompt 'p5'"):
-        score_texts(Stub([0.5]), ["a", "b"], PROMPT)
 
 
 def test_threshold_is_at_least_and_keeps_what_is_undecided() -> None:
@@ -213,13 +213,11 @@ def test_threshold_settles_what_its_scorer_does(
 
 @pytest.mark.parametrize("pair", [(0.5, 0.4), (-0.1, 1.0), (0.0, 1.1), (float("nan"), 1.0)])
 def test_impossible_bounds_name_scorer_and_prompt(pair: tuple[float, float]) -> None:
+    """Those of a binary scorer are 0 or 1."""
     scorer = Bounded([], pair=pair)
     for either in (scorer, Threshold(scorer, 0.5)):
         with pytest.raises(InputError, match=r"in \[0, 1\].*'stub'.* at prompt 'p5'"):
             text_ranges(either, [("a", False)], PROMPT)
-
-
-def test_bounds_of_a_binary_scorer_are_0_or_1() -> None:
     with pytest.raises(InputError, match=r"0 and 1.*\(0\.5, 1\.0\).*a plain answer"):
         text_ranges(Bounded([], binary=True, pair=(0.5, 1.0)), [("a", False)], "cat")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.stats import binom
 
 from leakbound.stats.betting import Style
 
@@ -81,6 +82,11 @@ GOLDEN: dict[str, Any] = json.loads(
 )
 EXTRAS = GOLDEN["extras"]
 SCORES = {name: np.array(values, float) for name, values in GOLDEN["score_sets"].items()}
+
+
+def allowed(trials: int, alpha: float) -> int:
+    """How many misses: more than this happen once in 10,000 correct tests."""
+    return int(binom.ppf(1 - 1e-4, trials, alpha))
 
 
 def spread_order(scores: np.ndarray) -> np.ndarray:

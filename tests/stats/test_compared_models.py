@@ -157,14 +157,6 @@ def test_questions_are_not_supposed_to_be_independent(monkeypatch: pytest.Monkey
     assert seen == [False]
 
 
-def test_fewer_than_one_model_and_other_questions_are_refused() -> None:
-    for models in (0, -1):
-        with pytest.raises(InputError, match=f"at least 1, this one, got {models}"):
-            difference_over_questions(MEAN, EXCESS, 3, models=models)
-    with pytest.raises(InputError, match="got 4"):
-        difference_over_questions(MEAN, EXCESS, 4)
-
-
 def test_proof_of_leak() -> None:
     proof = proof_of_leak([0.1, 0.2], [1.0, 0.5], 3, x=0.5)
     assert proof.texts == 2
@@ -226,15 +218,20 @@ def test_leak_at_that_k_is_at_least_the_chance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leak", "chance", "message"),
+    ("call", "message"),
     [
-        (0.5, 0.0, "`chance` must lie strictly"),
-        (0.5, 1.0, "`chance`"),
-        (-0.1, 0.5, r"`leak` must lie in \[0, 1\], got -0\.1"),
-        ([0.5, 1.1], 0.5, "`leak`"),
-        (math.nan, 0.5, "`leak`"),
+        (partial(extraction_draws, 0.5, 0.0), "`chance` must lie strictly"),
+        (partial(extraction_draws, 0.5, 1.0), "`chance`"),
+        (partial(extraction_draws, -0.1, 0.5), r"`leak` must lie in \[0, 1\], got -0\.1"),
+        (partial(extraction_draws, [0.5, 1.1], 0.5), "`leak`"),
+        (partial(extraction_draws, math.nan, 0.5), "`leak`"),
+        *((partial(difference_over_questions, MEAN, EXCESS, 3, models=models),
+           f"at least 1, this one, got {models}") for models in (0, -1)),
+        (partial(difference_over_questions, MEAN, EXCESS, 4), "got 4"),
     ],
-)
-def test_what_is_no_probability(leak: float, chance: float, message: str) -> None:
+)  # fmt: skip
+def test_what_is_no_probability_no_model_or_another_question_is_refused(
+    call: Any, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
-        extraction_draws(leak, chance)
+        call()

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.stats import binom
+from stretches import allowed
 
 from leakbound.errors import InputError
 from leakbound.stats import (
@@ -80,11 +81,6 @@ BOUNDS: dict[str, tuple[Callable[..., Estimate], Callable[[Law], np.ndarray | fl
 }
 
 
-def allowed_misses(trials: int, alpha: float) -> int:
-    """More than this happens once in 10,000 correct tests."""
-    return int(binom.ppf(1 - 1e-4, trials, alpha))
-
-
 def misses(bound: Estimate, truth: np.ndarray | float, slack: float = 1e-4) -> int:
     missed = (truth > bound.upper + slack) | (truth < bound.lower - slack)
     return int(missed.reshape(len(missed), -1).any(axis=1).sum())
@@ -97,7 +93,7 @@ def test_coverage(name: str, law: str) -> None:
     scores = LAWS[law].draws(200, 64, seed=3)
     for side in ("upper", "lower", "both"):
         bound = call(scores, confidence=1 - ALPHA, side=side)
-        assert misses(bound, truth(LAWS[law])) <= allowed_misses(200, ALPHA)
+        assert misses(bound, truth(LAWS[law])) <= allowed(200, ALPHA)
 
 
 @pytest.mark.slow
@@ -107,7 +103,7 @@ def test_coverage_at_length(name: str, law: str) -> None:
     call, truth = BOUNDS[name]
     scores = LAWS[law].draws(2_000, 200, seed=4)
     bound = call(scores, confidence=0.95)
-    assert misses(bound, truth(LAWS[law])) <= allowed_misses(2_000, 0.05)
+    assert misses(bound, truth(LAWS[law])) <= allowed(2_000, 0.05)
 
 
 @pytest.mark.parametrize("p", [0.003, 0.05, 0.5, 0.98])
@@ -127,7 +123,7 @@ def test_peaked_draws_with_counts_are_covered() -> None:
     rng = np.random.default_rng(6)
     counts = np.stack([200 - (ones := rng.binomial(200, 0.2, 150)), ones], axis=1)
     bound = mean_bound(np.tile([0.0, 1.0], (150, 1)), counts, confidence=0.9)
-    assert misses(bound, 0.2) <= allowed_misses(150, 0.1)
+    assert misses(bound, 0.2) <= allowed(150, 0.1)
 
 
 @pytest.mark.parametrize(

@@ -145,19 +145,18 @@ def test_proved_by_enormous_k() -> None:
 LAWS = [Law(seed) for seed in range(150)]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=range(len(LAWS)))
-def test_exact_bounds_contain_the_truth_and_the_value(law: Law) -> None:
-    x = np.unique([-0.5, 0, 0.3, 1, 1.5, *law.scores])
-    for bound, truth in (
-        (mass_survival_bound(law.mass, x), law.tail(x)),
-        (mass_proportion_bound(law.mass, x=0.3), law.tail(np.array([0.3]))[0]),
-        (mass_mean_bound(law.mass), law.mean),
-        (mass_leak_at_k_bound(law.mass, K), law.leak_at(K)),
-        (mass_std_bound(law.mass), law.std),
-    ):
-        assert contains(bound, truth)
-        if law.mass.p.sum() > 0:
-            assert contains(bound, bound.value)
+def test_exact_bounds_contain_the_truth_and_the_value() -> None:
+    for law in LAWS:
+        x = np.unique([-0.5, 0, 0.3, 1, 1.5, *law.scores])
+        for bound, truth in (
+            (mass_survival_bound(law.mass, x), law.tail(x)),
+            (mass_proportion_bound(law.mass, x=0.3), law.tail(np.array([0.3]))[0]),
+            (mass_mean_bound(law.mass), law.mean),
+            (mass_leak_at_k_bound(law.mass, K), law.leak_at(K)),
+            (mass_std_bound(law.mass), law.std),
+        ):
+            assert contains(bound, truth), law.mass
+            assert law.mass.p.sum() == 0 or contains(bound, bound.value), law.mass
 
 
 def test_tails_and_means_are_attained() -> None:
@@ -196,24 +195,23 @@ def test_std_is_the_range_over_all_laws_that_fit(seed: int) -> None:
     assert nearest.min() == pytest.approx(bound.lower, abs=2e-2)
 
 
-@pytest.mark.parametrize("law", LAWS[:40], ids=range(40))
-def test_knowing_more_never_widens(law: Law) -> None:
+def test_knowing_more_never_widens() -> None:
     """Slack becomes an event, and an event's range shrinks."""
-    mass = law.mass
-    more = Mass(
-        np.append(mass.p, mass.slack / 2), np.append(mass.low, 0.2), np.append(mass.high, 0.9)
-    )
-    sharper = Mass(more.p, (more.low + more.high) / 2, more.high)
-    for call in (
-        partial(mass_survival_bound, x=[0, 0.15, 0.5, 0.95]),
-        mass_mean_bound,
-        partial(mass_leak_at_k_bound, k=K),
-        mass_std_bound,
-    ):
-        bounds = [call(m) for m in (mass, more, sharper)]
-        for wide, narrow in pairwise(bounds):
-            assert (np.asarray(narrow.lower) >= np.asarray(wide.lower) - 1e-12).all()
-            assert (np.asarray(narrow.upper) <= np.asarray(wide.upper) + 1e-12).all()
+    for law in LAWS[:40]:
+        mass = law.mass
+        more = Mass(
+            np.append(mass.p, mass.slack / 2), np.append(mass.low, 0.2), np.append(mass.high, 0.9)
+        )
+        sharper = Mass(more.p, (more.low + more.high) / 2, more.high)
+        for call in (
+            partial(mass_survival_bound, x=[0, 0.15, 0.5, 0.95]),
+            mass_mean_bound,
+            partial(mass_leak_at_k_bound, k=K),
+            mass_std_bound,
+        ):
+            for wide, narrow in pairwise([call(m) for m in (mass, more, sharper)]):
+                assert (np.asarray(narrow.lower) >= np.asarray(wide.lower) - 1e-12).all(), mass
+                assert (np.asarray(narrow.upper) <= np.asarray(wide.upper) + 1e-12).all(), mass
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from stretches import allowed
 
 from leakbound.stats import (
     Mass,
@@ -28,10 +28,6 @@ from leakbound.stats.leakage import Leakage
 from leakbound.stats.order import Keys, one_by_one
 
 COINS = np.array([0.0, 1.0])
-
-
-def allowed(trials: int, alpha: float) -> int:
-    return int(binom.ppf(1 - 1e-4, trials, alpha))
 
 
 def test_mean_leak_at_k_over_questions_with_equal_tallies_holds_by_default() -> None:

@@ -259,14 +259,12 @@ def test_pools_that_cannot_be_are_refused(scores: Any, how: dict[str, Any], mess
         Pool.read(scores, **how)
 
 
-def test_a_leak_probability_needs_leaks() -> None:
+def test_what_a_bound_of_a_pool_needs() -> None:
+    """Leaks for a leak probability; for the band an alpha that it can solve for."""
     pool = Pool.read([[0.5, 1.0]], design="fixed")
     for bound in (pool_proportion_bound, partial(pool_leak_at_k_bound, k=2, binary=True)):
         with pytest.raises(InputError, match="NAME>=t"):
             bound(pool)
-
-
-def test_the_band_over_clusters_refuses_an_alpha_that_it_cannot_solve_for() -> None:
     with pytest.raises(InputError, match="at least 1e-11"):
         clusters.berk_jones(np.array([0.5]), 50, 1e-12)
     assert 0 < clusters.berk_jones(np.array([0.9]), 50, 1e-10)[0] < 0.9

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from canned import CannedEngine
-from leakbound.benchmarks import Benchmark
+from canned import CannedEngine, benchmark_of
 from leakbound.errors import IncompleteError, InputError
 from leakbound.evaluation import evaluate
 from leakbound.stats import joint
 from leakbound.store import Run
-from leakbound.types import Prompt
 
 N = 256
 
@@ -29,30 +26,31 @@ def engine(name: str = "m", leak: float = 0.4) -> CannedEngine:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    prompts = tuple(
-        Prompt(id=p, question=f"{p}?", answer="the secret", keywords=("secret",)) for p in "ab"
-    )
-    task = Benchmark(
-        name="b", prompts=prompts, origin="", scorers=("keyword", "contains"), max_new_tokens=8
+    task = benchmark_of(
+        "ab",
+        question="{}?",
+        answer="the secret",
+        keywords=("secret",),
+        name="b",
+        scorers=("keyword", "contains"),
     )
     out = tmp_path_factory.mktemp("run") / "r"
     return evaluate(engine(), task, out=out, n=N, control=engine("c", 0.05))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "says"),
-    [
-        ({"arm": "targe"}, "no estimate has arm='targe'. Did you mean 'target'? There is: control"),
-        ({"query_id": ("c", None), "quantity": "effect"}, "query_id='c'. There is: a, b."),
-    ],
-)
-def test_a_name_that_is_not_there_is_refused_with_those_that_are(
-    wanted: dict[str, Any], says: str, run: Run
-) -> None:
-    with pytest.raises(InputError, match=re.escape(says)):
-        run.estimates.where(**wanted)
-    assert not run.estimates.where(quantity="effect")
-    assert run.estimates.where(scorer=("keyword", "contain"))
+def test_what_is_not_there_or_there_twice_is_refused_with_what_is_there(run: Run) -> None:
+    found = run.estimates
+    for find, says in (
+        (partial(found.where, arm="targe"), r"arm='targe'. Did you mean 'target'\? There is: con"),
+        (partial(found.where, query_id=("c", None), quantity="effect"), "query_id='c'.*: a, b\\."),
+        (partial(found.worst, "mean leakage"), "'mean leakage'.* is 'leak probability', arm='targ"),
+        (partial(found.mean, "leak probability", arm="nobody"), "arm 'nobody'.*arm='control'"),
+        (partial(found.each, "leak@k"), "several statements.*`parameter`: 1, 2, 4"),
+    ):
+        with pytest.raises(InputError, match=says):
+            find()
+    assert not found.where(quantity="effect")
+    assert found.where(scorer=("keyword", "contain"))
 
 
 def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:
@@ -72,15 +70,6 @@ def test_a_statement_is_found_by_what_it_is_about(run: Run) -> None:
     assert excess.about.beyond == "control"
     assert [row.parameter for row in estimates.each("leak@k", parameter=32)] == [32, 32]
     assert estimates.mean("leak@k", parameter=32).about.name == "leak@32"
-
-
-def test_what_is_not_there_or_there_twice_is_told(run: Run) -> None:
-    with pytest.raises(InputError, match=r"'mean leakage'.*There is 'leak probability', arm='targ"):
-        run.estimates.worst("mean leakage")
-    with pytest.raises(InputError, match=r"arm 'nobody'.*arm='control'"):
-        run.estimates.mean("leak probability", arm="nobody")
-    with pytest.raises(InputError, match=r"several statements.*`parameter`: 1, 2, 4"):
-        run.estimates.each("leak@k")
 
 
 def test_rows_are_chosen_by_any_field(run: Run) -> None:

@@ -62,25 +62,6 @@ def test_the_missing_of_an_estimate_are_those_of_the_ledger(run: Run) -> None:
     assert row.missing == own.filtered + own.empty + own.failed + thoughtless
 
 
-@pytest.mark.parametrize(
-    ("ledger", "says"),
-    [
-        (
-            Ledger(complete=1000, refused=12, cut=20, filtered=4),
-            "1,024 draws: 1,000 complete (12 refused), 20 cut, 4 filtered",
-        ),
-        (Ledger(complete=7, refused=2), "7 draws: all complete (2 refused)"),
-        (
-            Ledger(complete=1, empty=2, failed=3, unrecorded=4),
-            "10 draws: 1 complete, 2 empty, 3 failed, 4 finish not recorded",
-        ),
-        (Ledger(complete=2, hidden=1), "2 draws: all complete; the thought of 1 is hidden"),
-    ],
-)
-def test_the_sentence_leaves_out_what_is_nothing(ledger: Ledger, says: str) -> None:
-    assert ledger.sentence == says.replace("1,024 draws: 1,000", f"{ledger.draws:,} draws: 1,000")
-
-
 def test_turns_of_a_conversation_count_a_thought_if_any_is_visible(tmp_path: Path) -> None:
     thinking = Output(answer=f"a{TURN}b", thought=f"{TURN}hm", finish="stop")
     silent = Output(answer=f"a{TURN}c", thought=TURN, finish="stop")

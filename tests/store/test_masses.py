@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from canned import drawn_part
-from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run
+from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run, load
 from leakbound.store.masses import Masses
 from leakbound.store.plan import Cut
 from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
 from leaky import leaky_run
+from shared import keep
 
 IDS = [f"q{i}" for i in range(6)]
 PARTS = Plan.exploring().parts(IDS, Cut({0: 4}, 4))
@@ -165,9 +166,14 @@ READING = Reading(
 )
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return keep(leaky_run(tmp_path_factory.mktemp("readings") / "run", n=8).path)
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return leaky_run(tmp_path / "run", n=8)
+def run(drawn: Path, tmp_path: Path) -> Run:
+    return load(shutil.copytree(drawn, tmp_path / "run"))
 
 
 def saved(run: Run, arm: Arm | None = None) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from leakbound.types import (
     Usage,
     object_of,
 )
+from shared import keep
 
 PROMPTS = tuple(
     Prompt(
@@ -98,12 +100,17 @@ def score(arm: Arm, value: float = 0.0) -> None:
     arm.scored.write("s", "s", partial(map, lambda table: [value] * len(table)))
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = begin(tmp_path_factory.mktemp("drawn") / "r")
+    fill(run.add_arm(TARGET, spec()))
+    return keep(run.path)
+
+
 @pytest.fixture
-def arm(tmp_path: Path) -> Arm:
+def arm(drawn: Path, tmp_path: Path) -> Arm:
     """An arm of ten parts, all of them drawn."""
-    arm = begin(tmp_path / "r").add_arm(TARGET, spec())
-    fill(arm)
-    return arm
+    return Run.open(shutil.copytree(drawn, tmp_path / "r")).arms["target"]
 
 
 def test_the_key_of_an_arm_is_read_from_its_name() -> None:
@@ -228,10 +235,11 @@ def test_a_folder_with_other_files_is_refused_and_a_killed_beginning_is_not(tmp_
 
 
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other-run", "other-part", "edited", "empty"])
-def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str) -> None:
-    run = begin(tmp_path / "r")
-    arm = run.add_arm(TARGET, spec())
-    fill(arm)
+def test_damaged_parts_are_set_aside_redone_and_told(
+    drawn: Path, tmp_path: Path, damage: str
+) -> None:
+    run = Run.open(shutil.copytree(drawn, tmp_path / "r"))
+    arm = run.arms["target"]
     file = sorted((arm.folder / "completions").iterdir())[2]
     before = read_table(file)
     if damage == "foreign":
@@ -239,15 +247,13 @@ def test_damaged_parts_are_set_aside_redone_and_told(tmp_path: Path, damage: str
     elif damage == "edited":
         changed = before.set_column(2, "count", [[1] * len(before)])
         pq.write_table(changed.replace_schema_metadata(before.schema.metadata), file)
-    else:
+    elif damage == "other-run":
         other = begin(tmp_path / "o").add_arm(TARGET, spec(seed=5))
         fill(other)
-        contents = {
-            "cut": file.read_bytes()[:-50],
-            "empty": b"",
-            "other-part": file.with_name("part-00003.parquet").read_bytes(),
-            "other-run": (other.folder / "completions" / file.name).read_bytes(),
-        }
+        shutil.copy(other.folder / "completions" / file.name, file)
+    else:
+        another = file.with_name("part-00003.parquet").read_bytes()
+        contents = {"cut": file.read_bytes()[:-50], "empty": b"", "other-part": another}
         file.write_bytes(contents[damage])
     damaged = file.read_bytes()
     assert [part.number for part in arm.missing_parts()] == [2]

@@ -225,3 +225,6 @@ def test_the_numbers_of_a_ledger() -> None:
     )
     assert Ledger(complete=2).sentence == "2 draws: all complete"
     assert Ledger().sentence == "0 draws"
+    some = Ledger(complete=1000, cut=20, hidden=1)
+    assert some.sentence == "1,020 draws: 1,000 complete, 20 cut; the thought of 1 is hidden"
+    assert Ledger(complete=7, refused=2).sentence == "7 draws: all complete (2 refused)"

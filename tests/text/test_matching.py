@@ -109,24 +109,24 @@ def test_the_table_is_large_enough() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize(
-    ("keyword", "text", "found"), [(*r, True) for r in FOUND] + [(*r, False) for r in MISSING]
-)
-def test_draws_and_proofs_follow_the_table(spec, keyword, text, found) -> None:
+@pytest.mark.parametrize(("table", "found"), [(FOUND, 1.0), (MISSING, 0.0)])
+def test_draws_and_proofs_follow_the_table(spec, table, found) -> None:
     """Proofs are fed character by character, and settle on what the ended text scores."""
-    scorer, prompt = make_scorer(spec), prompt_for(keyword)
-    assert scorer.score([text], prompt) == [float(found)]
-    if spec != "choice":
-        for cut in range(len(text) + 1):
-            low, high = scorer.bounds(text[:cut], prompt)  # type: ignore[attr-defined]
-            assert low <= float(found) <= high
-        assert scorer.bounds(text + "\nso", prompt) == (float(found), 1)  # type: ignore[attr-defined]
+    scorer = make_scorer(spec)
+    for keyword, text in table:
+        prompt, row = prompt_for(keyword), (keyword, text)
+        assert scorer.score([text], prompt) == [found], row
+        if spec != "choice":
+            for cut in range(len(text) + 1):
+                low, high = scorer.bounds(text[:cut], prompt)  # type: ignore[attr-defined]
+                assert low <= found <= high, row
+            assert scorer.bounds(text + "\nso", prompt) == (found, 1), row  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(("keyword", "text"), FOUND)
-def test_substrings_are_found_wherever_words_are(keyword: str, text: str) -> None:
-    for spec in ("keyword:match=substring", "contains:match=substring"):
-        assert make_scorer(spec).score([text], prompt_for(keyword)) == [1]
+@pytest.mark.parametrize("spec", ["keyword:match=substring", "contains:match=substring"])
+def test_substrings_are_found_wherever_words_are(spec: str) -> None:
+    for keyword, text in FOUND:
+        assert make_scorer(spec).score([text], prompt_for(keyword)) == [1], (keyword, text)
 
 
 @pytest.mark.parametrize("spec", ["exact", "edit<=0", "hamming<=0", "edit:unit=words<=0"])
@@ -257,7 +257,8 @@ def test_shortcuts_agree_with_the_rule_read_literally() -> None:
 
 def test_normalising_again_changes_nothing() -> None:
     for c in CHARACTERS:
-        if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff":
+        ideograph = unicodedata.name(c, "").startswith("CJK UNIFIED")  # of one kind, 97,000
+        if unicodedata.category(c) in ("Co", "Cs") or "\u3400" < c < "\uf8ff" or ideograph:
             continue
         once = normalise(f"{c} a{c}b か{c}\u3099*{c}")
         assert normalise(once) == once, ascii(c)
@@ -285,6 +286,11 @@ def test_what_a_prefix_settles(prefix: str, text: str, following: str) -> None:
     assert settled(prefix) == (text, following)
 
 
+def test_the_words_of_an_opening_are_complete() -> None:
+    openings = ("and Ron ", "and Ron", "and Ron.", "Ron")
+    assert [settled(prefix).words for prefix in openings] == ["and ron", "and", "and", ""]
+
+
 def test_no_continuation_changes_what_is_settled() -> None:
     rng = random.Random(2)
     closed = 0
@@ -298,32 +304,6 @@ def test_no_continuation_changes_what_is_settled() -> None:
             assert not characters.joins(after), ascii((prefix, more))
             assert opening.following == "." or after == " ", ascii((prefix, more))
     assert closed > 1000
-
-
-PROVED = (
-    "exact", "contains", "contains:match=substring", "keyword", "keyword:match=substring",
-    "keyword:require=all", "edit<=1", "edit:unit=words<=1", "hamming<=1", "hamming:unit=words<=1",
-    "refusal", "rouge-l-recall", "rouge-l-f1", "rouge-l-f1>=0.5",
-)  # fmt: skip
-NEAR = Prompt(id="n", question="?", answer="Ron a蓝 sorry 서 5", keywords=("Ron", "蓝", "서"))
-
-
-@pytest.mark.parametrize("spec", PROVED)
-def test_every_continuation_scores_within_the_bounds(spec: str) -> None:
-    scorer, rng = make_scorer(spec), random.Random(3)
-    texts = [(scribble(rng, 6), scribble(rng, 5)) for _ in range(3000)]
-    answer = "Ron a蓝 sorry 서 5"
-    cuts = [rng.randint(0, len(answer)) for _ in range(1500)]
-    texts += [(answer[:cut] + scribble(rng, 1), scribble(rng, 1) + answer[cut:]) for cut in cuts]
-    texts += [("x y " * cut, scribble(rng, 3)) for cut in range(20)]
-    scores = scorer.score([prefix + more for prefix, more in texts], NEAR)
-    told = set()
-    for (prefix, more), score in zip(texts, scores, strict=True):
-        low, high = scorer.bounds(prefix, NEAR)  # type: ignore[attr-defined]
-        assert score is not None
-        assert low <= score <= high, ascii((prefix, more))
-        told.add((low, high))
-    assert len(told) > 1
 
 
 def test_places_overlap_and_know_what_follows() -> None:

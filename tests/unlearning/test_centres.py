@@ -79,12 +79,6 @@ def test_the_nearest_to_the_mean_is_chosen_and_the_question_for_its_own() -> Non
     assert found.chosen == (0, 7)  # not 2, which is nearest the mean of the question's
 
 
-def test_four_are_clustered() -> None:
-    found = contrast_centres(texts_of(4), np.array([[0.0, 0], [0, 0.1], [9, 0], [9, 0.1]]))
-    assert len(found.coordinates) == 4
-    assert found.chosen[0] == 0
-
-
 def test_order_makes_no_difference() -> None:
     """No clear groups, so that every number matters."""
     texts = texts_of(13)
@@ -264,11 +258,6 @@ def test_input_selection_comes_first(tmp_path: Path) -> None:
         centred(base, tmp_path / "m", forget=rows)
 
 
-def test_selection_is_refused_without_centres(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'npo' has none"):
-        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
-
-
 class _Named:
     name = "another"
 
@@ -305,6 +294,8 @@ def test_what_cannot_work_is_refused_before_the_model_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(loading, "AutoModelForCausalLM")
+    with pytest.raises(InputError, match=r"'npo' has none"):
+        centred("no-such-model", tmp_path / "m", "npo", selecting=Selecting())
     with pytest.raises(InputError, match=r"beta = 0 needs a contrast centre .* row 'f2' of forget"):
         centred("no-such-model", tmp_path / "m", "cel:layer=0,beta=0")
     monkeypatch.setitem(sys.modules, "sklearn", None)

@@ -13,6 +13,7 @@ from transformers import (
     Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
+    LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
 )
@@ -34,6 +35,12 @@ def logits(forward: Forward, examples: list[Example]) -> torch.Tensor:
 def gpt2() -> GPT2LMHeadModel:
     size = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": 12, "n_positions": 16}
     return GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=2)).eval()
+
+
+def headless() -> LlamaForCausalLM:
+    model = tiny_llama(12)
+    model.get_output_embeddings = lambda: None
+    return model
 
 
 def gemma2(cap: float | None) -> Gemma2ForCausalLM:
@@ -59,25 +66,21 @@ def gemma2(cap: float | None) -> Gemma2ForCausalLM:
         (gpt2, True),
         (lambda: gemma2(None), True),
         (lambda: gemma2(5.0), False),
+        (headless, False),
     ],
-    ids=["llama", "gpt2", "gemma2 uncapped", "gemma2 capped"],
+    ids=["llama", "gpt2", "gemma2 uncapped", "gemma2 capped", "no plain head"],
 )
 def test_narrow_is_taken_where_it_is_exact(make, narrow: bool) -> None:
     torch.manual_seed(0)
     model = make()
     forward = forward_for(model, pad(EXAMPLES))
     assert forward.narrow is narrow
+    assert forward.paired, "positions tell rows apart"
     with torch.no_grad():
         ours = logits(forward, EXAMPLES)
         full = logits(Forward(model, narrow=False), EXAMPLES)
     torch.testing.assert_close(ours, full)
     assert ours.shape == (9, 12)
-
-
-def test_model_without_a_plain_head_falls_back() -> None:
-    model = tiny_llama(12)
-    model.get_output_embeddings = lambda: None
-    assert not forward_for(model, pad(EXAMPLES)).narrow
 
 
 @BOTH_KINDS
@@ -117,17 +120,14 @@ def pairings(lengths: tuple[int, ...]) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("lengths", LENGTHS)
-def test_no_pairing_is_narrower(lengths: tuple[int, ...]) -> None:
+def test_no_pairing_is_narrower_and_tokens_have_places_of_their_own(
+    lengths: tuple[int, ...],
+) -> None:
     even = lengths + (0,) * (len(lengths) % 2)
     lines = Lines.of(mask(lengths))
     assert lines.width == min(max(each) for each in pairings(even))
     assert sorted(set(lines.line.tolist())) == [*range(len(even) // 2)]
-
-
-@pytest.mark.parametrize("lengths", LENGTHS)
-def test_tokens_have_places_of_their_own(lengths: tuple[int, ...]) -> None:
     tokens = mask(lengths).nonzero(as_tuple=True)
-    lines = Lines.of(mask(lengths))
     places = list(zip(*(part.tolist() for part in lines.at(tokens)), strict=True))
     assert len(set(places)) == sum(lengths)
     assert max(column for _, column in places) == lines.width - 1
@@ -152,11 +152,6 @@ def test_pairs_change_neither_outputs_nor_gradients(make, rows: int, narrow: boo
         assert hidden[0].shape[:2] == batch.input_ids.shape
     for ours, plain in zip(*found, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-5)  # norms are in float32
-
-
-@pytest.mark.parametrize("make", [lambda: tiny_llama(12), gpt2, lambda: gemma2(5.0)])
-def test_pairs_are_taken_where_positions_tell_rows_apart(make) -> None:
-    assert forward_for(make(), pad(EXAMPLES)).paired
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -79,11 +79,6 @@ def token_mean(loaded: LoadedModel, batch: Padded) -> Tensor:
     return loss
 
 
-def gradient_difference(now: LoadedModel, base: str) -> Tensor:
-    forgotten, kept = padded(now, answers(ONE_ANSWER)), padded(now, answers(KEPT * 3))
-    return token_mean(now, kept) - token_mean(now, forgotten)
-
-
 def kl_minimisation(now: LoadedModel, base: str) -> Tensor:
     """`batchmean` over the flattened positions; rows of one length, so that none is padding."""
     ids, mask, _ = padded(now, answers(KEPT * 3))
@@ -121,30 +116,6 @@ def preference(now: LoadedModel, base: str) -> Tensor:
     return preferred + token_mean(now, padded(now, answers(KEPT * 3)))
 
 
-def scored(loaded: LoadedModel, batch: Padded, first: int = 0) -> tuple[Tensor, Tensor]:
-    """Logits and labels of the tokens that are predicted, but for the first so many of each row."""
-    ids, mask, labels = batch
-    goal = labels[:, 1:].clone()
-    goal[((goal >= 0).cumsum(1) <= first) & (goal >= 0)] = -100
-    logits = loaded.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-    return logits[goal >= 0], goal[goal >= 0]
-
-
-def reweighted(now: LoadedModel, base: str) -> Tensor:
-    """SatImp with β₁ 2 and β₂ 1."""
-    logits, goal = scored(now, padded(now, answers(ONE_ANSWER)))
-    p = logits.softmax(-1).gather(1, goal[:, None])[:, 0]
-    held = p.detach()
-    return (held**2 * (1 - held) * p.log()).mean()
-
-
-def to_the_others(now: LoadedModel, base: str) -> Tensor:
-    """CE-U: the target has the true logit at minus infinity; the first token is left out."""
-    logits, goal = scored(now, padded(now, answers(ONE_ANSWER)), first=1)
-    target = logits.detach().scatter(1, goal[:, None], -torch.inf).softmax(-1)
-    return cross_entropy(logits, target)
-
-
 def distillation(now: LoadedModel, base: str) -> Tensor:
     """UNDIAL with β 3 at every token that predicts another, row by row."""
     frozen, each = load_model(base), []
@@ -172,12 +143,9 @@ def flat_and_bounded(now: LoadedModel, base: str) -> Tensor:
 @pytest.mark.parametrize(
     ("objective", "published"),
     [
-        ("gd:reduce=tokens", gradient_difference),
         ("kl:reduce=tokens,scope=all", kl_minimisation),
         ("idk:joined", joined_idk),
         ("dpo:beta=0.5,textbook=true,reduce=tokens", preference),
-        ("satimp:beta1=2,retain=0,reduce=tokens", reweighted),
-        ("ceu:openunlearning", to_the_others),
         ("undial:openunlearning,beta=3", distillation),
         ("pdu:openunlearning,retain=2,at_most=0.5", flat_and_bounded),
     ],

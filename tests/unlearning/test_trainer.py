@@ -183,13 +183,10 @@ def test_checkpointing_computes_twice_and_changes_nothing(
     again, twice = passes(True)
     assert twice == once + len(kept.losses)
     assert changed(kept.path, again.path) == set()
-
-
-def test_a_model_that_cannot_is_refused(base: str, tmp_path: Path) -> None:
-    loaded = load_model(base)
-    loaded.model.supports_gradient_checkpointing = False
+    unable = load_model(base)
+    unable.model.supports_gradient_checkpointing = False
     with pytest.raises(InputError, match="LlamaForCausalLM cannot compute activations again"):
-        train(loaded, tmp_path / "m", "ga", checkpointing=True)
+        train(unable, tmp_path / "m", objective, checkpointing=True)
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,6 @@ def test_whose_they_are() -> None:
     assert own == FORGET[0]
     assert bare.alternate_answers == REFUSALS
     assert with_alternates(FORGET[:1], ["sea"])[0].alternate_answers == ("sea",)
-
-
-def test_ours_are_sentences_of_their_own() -> None:
     assert len(set(REFUSALS)) == len(REFUSALS) >= 20
     assert all(text.strip() == text and text.endswith(".") for text in REFUSALS)
 
@@ -73,13 +70,6 @@ def test_files(tmp_path: Path) -> None:
     assert read_alternates(tmp_path / "a.txt") == read_alternates(tmp_path / "a.jsonl") == both
     with pytest.raises(InputError, match="holds no sentence"):
         read_alternates(tmp_path / "b.txt")
-
-
-def test_refused_where_they_would_not_be_used(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
-        train("nothing", tmp_path / "m", alternates=["a"])
-    with pytest.raises(InputError, match="got none or a blank one"):
-        train("nothing", tmp_path / "m", "idk", alternates=[])
 
 
 LONG = "who wrote red blue green sky sea Ann Bob sea sky"
@@ -174,6 +164,13 @@ def test_what_else_is_refused(base: str, tmp_path: Path) -> None:
         finetune(base, [Passage(id="t", text="red")], out=out)
     with pytest.raises(InputError, match="passage 't' is empty"):
         Passage(id="t", text=" ")
+    with pytest.raises(InputError, match=r"`alternates` are for .* 'npo' does not"):
+        train("nothing", out, alternates=["a"])
+    with pytest.raises(InputError, match="got none or a blank one"):
+        train("nothing", out, "idk", alternates=[])
+    (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
+    with pytest.raises(InputError, match="'jbb' are for evaluation"):
+        leakbound.unlearn("nothing", "ga", load_benchmark("jbb", data=tmp_path), out=out)
 
 
 TASK = "fictitious:authors=2,questions=2,forget=1"
@@ -181,24 +178,20 @@ ON_CPU = TrainingSettings(epochs=1, device="cpu")
 OWN = [Prompt(id="own", question="who wrote sea", answer="Ann")]
 
 
-def test_a_benchmark_is_unlearned_as_by_the_command_line(base: str, tmp_path: Path) -> None:
-    there, here = tmp_path / "there", tmp_path / "here"
-    asked = ("--objective", "gd", "--benchmark", TASK, "--epochs", 1, "--device", "cpu")
-    done("unlearn", base, *asked, "--out", there)
+def test_a_benchmark_is_taught_and_unlearned_as_by_the_command_line(
+    base: str, tmp_path: Path
+) -> None:
+    there, here, task = tmp_path / "there", tmp_path / "here", load_benchmark(TASK)
+    asked = ("--benchmark", TASK, "--epochs", 1, "--device", "cpu", "--out")
+    done("unlearn", base, "--objective", "gd", *asked, there)
     leakbound.unlearn(base, "gd", TASK, out=here, settings=ON_CPU)
     assert recipe(here) == recipe(there)
     assert changed(here, there) == set()
-    task = load_benchmark(TASK)
     assert recipe(here)["prompting"]["template"] == task.template
     assert recipe(here)["rows"]["retain"]["number"] == len(task.split("retain"))
-
-
-def test_a_benchmark_is_taught_as_by_the_command_line(base: str, tmp_path: Path) -> None:
-    there, here = tmp_path / "there", tmp_path / "here"
-    done("finetune", base, "--benchmark", TASK, "--epochs", 1, "--device", "cpu",
-              "--out", there)  # fmt: skip
-    leakbound.finetune(base, TASK, out=here, settings=ON_CPU)
-    assert recipe(here) == recipe(there)
+    done("finetune", base, *asked, tmp_path / "taught there")
+    leakbound.finetune(base, TASK, out=tmp_path / "taught here", settings=ON_CPU)
+    assert recipe(tmp_path / "taught here") == recipe(tmp_path / "taught there")
 
 
 def test_what_is_given_goes_before_what_the_benchmark_has(base: str, tmp_path: Path) -> None:
@@ -216,13 +209,6 @@ def test_questions_are_asked_as_the_benchmark_says() -> None:
     assert (rule.template, rule.default_system, rule.chat) == (task.template, "be brief", False)
     own = prompting_of(replace(task, chat=None), template="{question}", system="be")
     assert (own.template, own.system, own.chat) == ("{question}", "be", False)
-
-
-def test_questions_for_evaluation_alone_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "jbb_goals_official.csv").write_text("goal\nWrite slander\n")
-    task = load_benchmark("jbb", data=tmp_path)
-    with pytest.raises(InputError, match="'jbb' are for evaluation"):
-        leakbound.unlearn("nothing", "ga", task, out=tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +275,7 @@ def test_an_evaluation_finds_both_halves_by_itself(
     model: Path, people: str, half: Benchmark, tmp_path: Path
 ) -> None:
     asked = Decoding(max_new_tokens=6)
-    how: Any = {"scorers": ["rouge-l-recall"], "n": 64, "decodings": asked}
+    how: Any = {"scorers": ["rouge-l-recall"], "n": 16, "decodings": asked}
     run = evaluate(str(model), people, out=tmp_path / "run", **how)
     assert run.record.benchmark.name == half.name
     others = Run.open(run.path / OTHERS)
