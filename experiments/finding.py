@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from leakbound.reporting.charts import HEIGHT, WIDTH
+
 from leakbound.demo import LABELS, SCORER
 from leakbound.evaluation.views.read import read_view
 from leakbound.reporting import figures
-from leakbound.reporting.charts import HEIGHT, WIDTH
 from leakbound.store import Run, write_text
 
 STYLE = """

@@ -9,6 +9,7 @@ from html import escape, unescape
 from pathlib import Path
 
 import pytest
+from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from opened import Page, charts, details, of_class, shown
 
 from canned_runs import HOSTILE, REWRITINGS, SECRET, asked_benchmark, asked_engine
@@ -20,7 +21,6 @@ from leakbound.evaluation.views.grids import decodings_grid, effects_grid
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.view import RewrittenModel, ScorerView, View
-from leakbound.reporting.asked_figures import correlation_figures, protocol_figures
 from leakbound.reporting.figures import grid_figures
 from leakbound.reporting.page import render
 from leakbound.store import Run

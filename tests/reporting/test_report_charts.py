@@ -9,15 +9,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from opened import charts, of_class
-
-import leakbound
-from leakbound.errors import InputError
-from leakbound.evaluation.views.compared import ModelMoves, Move, Moved
-from leakbound.evaluation.views.draws import FAR, known_of, known_of_mean, known_of_worst
-from leakbound.evaluation.views.read import read_view
-from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import Model, ScorerView, View
 from leakbound.reporting.charts import (
     BOTTOM,
     CELL_WIDTH,
@@ -40,6 +31,15 @@ from leakbound.reporting.charts import (
     scatter_chart,
 )
 from leakbound.reporting.difference_figures import difference_figures
+from opened import charts, of_class
+
+import leakbound
+from leakbound.errors import InputError
+from leakbound.evaluation.views.compared import ModelMoves, Move, Moved
+from leakbound.evaluation.views.draws import FAR, known_of, known_of_mean, known_of_worst
+from leakbound.evaluation.views.read import read_view
+from leakbound.evaluation.views.table import Interval
+from leakbound.evaluation.views.view import Model, ScorerView, View
 from leakbound.reporting.figures import (
     APART,
     far_figures,

@@ -1,7 +1,7 @@
-"""The papers' figures of finished runs: typed rows from views, drawn and written beside their CSV.
+"""Charts: frozen rows made from views, and functions that draw them with matplotlib.
 
-Every figure is a `PaperFigure`: what it needs, the function that makes its rows, and the one that
-draws these and nothing else.
+Each kind is a `Chart`: its rows, and the function that draws these rows and nothing else. The report
+page embeds the SVG, `figures` writes files, each with its rows as CSV.
 """
 
 from __future__ import annotations

@@ -1,289 +1,223 @@
-"""Figures of single questions: each beside its greedy answer, and what one of them looks like."""
+"""Charts of single questions, each with its greedy answer, and of one question's scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leakbound.plotting.material import (
-    LackingError,
-    Material,
-    PaperFigure,
-    R,
-    by,
-    panels_of,
-    stated,
-)
-from leakbound.plotting.style import GREY
-from leakbound.stats import percent
+from leakbound.plotting.material import Chart, LackingError, Material, Row, by, panels_of, stated
+from leakbound.plotting.style import BLACK, GREY
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from leakbound.plotting.canvas import Canvas
 
 BINS = 40
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+MOST, HALF = "90 % of draws", "50 % of draws"
 _PANEL, _LOW_PANEL = 0.9, 0.65  # inches: the height of one panel of several
+_TICK = 0.32  # half the width of the mark at an estimate, where a question has 1
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionBar:
-    """A question's leakage under a model, with its bounds, those of the control, and greedy."""
-
-    model: str
-    question: str
-    quantity: str
-    confidence: float
-    value: float | None
-    lower: float
-    upper: float
-    greedy: float | None
-    control_lower: float | None
-    control_upper: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """The scores of a question's draws: quantiles and mean, beside the greedy answer's."""
-
-    model: str
-    question: str
-    draws: int
-    p5: float
-    p25: float
-    median: float
-    p75: float
-    p95: float
-    mean: float
-    greedy: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class BinRow:
-    """The share of one question's draws whose score lies from `left` to `right`."""
-
-    model: str
-    question: str
-    draws: int
-    left: float
-    right: float
-    share: float
-    mean: float
-    greedy: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class TailRow:
-    """Pr[X > x] of one question, with bounds that hold at all these x at once."""
-
-    model: str
-    question: str
-    confidence: float
-    x: float
-    value: float | None
-    lower: float
-    upper: float
-
-
-def question_rows(material: Material) -> Iterator[QuestionBar]:
-    """Questions of every target, from the one that leaks least to the one that leaks most."""
+def question_rows(material: Material) -> Iterator[Row]:
+    """Yield the questions of every target, the one that leaks least first."""
     for model in material.view.targets:
-        control, mine = material.view.control_of(model), []
+        control = material.view.control_of(model)
+        mine = []
         for question in material.view.questions:
             cell = model.at(question.id, material.scorer)
-            beside = control.at(question.id, material.scorer) if control else None
             if cell is None:
                 continue
-            named = (model.label, question.id, material.quantity, *stated(cell.leakage))
-            low, high = (beside.leakage.lower, beside.leakage.upper) if beside else (None, None)
-            mine.append(QuestionBar(*named, cell.greedy, low, high))
-        yield from sorted(mine, key=lambda row: (row.value or 0.0, row.upper))
+            bounds = {material.quantity: cell.leakage}
+            if control and (other := control.at(question.id, material.scorer)):
+                bounds["control"] = other.leakage
+            rows = [Row(model.label, name, *stated(bound), question=question.id)
+                    for name, bound in bounds.items()]  # fmt: skip
+            if cell.greedy is not None:
+                rows.append(Row(model.label, "greedy", cell.greedy, question=question.id))
+            mine.append(rows)
+        for rows in sorted(mine, key=lambda rows: (rows[0].value or 0.0, rows[0].upper)):
+            yield from rows
 
 
-def draw_questions(rows: Sequence[QuestionBar], canvas: Canvas) -> None:
-    """A panel a model; bars are bounds, hollow marks greedy answers, grey bars the control's."""
-    for axes, model, mine, places in _ranked(rows, canvas):
-        colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
-        beside = [
-            (at, row.control_lower, row.control_upper)
-            for at, row in zip(places, mine, strict=True)
-            if row.control_lower is not None and row.control_upper is not None
-        ]
-        if beside:
-            at, low, high = zip(*beside, strict=True)
-            axes.vlines(at, low, high, color=GREY, alpha=0.55, linewidth=2 * width, zorder=1)
-            canvas.tell("control", color=GREY, alpha=0.55, linewidth=2.5)
-        lower, upper = [row.lower for row in mine], [row.upper for row in mine]
-        axes.vlines(places, lower, upper, color=colour, linewidth=width, zorder=3)
-        canvas.tell(f"{percent(rows[0].confidence)} bounds", color="black", linewidth=1.4)
-        canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
+def draw_questions(rows: Sequence[Row], canvas: Canvas) -> None:
+    """Draw a panel per model: bars are bounds, hollow marks greedy answers, grey the control."""
+    quantity = rows[0].quantity
+    _ranked(rows, canvas, {"control": (2.0, 0.55), quantity: (1.0, 1.0)}, quantity)
+    canvas.tell_bounds(rows, color=BLACK, linewidth=1.4)
+    if any(row.quantity == "control" for row in rows):
+        canvas.tell("control", color=GREY, alpha=0.55, linewidth=2.5)
     canvas.tell_hollow()
-    canvas.label(f"question, sorted by {rows[0].quantity}", rows[0].quantity)
+    canvas.label(f"question, sorted by {quantity}", quantity)
 
 
-def answer_rows(material: Material) -> Iterator[AnswerRow]:
-    """Questions of every target by the mean of their scores."""
+def answer_rows(material: Material) -> Iterator[Row]:
+    """Yield the questions of every target by the mean of their scores."""
     if material.scorer.binary:
-        raise LackingError(f"{binary_scores(material)}; see `questions`")
+        raise LackingError(f"{material.binary_scores}; see `questions`")
     for model in material.view.targets:
-        mine = []
-        for question, drawn in material.scores[model.label].items():
+        drawn = material.scores[model.label]
+        for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
+            p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
+            yield Row(model.label, MOST, median, p5, p95, question=question)
+            yield Row(model.label, HALF, median, p25, p75, question=question)
+            yield Row(model.label, "mean", drawn[question].mean, question=question)
             cell = model.at(question, material.scorer)
-            p5, p25, median, p75, p95 = drawn.quantiles(QUANTILES)
-            greedy = cell.greedy if cell else None
-            spread = (p5, p25, median, p75, p95, drawn.mean)
-            mine.append(AnswerRow(model.label, question, drawn.n, *spread, greedy))
-        yield from sorted(mine, key=lambda row: (row.mean, row.question))
+            if cell and cell.greedy is not None:
+                yield Row(model.label, "greedy", cell.greedy, question=question)
 
 
-def draw_answers(rows: Sequence[AnswerRow], canvas: Canvas) -> None:
-    """A panel a model; thin bars hold 90 % of a question's draws, thick ones half of them."""
-    for axes, model, mine, places in _ranked(rows, canvas):
-        colour, width = canvas.series[model].colour, _bar_width(canvas, len(mine))
-        thin, thick = max(0.35 * width, 0.3), 1.8 * width
-        for low, high, wide, alpha in (("p5", "p95", thin, 1.0), ("p25", "p75", thick, 0.45)):
-            ends = [[getattr(row, name) for row in mine] for name in (low, high)]
-            axes.vlines(places, *ends, color=colour, linewidth=wide, alpha=alpha, zorder=2)
-        axes.plot(
-            places, [row.mean for row in mine], linestyle="none", marker="_", color="black",
-            markersize=_mark_size(len(mine)) + 1, markeredgewidth=0.8, zorder=3,
-        )  # fmt: skip
-        canvas.hollow(axes, model, places, [row.greedy for row in mine], _mark_size(len(mine)))
-    canvas.tell("90 % of draws", color="black", linewidth=0.8)
-    canvas.tell("50 % of draws", color="black", linewidth=4, alpha=0.45)
-    canvas.tell("mean", color="black", linestyle="none", marker="_", markersize=5)
+def draw_answers(rows: Sequence[Row], canvas: Canvas) -> None:
+    """Draw a panel per model; thin bars hold 90 % of a question's draws, thick ones half."""
+    _ranked(rows, canvas, {MOST: (0.35, 1.0), HALF: (1.8, 0.45)}, "mean")
+    canvas.tell(MOST, color=BLACK, linewidth=0.8)
+    canvas.tell(HALF, color=BLACK, linewidth=4, alpha=0.45)
+    canvas.tell("mean", color=BLACK, linestyle="none", marker="_", markersize=5, markeredgewidth=1)
     canvas.tell_hollow()
     canvas.label("question, sorted by mean score", "score")
 
 
-def binary_scores(material: Material) -> str:
-    """That a figure needs scores between 0 and 1, and which of the runs' scorers has some."""
-    return f"scores by {material.scorer.name} are 0 or 1 (name another scorer with --scorer)"
+def _ranked(
+    rows: Sequence[Row], canvas: Canvas, bars: Mapping[str, tuple[float, float]], estimate: str
+) -> None:
+    """Draw a panel per model with its questions side by side.
+
+    bars: the width and the opacity of the bounds, by quantity.
+    estimate: the quantity whose values are marked.
+    """
+    for axes, model, mine in panels_of(canvas, rows, _PANEL):
+        places = {question: float(i) for i, question in enumerate(by(mine, "question"), 1)}
+        room = min(2.0, 0.45 * 72 * canvas.panel / len(places))
+        groups = {name: ([places[row.question] for row in own], own)
+                  for name, own in by(mine, "quantity").items()}  # fmt: skip
+        for name, (width, alpha) in bars.items():
+            colour = GREY if name == "control" else canvas.series[model].colour
+            width = max(width * room, 0.3)
+            canvas.bars(axes, *groups.get(name, ((), ())), color=colour, linewidth=width,
+                        alpha=alpha, zorder=1 if name == "control" else 2)  # fmt: skip
+        marks = [Row(model, "", None, at - _TICK, at + _TICK) for at in groups[estimate][0]]
+        values = [row.value for row in groups[estimate][1]]
+        known = [(value, mark) for value, mark in zip(values, marks, strict=True)
+                 if value is not None]  # fmt: skip
+        canvas.bars(axes, [value for value, _ in known], [mark for _, mark in known], across=True,
+                    color=BLACK, linewidth=0.8, zorder=3)  # fmt: skip
+        at, greedy = groups.get("greedy", ((), ()))
+        size = 3.6 if len(places) <= 40 else 2.4 if len(places) <= 150 else 1.5
+        canvas.hollow(axes, model, at, [row.value for row in greedy], size)
+        axes.set_xlim(0.5, len(places) + 0.5)
+        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
 
 
-def bin_rows(material: Material) -> list[BinRow]:
-    """One question of every model."""
+def bin_rows(material: Material) -> list[Row]:
+    """Return the scores of one question by model: the fraction of draws in each bin."""
     if material.scorer.binary:
-        raise LackingError(binary_scores(material))
+        raise LackingError(material.binary_scores)
     edges = [i / BINS for i in range(BINS + 1)]
     rows = []
     for model in material.view.models:
         drawn = material.scores[model.label].get(material.question)
-        cell = model.at(material.question, material.scorer)
         if drawn is None:
             continue
-        marks = (drawn.mean, cell.greedy if cell else None)
-        for left, right, share in zip(edges, edges[1:], drawn.histogram(edges), strict=False):
-            rows.append(BinRow(model.label, material.question, drawn.n, left, right, share, *marks))
+        for left, share in zip(edges, drawn.histogram(edges), strict=False):
+            rows.append(Row(model.label, "draws", share, question=material.question, x=left))
+        cell = model.at(material.question, material.scorer)
+        for name, value in (("mean", drawn.mean), ("greedy", cell.greedy if cell else None)):
+            if value is not None:
+                rows.append(Row(model.label, name, value, question=material.question))
     if not rows:
         raise LackingError(f"{material.question!r} has no draws of the whole distribution")
     return rows
 
 
-def draw_histogram(rows: Sequence[BinRow], canvas: Canvas) -> None:
-    """A panel a model: draws as bars, their mean as a line, the greedy answer dashed."""
-    right = max(max(row.mean, row.greedy or 0.0, row.right if row.share else 0.0) for row in rows)
+def draw_histogram(rows: Sequence[Row], canvas: Canvas) -> None:
+    """Draw a panel per model: draws as bars, their mean as a line, the greedy answer dashed."""
+    ends = [row.value if row.x is None else row.x + 1 / BINS for row in rows if row.value]
+    right = max(end for end in ends if end is not None)
+    dashed = {"color": BLACK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
     for axes, model, mine in panels_of(canvas, rows, _LOW_PANEL):
+        bins = [row for row in mine if row.x is not None]
+        shares = [row.value or 0.0 for row in bins]
         colour = canvas.series[model].colour
-        lefts, widths = [row.left for row in mine], [row.right - row.left for row in mine]
-        shares = [row.share for row in mine]
-        axes.bar(lefts, shares, widths, align="edge", color=colour, alpha=0.75, linewidth=0)
-        axes.axvline(mine[0].mean, color="black", linewidth=0.9)
-        if (greedy := mine[0].greedy) is not None:
-            axes.axvline(greedy, color="black", linewidth=0.9, linestyle=(0, (3, 2)))
-            canvas.hollow(axes, model, [greedy], [1.08 * max(shares)])
+        axes.bar([row.x for row in bins], shares, 1 / BINS, align="edge", color=colour, alpha=0.75,
+                 linewidth=0)  # fmt: skip
+        for row in mine[len(bins) :]:
+            if row.quantity == "mean":
+                axes.axvline(row.value, color=BLACK, linewidth=0.9)
+            else:
+                axes.axvline(row.value, **dashed)
+                canvas.hollow(axes, model, [row.value or 0.0], [1.08 * max(shares)])
         axes.set_xlim(-0.02 * right, 1.02 * right)
-    canvas.tell("mean of the draws", color="black", linewidth=0.9)
-    canvas.tell(
-        "greedy", color="black", linewidth=0.9, linestyle=(0, (3, 2)), marker="o",
-        markerfacecolor="none", markersize=3.6, markeredgewidth=0.7,
-    )  # fmt: skip
-    canvas.label("score", "share of draws")
+    canvas.tell("mean of the draws", color=BLACK, linewidth=0.9)
+    canvas.tell_hollow("greedy", **dashed)
+    canvas.label("score", "fraction of draws")
 
 
-def tail_rows(material: Material) -> list[TailRow]:
-    """One question of every model; of a scorer that is not binary."""
-    rows = []
-    for model in material.view.models:
-        cell = model.at(material.question, material.scorer)
-        for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
-            named = (model.label, material.question, row.confidence, x)
-            rows.append(TailRow(*named, *stated(row)[1:]))
+def tail_rows(material: Material) -> list[Row]:
+    """Return Pr[X > x] of one question by model, for a scorer that is not binary."""
+    rows = [
+        Row(model.label, "Pr[X > x]", *stated(row), question=material.question, x=x)
+        for model in material.view.models
+        if (cell := model.at(material.question, material.scorer))
+        for x, row in sorted(cell.by_parameter("tail").items())
+    ]
     if not rows:
-        raise LackingError(f"{binary_scores(material)}, or there are none")
+        raise LackingError(f"{material.binary_scores}, or there are none")
     return rows
 
 
-def draw_tail(rows: Sequence[TailRow], canvas: Canvas) -> None:
-    """Steps between the points, so that the band holds there too: a tail never rises."""
+def draw_tail(rows: Sequence[Row], canvas: Canvas) -> None:
+    """Draw steps between the points, so that the band is valid there too: a tail never rises."""
     (axes,) = canvas.panels()
     for model, mine in by(rows, "model").items():
-        x = [*(row.x for row in mine), 1.0]
+        x = [*(row.x or 0.0 for row in mine), 1.0]
         # between two points the tail is at most its upper end before, at least its lower end after
         edges = [at for at in x for _ in (0, 1)][1:-1]
-        upper = [row.upper for row in mine for _ in (0, 1)]
-        lower = [low for row in mine[1:] for low in (row.lower, row.lower)] + [0.0, 0.0]
-        canvas.band(axes, model, edges, lower, upper)
+        upper = [row.upper or 0.0 for row in mine for _ in (0, 1)]
+        lower = [row.lower or 0.0 for row in mine[1:] for _ in (0, 1)] + [0.0, 0.0]
+        canvas.band(axes, model, edges, list(zip(lower, upper, strict=True)))
         canvas.line(axes, model, x[:-1], [row.value for row in mine])
-    canvas.tell_bounds(f"{percent(rows[0].confidence)} bounds, all x at once")
+    canvas.tell_bounds(rows, ", all x simultaneously")
     axes.set_xlim(-0.02, 1.0)
     canvas.rise(axes)
     axes.set_xlabel("score x")
     axes.set_ylabel("Pr[X > x]")
 
 
-def _ranked(
-    rows: Sequence[R], canvas: Canvas
-) -> Iterator[tuple[Axes, str, Sequence[R], Sequence[float]]]:
-    """A panel a model with its questions side by side: where to draw which of them."""
-    for axes, model, mine in panels_of(canvas, rows, _PANEL):
-        yield axes, model, mine, [float(i) for i in range(1, len(mine) + 1)]
-        axes.set_xlim(0.5, len(mine) + 0.5)
-        axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-
-
-def _bar_width(canvas: Canvas, questions: int) -> float:
-    """The width of a bar in points: half of what a question has."""
-    return min(2.0, 0.45 * 72 * canvas.panel / questions)
-
-
-def _mark_size(questions: int) -> float:
-    return 3.6 if questions <= 40 else 2.4 if questions <= 150 else 1.5
-
-
+_BOUNDED = "value lower upper confidence"
 KINDS = (
-    PaperFigure(
+    Chart(
         "questions",
-        "every question's leakage with its bounds, sorted, beside its greedy answer",
+        "every question's leakage with its bounds, sorted, with its greedy answer",
         "Scholten et al. Fig. 3a; Fig. 6 right",
         "a run with sampled answers",
+        f"model question quantity {_BOUNDED}",
         question_rows,
         draw_questions,
         "no question of a sampled model has bounds",
     ),
-    PaperFigure(
+    Chart(
         "histogram",
         "scores of one question's draws by model, the greedy answer marked",
         "Scholten et al. Fig. 3b, 3c; Fig. 6 left",
         "a scorer that is not binary",
+        "model question quantity score=x value",
         bin_rows,
         draw_histogram,
     ),
-    PaperFigure(
+    Chart(
         "tail",
-        "Pr[X > x] of one question by model, with a band that holds at all x",
+        "Pr[X > x] of one question by model, with a band that is valid at all x",
         "Scholten et al. Fig. 3d",
         "a scorer that is not binary",
+        f"model question x {_BOUNDED}",
         tail_rows,
         draw_tail,
     ),
-    PaperFigure(
+    Chart(
         "answers",
-        "every question's draws as quantiles, beside its greedy answer",
+        "every question's draws as quantiles, with its greedy answer",
         "Scholten et al. Fig. 6",
         "a scorer that is not binary",
+        "model question quantity value lower upper",
         answer_rows,
         draw_answers,
         "no model has draws of the whole distribution with scores",

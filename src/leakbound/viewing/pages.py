@@ -25,7 +25,7 @@ from leakbound.evaluation.following import RunSoFar, SeenParts, follow
 from leakbound.evaluation.views.compared import Comparison, Form
 from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.verdict import Kind
-from leakbound.reporting.difference_figures import difference_figures
+from leakbound.reporting.figures import difference_figures
 from leakbound.reporting.page import asset, content_policy, report_html, report_policy, templates
 from leakbound.stats import percent
 from leakbound.store import Run
