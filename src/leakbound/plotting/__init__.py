@@ -1,11 +1,12 @@
 """Charts: frozen rows made from views, and functions that draw them with matplotlib.
 
-Each kind is a `Chart`: its rows, and the function that draws these rows and nothing else. The report
-page embeds the SVG, `figures` writes files, each with its rows as CSV.
+`rows` makes the rows of each kind, `drawing` draws these rows and nothing else. The report page
+embeds the SVG, `figures` writes files, each with its rows as CSV.
 """
 
 from __future__ import annotations
 
-from leakbound.plotting.verb import FORMATS, KINDS, WIDTHS, DrawnFigures, figures, figures_table
+from leakbound.plotting.rows import KINDS
+from leakbound.plotting.verb import FORMATS, WIDTHS, DrawnFigures, figures, figures_table
 
 __all__ = ["FORMATS", "KINDS", "WIDTHS", "DrawnFigures", "figures", "figures_table"]

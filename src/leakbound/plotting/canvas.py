@@ -41,6 +41,11 @@ OWN = 1 / 3  # a panel that reaches less than this fraction of the highest has i
 _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
+HOLLOW: dict[str, Any] = {
+    "linestyle": "none", "marker": "o", "markerfacecolor": "none", "markeredgecolor": BLACK,
+    "markeredgewidth": 0.7, "markersize": 3.6,
+}  # fmt: skip
+"""Marks of greedy answers and of naive estimates."""
 
 
 @dataclass
@@ -101,19 +106,6 @@ class Canvas:
         for axes in panels[max(0, count - across) : count]:
             axes.tick_params(labelbottom=True)
         return panels[:count]
-
-    def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
-        """Make panels side by side with a lane per label, each at least this many inches high."""
-        texts = [self.folded(label, self.width / 3) for label in labels]
-        lane = max(lane, _LINE * (0.5 + max(text.count("\n") + 1 for text in texts)))
-        panels = self.panels(1, across, height=lane * len(texts) + 0.3)
-        for axes in panels:
-            axes.set_ylim(len(texts) - 0.5, -0.5)
-            axes.set_yticks(range(len(texts)), texts)
-            axes.tick_params(axis="y", length=0)
-            axes.grid(axis="x", linewidth=0.3, color=GREY, alpha=0.25)
-            axes.set_axisbelow(True)
-        return panels
 
     def rise(self, axes: Axes, reach: tuple[float, float] | None = None) -> None:
         """Scale a panel from 0, or just below the lowest mark, to just above the highest."""
@@ -189,46 +181,59 @@ class Canvas:
         axes.minorticks_off()
         axes.margins(x=0.03)
 
-    def line(self, axes: Axes, label: str, x: Sequence[float], y: Sequence[float | None]) -> None:
-        """Draw a model's estimates, joined, each with its mark."""
-        pen = self.series[label]
-        how = {"color": pen.colour, "marker": pen.mark, "linestyle": pen.dash}
-        _plot(axes, x, y, zorder=3, **how)
-        self.tell(label, **how)
+    def points(self, axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
+        """Draw the points that are known; an empty line would be laid out at the origin."""
+        known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), clip_on=False, **how)
 
-    def bars(
+    def line(
         self,
         axes: Axes,
-        at: Sequence[float],
-        rows: Sequence[Row],
-        *,
-        caps: bool = False,
-        across: bool = False,
-        **how: Any,
+        label: str,
+        x: Sequence[float],
+        y: Sequence[float | None],
+        mark: str | None = None,
     ) -> None:
+        """Draw a model's numbers, joined, each with the model's mark or another."""
+        pen = self.series[label]
+        how = {"color": pen.colour, "linestyle": pen.dash}
+        how["marker"] = pen.mark if mark is None else mark
+        self.points(axes, x, y, zorder=3, **how)
+        self.tell(label, **how)
+
+    def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[Row], **how: Any) -> None:
         """Draw bounds as bars, in one path; a row without a lower bound begins at its value."""
-        places: list[float] = []
-        heights: list[float] = []
+        x: list[float] = []
+        y: list[float | None] = []
         for place, row in zip(at, rows, strict=True):
-            lower = row.value if row.lower is None else row.lower
-            if row.upper is not None and lower is not None:
-                places += [place, place, math.nan]
-                heights += [lower, row.upper, math.nan]
-        if caps:
-            how |= {"marker": "|" if across else "_", "markersize": 3.6, "markeredgewidth": 0.7}
-        x, y = (heights, places) if across else (places, heights)
-        _plot(axes, x, y, solid_capstyle="butt", **how)
+            if row.upper is not None:
+                x += [place, place, math.nan]
+                y += [row.value if row.lower is None else row.lower, row.upper, math.nan]
+        self.points(axes, x, y, solid_capstyle="butt", **how)
+
+    def ticks(
+        self, axes: Axes, at: Sequence[float], values: Sequence[float | None], half: float
+    ) -> None:
+        """Draw estimates as short horizontal lines, in one path."""
+        x = [end for place in at for end in (place - half, place + half, math.nan)]
+        self.points(axes, x, [value for value in values for _ in range(3)], color=BLACK,
+                    linewidth=0.8, zorder=3)  # fmt: skip
 
     def band(
-        self, axes: Axes, label: str, x: Sequence[float], ends: Sequence[tuple[float, float]]
+        self,
+        axes: Axes,
+        label: str,
+        x: Sequence[float],
+        lower: Sequence[float],
+        upper: Sequence[float],
     ) -> None:
         """Draw the bounds at these points as a shaded band."""
         pen = self.series[label]
-        lower, upper = zip(*ends, strict=True)
         alpha = BAND * min(1.0, 4 / len(self.series))
         axes.fill_between(x, lower, upper, color=pen.colour, lw=0, alpha=alpha)
         for end in (lower, upper):
-            axes.plot(x, end, color=pen.colour, linestyle=pen.dash, linewidth=0.4, clip_on=False)
+            self.points(axes, x, end, color=pen.colour, linestyle=pen.dash, linewidth=0.4)
 
     def hollow(
         self,
@@ -239,25 +244,12 @@ class Canvas:
         size: float = 3.6,
     ) -> None:
         """Draw greedy answers, and naive estimates, as hollow marks."""
-        _plot(axes, x, y, linestyle="none", marker="o", markerfacecolor="none", zorder=4,
-              markeredgecolor=self.series[label].colour, markeredgewidth=0.7,
-              markersize=size)  # fmt: skip
+        how = HOLLOW | {"markeredgecolor": self.series[label].colour, "markersize": size}
+        self.points(axes, x, y, zorder=4, **how)
 
     def tell(self, text: str, **how: Any) -> None:
         """Add a line to the legend, once."""
         self._legend.setdefault(text, Line2D([], [], **how))
-
-    def tell_models(self, labels: Sequence[str]) -> None:
-        """Add each model's colour to the legend, where no line shows it."""
-        for label in labels:
-            pen = self.series[label]
-            self.tell(label, color=pen.colour, marker=pen.mark, linestyle="none")
-
-    def tell_hollow(self, text: str = "greedy", **how: Any) -> None:
-        """Add hollow marks to the legend."""
-        how = {"linestyle": "none", "color": BLACK, "markeredgecolor": BLACK} | how
-        self.tell(text, marker="o", markerfacecolor="none", markeredgewidth=0.7, markersize=3.6,
-                  **how)  # fmt: skip
 
     def tell_bounds(self, rows: Sequence[Row], more: str = "", **how: Any) -> None:
         """Add bounds to the legend, with the lowest confidence of the rows; a band by default."""
@@ -309,13 +301,6 @@ def _name(text: str) -> str:
     """Return a text as a chart shows it; matplotlib leaves labels with a first `_` out."""
     text = _NO_XML.sub("\ufffd", visible(clipped(text, MOST_NAME)))
     return f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
-
-
-def _plot(axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
-    """Draw the points that are known; an empty line would be laid out at the origin."""
-    points = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
-    if points:
-        axes.plot(*zip(*points, strict=True), clip_on=False, **how)
 
 
 def _reach(axes: Axes) -> tuple[float, float]:

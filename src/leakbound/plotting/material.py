@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from leakbound.errors import InputError, LeakboundError
 from leakbound.evaluation.views.draws import DrawnScores, ScoredDraws
@@ -14,19 +14,11 @@ from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_of
 from leakbound.evaluation.views.table import Bound
 from leakbound.evaluation.views.view import Model, ScorerView, View
-from leakbound.evaluation.views.words import mean_of, quantity
+from leakbound.evaluation.views.words import quantity
 from leakbound.registry import suggestion
 from leakbound.store import EstimateRow, Run
 from leakbound.store.trained import TrainedFolder
 from leakbound.text.rows import csv_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from leakbound.plotting.canvas import Canvas
-
-DEVIATION: Literal["standard deviation"] = "standard deviation"
-MEAN, WORST = "mean over the questions", "worst question"
 
 
 class LackingError(LeakboundError):
@@ -60,19 +52,19 @@ class Row:
     x: float | None = None
 
 
-def stated(bound: EstimateRow) -> tuple[float | None, float, float, float]:
-    """Return value, lower, upper and confidence of an estimate, as `Row` has them."""
-    return bound.value, bound.lower, bound.upper, bound.confidence
+Stated = tuple[float | None, float, float, float | None]
 
 
-def ends(bound: Bound, confidence: float) -> tuple[float | None, float, float, float]:
-    """Return the same of bounds that do not carry their confidence."""
+def stated(bound: Bound, confidence: float | None = None) -> Stated:
+    """Return value, lower and upper of an estimate, and its confidence or the one given."""
+    if confidence is None and isinstance(bound, EstimateRow):
+        confidence = bound.confidence
     return bound.value, bound.lower, bound.upper, confidence
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One kind of chart.
+    """One kind of chart; `drawing` has the function that draws its rows.
 
     Attributes:
         name: its name on the command line and on disk.
@@ -80,9 +72,7 @@ class Chart:
         paper: the paper's figure that it corresponds to.
         needs: the input that it needs.
         columns: the columns of its CSV, each a field of `Row` or `name=field`.
-        rows: makes its rows from the material; LackingError where something is missing.
-        draw: draws these rows and nothing else.
-        lacking: the reason if there are no rows.
+        rows: makes its rows from the material.
     """
 
     name: str
@@ -91,15 +81,12 @@ class Chart:
     needs: str
     columns: str
     rows: Callable[[Any], Iterable[Row]]
-    draw: Callable[[Sequence[Row], Canvas], None]
-    lacking: str = ""
 
     def made(self, material: Material) -> Sequence[Row]:
         """Return the rows, at least one; LackingError where there is none."""
-        rows = tuple(self.rows(material))
-        if not rows:
-            raise LackingError(self.lacking)
-        return rows
+        if rows := tuple(self.rows(material)):
+            return rows
+        raise LackingError(f"it needs {self.needs}")
 
     def csv(self, rows: Sequence[Row], shown: Callable[[str], str] = str) -> str:
         """Return the rows as CSV; `shown` prepares texts, numbers are not rounded."""
@@ -107,9 +94,8 @@ class Chart:
         def cell(value: str | float | None) -> str | float | None:
             return shown(value) if isinstance(value, str) else value
 
-        fields = dict(name.split("=") if "=" in name else (name, name) for name in
-                      self.columns.split())  # fmt: skip
-        return csv_of([{n: cell(getattr(row, f)) for n, f in fields.items()} for row in rows])
+        names = {column.partition("=")[0]: column.split("=")[-1] for column in self.columns.split()}
+        return csv_of([{n: cell(getattr(row, f)) for n, f in names.items()} for row in rows])
 
 
 @dataclass(frozen=True)
@@ -155,21 +141,6 @@ class Material:
     def quantity(self) -> str:
         """The name of the expected score."""
         return quantity(self.scorer)
-
-    @property
-    def binary_scores(self) -> str:
-        """The reason why a chart of scores between 0 and 1 cannot be drawn."""
-        return f"scores by {self.scorer.name} are 0 or 1 (name another scorer with --scorer)"
-
-    def deviation(
-        self, model: Model
-    ) -> tuple[float, float | None, float | None, float | None] | None:
-        """Return the mean of the questions' deviations, with bounds where there are any."""
-        rows = model.rows.of(self.scorer.name)
-        if (row := rows.first(quantity=DEVIATION, scope="mean")) and row.value is not None:
-            return row.value, row.lower, row.upper, row.confidence
-        value = mean_of([cell.rows.first(quantity=DEVIATION) for cell in model.cells(self.scorer)])
-        return None if value is None else (value, None, None, None)
 
     @cached_property
     def question(self) -> str:
@@ -234,13 +205,3 @@ def by(rows: Iterable[Row], *fields: str) -> dict[Any, list[Row]]:
         key = tuple(getattr(row, name) for name in fields)
         groups.setdefault(key[0] if len(key) == 1 else key, []).append(row)
     return groups
-
-
-def panels_of(
-    canvas: Canvas, rows: Sequence[Row], height: float
-) -> Iterator[tuple[Axes, str, list[Row]]]:
-    """Yield a panel per model with its rows; then scale and name the panels."""
-    models = by(rows, "model")
-    panels = canvas.grid(len(models), height)
-    yield from ((axes, *group) for axes, group in zip(panels, models.items(), strict=True))
-    canvas.name(panels, list(models))

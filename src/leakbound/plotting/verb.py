@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
-from leakbound.plotting import decodings, models, questions, repeated, training
 from leakbound.plotting.material import Chart, LackingError, Material, Row
+from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
 from leakbound.registry import suggestion
 from leakbound.store import Run, write_text
@@ -23,13 +23,6 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
 """Inches that one column of a paper is wide, and two."""
 _NARROWEST, _WIDEST = 2.0, 20.0
-
-KINDS: Mapping[str, Chart] = {
-    chart.name: chart
-    for module in (questions, models, repeated, decodings, training)
-    for chart in module.KINDS
-}
-"""Every figure, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +81,7 @@ def figures(
     inches = _inches(width)
     with needing("drawing figures", "figures"):
         from leakbound.plotting import canvas
+        from leakbound.plotting.drawing import DRAW
     material = _material(runs, scorer, question)
     made, lacking = _rows(chosen, material)
     if not made:
@@ -99,7 +93,7 @@ def figures(
     with canvas.settings():
         for name, rows in made.items():
             drawn = canvas.Canvas(inches, ways)
-            chosen[name].draw(rows, drawn)
+            DRAW[name](rows, drawn)
             drawn.finish()
             files.append(folder / f"{name}.csv")
             write_text(files[-1], chosen[name].csv(rows))

@@ -83,10 +83,10 @@ def difference_figures(models: Sequence[ModelMoves], baseline: str) -> list[Figu
     """Return the chart of how far every question moved from the baseline, a panel per model."""
     if lacking() or not any(model.each for model in models):
         return []
-    from leakbound.plotting.differences import DIFFERENCES, difference_rows
+    from leakbound.plotting.rows import DIFFERENCES
 
     caption = f"difference from {baseline}, question by question"
-    return [_figure(DIFFERENCES, difference_rows(models), {}, caption, (WIDE, NARROW))]
+    return [_figure(DIFFERENCES, tuple(DIFFERENCES.rows(models)), {}, caption, (WIDE, NARROW))]
 
 
 def _figure(
