@@ -235,6 +235,7 @@ def _leaks(stored: Stored, name: str) -> dict[int, str]:
             float(row.text("upper")),
         )
         for row in rows
+        if row.text("quantity") == "leak@k"
     }
 
 

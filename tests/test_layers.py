@@ -46,6 +46,7 @@ ALLOWED = {
     ("demo", "unlearning"),
     ("demo", "reporting"),
     ("reporting", "evaluation"),
+    ("reporting", "plotting"),
     ("viewing", "evaluation"),
     ("viewing", "reporting"),
     ("viewing", "certificate"),
@@ -80,6 +81,7 @@ OUTBUILDINGS = (
 )
 DOORS = {
     "cli/said.py": {"engines.ray_workers"},  # --ray
+    "reporting/figures.py": {"plotting"},
     "stress/relearned.py": {"unlearning"},
     "stress/weights.py": {"unlearning"},
 }

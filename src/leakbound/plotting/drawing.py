@@ -226,15 +226,13 @@ def _curves(
                     canvas.tell(PROVED, color=BLACK, **_DOTTED)
                 continue
             bounded = [row for row in mine if row.lower is not None]
-            if bounded:
-                canvas.band(axes, model, [row.x or 0.0 for row in bounded],
-                            *([getattr(row, end) for row in bounded] for end in ("lower", "upper")))  # fmt: skip
+            canvas.band(axes, model, [row.x or 0.0 for row in bounded],
+                        [row.lower or 0.0 for row in bounded],
+                        [row.upper or 0.0 for row in bounded])  # fmt: skip
             known = any(value is not None for value in y)  # else no more than bounds is known
             canvas.line(axes, model, x, y if known else lower, "" if not known else pen.mark)
-        quantity = own[0].quantity
-        axes.set_ylabel(
-            canvas.folded(f"{quantity}, {group}" * (group != quantity) or quantity, _HIGH)
-        )
+        name = group if group == own[0].quantity else f"{own[0].quantity}, {group}"
+        axes.set_ylabel(canvas.folded(name, _HIGH))
         canvas.rise(axes)
         canvas.powers(axes, [row.x for row in rows if row.x is not None], base)
     canvas.tell_bounds(rows, more)

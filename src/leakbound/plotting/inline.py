@@ -69,8 +69,8 @@ def _copy(node: Element, into: Element, name: str) -> None:
         own = {key: value for key, value in (node.attrib | style).items() if key not in _DROPPED}
         if link := own.pop(_LINK, None):
             own["href"] = f"#{name}{link[1:]}"
-        if "id" in own:
-            own["id"] = f"{name}{own['id']}"
+        if "id" in own:  # a mark has the colours of its places
+            own = {"id": f"{name}{own['id']}", "d": own["d"]}
         if own.get("transform", "").startswith("rotate(-0"):
             del own["transform"]
         for key in _PLACES & own.keys():

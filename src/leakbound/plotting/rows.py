@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from leakbound.evaluation.statements.rows import STANDARD_K
 from leakbound.evaluation.views.compared import ModelMoves
-from leakbound.evaluation.views.draws import FAR, known_of_mean, known_of_worst
+from leakbound.evaluation.views.draws import known_of_mean, known_of_worst
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of, means_by
@@ -222,14 +222,16 @@ def _leak_at_k(material: Material) -> Iterator[Row]:
                         for end in ("lower", "upper")]  # fmt: skip
                 bound = Interval(value, *ends)  # exact for every question: so for their mean
             if bound is not None:
-                yield Row(model.label, "leak@k", value, bound.lower, bound.upper, sure, x=k)
+                yield Row(
+                    model.label, "leak@k", value, bound.lower, bound.upper, sure, group=MEAN, x=k
+                )
             elif value is not None:
-                yield Row(model.label, "leak@k", value, x=k)
+                yield Row(model.label, "leak@k", value, group=MEAN, x=k)
             proofs = [cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows
                       for cell in cells]  # fmt: skip
             if any(proofs) and (value, bound) != (None, None):
                 most = [max((row.lower for row in of), default=0.0) for of in proofs]
-                yield Row(model.label, PROVED, lower=sum(most) / len(cells), x=k)
+                yield Row(model.label, PROVED, lower=sum(most) / len(cells), group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
@@ -241,7 +243,8 @@ def _naive(material: Material) -> Iterator[Row]:
             ("leak@k", means_by(cells, "leak@k")),
             (NAIVE, means_by(cells, "worst of k")),
         ):
-            yield from (Row(model.label, quantity, values[k], x=k) for k in sorted(values))
+            for k in sorted(values):
+                yield Row(model.label, quantity, values[k], group=MEAN, x=k)
 
 
 @chart("far", "Leak@k, curves over k", "a scorer whose scores are 0 or 1",
@@ -251,14 +254,14 @@ def _far(material: Material) -> Iterator[Row]:
     for model in material.view.targets:
         worst, mean = (of(model, material.scorer) for of in (known_of_worst, known_of_mean))
         for group, points in ((WORST, worst), (MEAN, mean)):
-            for at in points[:: len(FAR) // 30]:
+            for at in points[::-3][::-1]:  # the last among them
                 bounds = None, at.lower, at.upper, material.view.confidence
                 yield Row(model.label, "leak@k", *bounds, group=group, x=at.k)
                 if points[-1].proved:
                     yield Row(model.label, PROVED, lower=at.proved, group=group, x=at.k)
 
 
-@chart("grid", "Leak@k, temperature and top-p grid", "a run with lists of --temperature and --top-p",
+@chart("grid", "Leak@k, grid of decodings", "a run with lists of --temperature and --top-p",
        f"run=model quantity temperature=group top_p=x {_BOUNDS}")  # fmt: skip
 def _grid(material: Material) -> Iterator[Row]:
     """A heat map of temperature and top-p: mean leakage and leak@k, with joint bounds."""

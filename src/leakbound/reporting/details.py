@@ -31,11 +31,14 @@ def unpacked(page: str) -> str:
 def sentences(cell: Measured, scorer: ScorerView) -> Iterator[str]:
     """Yield the statements about one question under one scorer."""
     yield words.measured(cell, scorer)
-    for quantity, name in (("leak@k", "leak@{:,.0f}"), ("tail", "Pr[X > {:g}]")):
-        rows = sorted(cell.by_parameter(quantity).items())
-        said = [f"{name.format(at)} {between(r.value, r.lower, r.upper)}" for at, r in rows]
-        if said:
-            yield f"{scorer.name}: {', '.join(said)}; all of these simultaneously"
+    said: dict[str, list[str]] = {"leak@k": [], "tail": []}
+    for row in cell.rows.plain():
+        if row.quantity in said and row.parameter is not None:
+            name = "leak@{:,.0f}" if row.quantity == "leak@k" else "Pr[X > {:g}]"
+            bounds = between(row.value, row.lower, row.upper)
+            said[row.quantity].append(f"{name.format(row.parameter)} {bounds}")
+    for parts in filter(None, said.values()):
+        yield f"{scorer.name}: {', '.join(parts)}; all of these simultaneously"
 
 
 def marked(leaking: re.Pattern[str] | None, text: Text) -> list[list[str]]:

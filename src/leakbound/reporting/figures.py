@@ -22,7 +22,7 @@ from leakbound.text.shown import visible
 if TYPE_CHECKING:
     from leakbound.plotting.material import Chart, Row
 
-COLUMN = (4.2, 1.0)
+COLUMN = (3.8, 1.0)
 WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.1)
 """Widths of a chart in inches, before a page scales it, and factors of its panels' heights.
 
@@ -36,7 +36,7 @@ class Figure:
 
     caption: str
     svg: Markup
-    csv: str
+    csv: Markup
 
 
 def lacking() -> str:
@@ -103,4 +103,4 @@ def _figure(
     svg = [inline(chart, rows, pens, size, title) for size in sizes]
     csv = chart.csv(rows, lambda text: visible(clipped(text)))
     address = f"data:text/csv;charset=utf-8,{quote(csv, safe=',:.')}"
-    return Figure(caption, Markup("".join(svg)), address)  # elements whose texts are escaped
+    return Figure(caption, Markup("".join(svg)), Markup(address))  # both escaped by their makers
