@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -73,26 +73,26 @@ def share(size: Size, model: int, question: int = 0) -> tuple[float, float, floa
     return value, max(0.0, value - wide), min(1.0, value + wide)
 
 
-def at_k(size: Size, *more: str) -> list[Row]:
-    """leak@k of every model, and these numbers too."""
+def every(
+    size: Size,
+    *quantities: str,
+    groups: Sequence[str] = ("",),
+    xs: Iterable[float | None] = (None,),
+    questions: bool = False,
+) -> list[Row]:
+    """These numbers of every model: per group, per question if asked for, per place."""
     return [
-        Row(model, quantity, *(1 - (1 - end) ** (1 << k) for end in share(size, i)), SURE,
-            group=MEAN, x=1 << k)
+        Row(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
-        for quantity in ("leak@k", *more)
-        for k in range(size.settings)
-    ]  # fmt: skip
-
-
-def each(size: Size, *quantities: str) -> list[Row]:
-    """These numbers of every question of every model; greedy answers leak in the first model."""
-    return [
-        Row(model, quantity, *((float(not i),) if quantity == GREEDY else share(size, i, j)), *
-            (() if quantity == GREEDY else (SURE,)), question=question)
-        for i, model in enumerate(size.models)
-        for j, question in enumerate(size.questions)
+        for group in groups
+        for j, question in enumerate(size.questions if questions else [""])
         for quantity in quantities
-    ]  # fmt: skip
+        for x in xs
+    ]
+
+
+def powers(base: int, number: int) -> list[float]:
+    return [base**i for i in range(number)]
 
 
 def bins(size: Size) -> list[Row]:
@@ -113,86 +113,47 @@ def utilities(size: Size) -> list[Row]:
     return [*rows, *front_of(rows)]
 
 
+MEANS = (WORST, MEAN)
 ROWS: dict[str, Callable[[Size], Sequence[Row]]] = {
-    "questions": lambda size: each(size, LEAK, *[CONTROL] * (len(size.models) > 1), GREEDY),
+    "questions": lambda size: every(
+        size, LEAK, *[CONTROL] * (len(size.models) > 1), GREEDY, questions=True
+    ),
     "histogram": bins,
-    "tail": lambda size: [
-        Row(model, "tail", *(end * (1 - x / 10) for end in share(size, i)), SURE, x=x / 10)
-        for i, model in enumerate(size.models)
-        for x in range(10)
-    ],
-    "answers": lambda size: each(size, MOST, HALF, "mean", GREEDY),
-    "moments": lambda size: [
-        row
-        for i, model in enumerate(size.models)
-        for value, low, high in [share(size, i)]
-        for over in (MEAN, WORST)
-        for row in (
-            Row(model, GREEDY, float(i == 0), group=over),
-            Row(model, LEAK, value, low, high, SURE, group=over),
-            Row(model, "ED", 1.5 * value, None, 1.6 * high, SURE, group=over),
-        )
-    ],
-    "spread": lambda size: each(size, DEVIATION),
+    "tail": lambda size: every(size, "Pr[X > x]", xs=[x / 10 for x in range(10)]),
+    "answers": lambda size: every(size, MOST, HALF, "mean", GREEDY, questions=True),
+    "moments": lambda size: every(size, GREEDY, LEAK, "ED", groups=MEANS),
+    "spread": lambda size: every(size, DEVIATION, questions=True),
     "utility": utilities,
     "convergence": lambda size: [
-        Row(
-            model,
-            name,
-            value,
-            max(0, low - 1 / n),
-            min(1.0, high + 1 / n),
-            SURE,
-            "q0",
-            name,
-            1 << n,
-        )
-        for i, model in enumerate(size.models)
-        for value, low, high in [share(size, i)]
-        for n in range(3, 4 + 2 * size.settings - 2)
-        for name in (LEAK, DEVIATION)
+        row
+        for quantity in (LEAK, DEVIATION)
+        for row in every(size, quantity, groups=[quantity], xs=powers(2, 2 * size.settings + 1))
     ],
-    "leak-at-k": lambda size: at_k(size, PROVED),
-    "naive": lambda size: at_k(size, NAIVE),
-    "far": lambda size: [
-        Row(model, quantity, None, *share(size, i)[1:], SURE, group=group, x=10**k)
-        for i, model in enumerate(size.models)
-        for quantity in ("leak@k", PROVED)
-        for group in (WORST, MEAN)
-        for k in range(10)
-    ],
-    "grid": lambda size: [
-        Row(run, name, *share(size, heat), SURE, group=str(0.5 + heat / 20), x=0.5 + top / 20)
-        for run in size.models[-2:]
-        for name in ("mean score", "leak@8")[: len(size.models)]
-        for heat in range(size.settings)
-        for top in range(size.settings)
-    ],
+    "leak-at-k": lambda size: every(
+        size, "leak@k", PROVED, groups=[MEAN], xs=powers(2, size.settings)
+    ),
+    "naive": lambda size: every(size, "leak@k", NAIVE, groups=[MEAN], xs=powers(2, size.settings)),
+    "far": lambda size: every(size, "leak@k", PROVED, groups=MEANS, xs=powers(10, 10)),
+    "grid": lambda size: every(
+        replace(size, models=size.models[-2:]),
+        *("mean score", "leak@8")[: len(size.models)],
+        groups=[str(0.5 + i / 20) for i in range(size.settings)],
+        xs=[0.5 + i / 20 for i in range(size.settings)],
+    ),
     "temperature": lambda size: [
-        Row(f"{model}, top-p 0.9, k 50", name, *share(size, i), SURE, group=name, x=0.25 + at / 4)
-        for i, model in enumerate(size.models)
-        for name in (LEAK, DEVIATION)
-        for at in range(size.settings)
-    ],
-    "confidence": lambda size: [
-        Row(model, name, scale / (1 + j) * (1 - math.exp(-step * i / 300)), group=split, x=step)
-        for i, model in enumerate(size.models, 1)
-        for j, split in enumerate(("forget", "retain", "holdout")[: max(1, len(size.models) - 1)])
-        for name, scale in (("entropy", 4.0), ("probability", 1.0))
-        for step in range(1, 40 * size.settings)
-    ],
-    "differences": lambda size: [
-        Row(
-            model,
-            moved,
-            *(sign * end for end in share(size, i, j)[:: sign or 1]),
-            question=question,
+        row
+        for quantity in (LEAK, DEVIATION)
+        for row in every(
+            replace(size, models=tuple(f"{m}, top-p 0.9, k 50" for m in size.models)), quantity,
+            groups=[quantity], xs=[0.25 + i / 4 for i in range(size.settings)],
         )
-        for i, model in enumerate(size.models)
-        for j, question in enumerate(size.questions)
-        for moved, sign in [("rose", 1)]
     ],
-}
+    "confidence": lambda size: every(
+        size, "entropy", "probability", xs=range(1, 40 * size.settings),
+        groups=("forget", "retain", "holdout")[: max(1, len(size.models) - 1)],
+    ),
+    "differences": lambda size: every(size, "rose", questions=True),
+}  # fmt: skip
 """By the name of each chart."""
 SIZES = {"fewest": FEWEST, "most": LARGEST}
 SCORES_ACROSS = ("histogram",)

@@ -76,7 +76,7 @@ def test_what_a_search_found_is_shown_with_its_fresh_bounds(
         assert one.leakage("keyword", one.own) == bound(run, question, arm="target")
         assert (one.lower, one.draws) == (found.lower, found.rounds[-1].draws)
         assert str(one.text) in page.body
-        assert interval(fresh) in page.body
+        assert interval(fresh) in page.body.replace("\N{NO-BREAK SPACE}", " ")
         changed = bool(found.query.prefix or found.shots or found.query.source != "original")
         assert (one.asked == f"own words, {found.decoding.name}") == (not changed)
         assert found.query.prefix in one.asked
@@ -107,7 +107,6 @@ def test_redaction_covers_rewritings_what_was_found_and_explored_texts(
     assert "So 1:" not in html
     worst = [query for queries in view.asked[0].worst.values() for query in queries]
     assert {text.text for query in worst for text in query.examples} == {None}
-    assert "author-00~00" in html  # which query it is may be known
     assert {found.text for found in view.found} == {None}
     found = read_attack_queries(asked["forgot"].path) or ()
     openers = [one.query.prefix for one in found if one.query.prefix]

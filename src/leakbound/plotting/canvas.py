@@ -69,38 +69,25 @@ class Canvas:
     _legend: dict[str, Line2D] = field(init=False, default_factory=dict)
 
     def panels(
-        self,
-        down: int = 1,
-        across: int = 1,
-        *,
-        height: float | None = None,
-        sharey: bool = True,
+        self, count: int = 1, height: float | None = None, across: int | None = None
     ) -> list[Axes]:
-        """Make panels row by row; `height` of each in inches (None: it follows from the width)."""
-        self.panel, self._down = self.width / across - 0.6, down
-        tall = min(self.width / across * RATIO, TALLEST) if height is None else height
-        self.figure = Figure(figsize=(self.width, tall * down + 0.35))
-        FigureCanvasAgg(self.figure)
-        made = self.figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
-        return [axes for row in made for axes in row]
+        """Make panels of this height in inches, with as few rows as can be read.
 
-    def grid(
-        self,
-        count: int,
-        height: float,
-        *,
-        across: int | None = None,
-        larger: bool = True,
-    ) -> list[Axes]:
-        """Make panels of this height, with as few rows as can be read.
-
-        larger: a single panel is as high as its width allows.
+        A single panel is as high as its width allows, but for one whose place in a row is fixed.
         """
-        wide = max(round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY)))
-        across = min(count, max(1, wide)) if across is None else across
-        down = -(-count // across)
-        tall = None if larger and count == 1 else height * self.stretch
-        panels = self.panels(down, across, height=tall, sharey=False)
+        if across is None:
+            wide = max(
+                round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY))
+            )
+            across = min(count, max(1, wide))
+            height = None if count == 1 else height
+        self.panel, self._down = self.width / across - 0.6, -(-count // across)
+        tall = min(self.width / across * RATIO, TALLEST) if height is None else height
+        tall *= self.stretch if count > 1 else 1.0
+        self.figure = Figure(figsize=(self.width, tall * self._down + 0.35))
+        FigureCanvasAgg(self.figure)
+        made = self.figure.subplots(self._down, across, sharex=True, squeeze=False)
+        panels = [axes for row in made for axes in row]
         for axes in panels[count:]:
             axes.set_visible(False)
         for axes in panels[max(0, count - across) : count]:
@@ -188,19 +175,14 @@ class Canvas:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
 
     def line(
-        self,
-        axes: Axes,
-        label: str,
-        x: Sequence[float],
-        y: Sequence[float | None],
-        mark: str | None = None,
+        self, axes: Axes, rows: Sequence[Row], at: Sequence[float] | None = None, end: str = "value"
     ) -> None:
-        """Draw a model's numbers, joined, each with the model's mark or another."""
-        pen = self.series[label]
+        """Join a model's estimates, each with the model's mark, or one end of its bounds."""
+        pen = self.series[rows[0].model]
         how = {"color": pen.colour, "linestyle": pen.dash}
-        how["marker"] = pen.mark if mark is None else mark
-        self.points(axes, x, y, zorder=3, **how)
-        self.tell(label, **how)
+        how["marker"] = pen.mark if end == "value" else ""
+        self.points(axes, at or places(rows), [getattr(row, end) for row in rows], zorder=3, **how)
+        self.tell(rows[0].model, **how)
 
     def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[Row], **how: Any) -> None:
         """Draw bounds as bars, in one path; a row without a lower bound begins at its value."""
@@ -220,32 +202,25 @@ class Canvas:
         self.points(axes, x, [value for value in values for _ in range(3)], color=BLACK,
                     linewidth=0.8, zorder=3)  # fmt: skip
 
-    def band(
-        self,
-        axes: Axes,
-        label: str,
-        x: Sequence[float],
-        lower: Sequence[float],
-        upper: Sequence[float],
-    ) -> None:
-        """Draw the bounds at these points as a shaded band."""
-        pen = self.series[label]
+    def band(self, axes: Axes, rows: Sequence[Row]) -> None:
+        """Draw the bounds of a model at these places as a shaded band."""
+        bounded = [row for row in rows if row.lower is not None]
+        if not bounded:
+            return
+        pen, x = self.series[rows[0].model], places(bounded)
+        lower, upper = [row.lower for row in bounded], [row.upper for row in bounded]
         alpha = BAND * min(1.0, 4 / len(self.series))
         axes.fill_between(x, lower, upper, color=pen.colour, lw=0, alpha=alpha)
         for end in (lower, upper):
             self.points(axes, x, end, color=pen.colour, linestyle=pen.dash, linewidth=0.4)
 
     def hollow(
-        self,
-        axes: Axes,
-        label: str,
-        x: Sequence[float],
-        y: Sequence[float | None],
-        size: float = 3.6,
+        self, axes: Axes, at: Sequence[float], rows: Sequence[Row], size: float = 3.6
     ) -> None:
         """Draw greedy answers, and naive estimates, as hollow marks."""
-        how = HOLLOW | {"markeredgecolor": self.series[label].colour, "markersize": size}
-        self.points(axes, x, y, zorder=4, **how)
+        for row in rows[:1]:
+            how = HOLLOW | {"markeredgecolor": self.series[row.model].colour, "markersize": size}
+            self.points(axes, at, [row.value for row in rows], zorder=4, **how)
 
     def tell(self, text: str, **how: Any) -> None:
         """Add a line to the legend, once."""
@@ -287,6 +262,11 @@ class Canvas:
         else:
             self.figure.savefig(stream, format=form, metadata=METADATA[form])
         return stream.getvalue()
+
+
+def places(rows: Sequence[Row]) -> list[float]:
+    """Return where along the horizontal axis the rows are."""
+    return [row.x or 0.0 for row in rows]
 
 
 def _short(number: int) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
 
-from leakbound.plotting.canvas import HOLLOW, Canvas
+from leakbound.plotting.canvas import HOLLOW, Canvas, places
 from leakbound.plotting.material import Row, by
 from leakbound.plotting.rows import (
     BINS,
@@ -49,7 +50,7 @@ def _panels(
 ) -> Iterator[tuple[Axes, str, list[Row]]]:
     """Yield a panel per model with its rows; then scale and name the panels."""
     groups = by(rows, field)
-    panels = canvas.grid(len(groups), height)
+    panels = canvas.panels(len(groups), height)
     yield from ((axes, *group) for axes, group in zip(panels, groups.items(), strict=True))
     canvas.name(panels, list(groups))
 
@@ -62,9 +63,9 @@ def _ranked(
     bars: the width and the opacity of the bounds, by quantity.
     """
     for axes, model, mine in _panels(canvas, rows, _PANEL):
-        places = {question: float(i) for i, question in enumerate(by(mine, "question"), 1)}
-        room = min(2.0, 0.45 * 72 * canvas.panel / len(places))
-        groups = {name: ([places[row.question] for row in own], own)
+        place = {question: float(i) for i, question in enumerate(by(mine, "question"), 1)}
+        room = min(2.0, 0.45 * 72 * canvas.panel / len(place))
+        groups = {name: ([place[row.question] for row in own], own)
                   for name, own in by(mine, "quantity").items()}  # fmt: skip
         for name, (width, alpha) in bars.items():
             colour = GREY if name == CONTROL else canvas.series[model].colour
@@ -74,9 +75,9 @@ def _ranked(
         at, own = groups.get("mean", groups.get(name, ((), ())))
         canvas.ticks(axes, at, [row.value for row in own], _TICK)
         at, own = groups.get(GREEDY, ((), ()))
-        size = 3.6 if len(places) <= 40 else 2.4 if len(places) <= 150 else 1.5
-        canvas.hollow(axes, model, at, [row.value for row in own], size)
-        axes.set_xlim(0.5, len(places) + 0.5)
+        size = 3.6 if len(place) <= 40 else 2.4 if len(place) <= 150 else 1.5
+        canvas.hollow(axes, at, own, size)
+        axes.set_xlim(0.5, len(place) + 0.5)
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)
     canvas.tell_bounds(rows, color=BLACK, linewidth=1.4)
     if any(row.quantity == GREEDY for row in rows):
@@ -133,7 +134,8 @@ def _histogram(rows: Sequence[Row], canvas: Canvas) -> None:
         for row in mine[len(bins) :]:
             if row.quantity == GREEDY:
                 axes.axvline(row.value, **_DASHED)
-                canvas.hollow(axes, model, [row.value or 0.0], [1.08 * max(shares)])
+                mark = replace(row, value=1.08 * max(shares))
+                canvas.hollow(axes, [row.value or 0.0], [mark])
             else:
                 axes.axvline(row.value, color=BLACK, linewidth=0.9)
         axes.set_xlim(-0.02 * right, 1.02 * right)
@@ -150,7 +152,7 @@ def _moments(rows: Sequence[Row], canvas: Canvas) -> None:
             aside, mark = {GREEDY: (-0.24, ""), "ED": (0.24, "D")}.get(row.quantity, (0.0, "o"))
             at, colour = [models.index(row.model) + aside], canvas.series[row.model].colour
             if row.quantity == GREEDY:
-                canvas.hollow(axes, row.model, at, [row.value])
+                canvas.hollow(axes, at, [row])
             else:
                 canvas.bars(axes, at, [row], color=colour, **_CAPPED)
                 canvas.points(axes, at, [row.value], marker=mark, color=colour, markersize=3)
@@ -191,14 +193,16 @@ def _utility(rows: Sequence[Row], canvas: Canvas) -> None:
 def _tail(rows: Sequence[Row], canvas: Canvas) -> None:
     """The band is valid between the points too: a tail never rises."""
     (axes,) = canvas.panels()
-    for model, mine in by(rows, "model").items():
-        x = [*(row.x or 0.0 for row in mine), 1.0]
+    for mine in by(rows, "model").values():
         # between two points the tail is at most its upper end before, at least its lower end after
-        edges = [at for at in x for _ in (0, 1)][1:-1]
-        upper = [row.upper or 0.0 for row in mine for _ in (0, 1)]
-        lower = [row.lower or 0.0 for row in mine[1:] for _ in (0, 1)] + [0.0, 0.0]
-        canvas.band(axes, model, edges, lower, upper)
-        canvas.line(axes, model, x[:-1], [row.value for row in mine])
+        after = [*mine[1:], replace(mine[-1], x=1.0, lower=0.0)]
+        steps = [
+            replace(one, x=at.x, lower=other.lower)
+            for one, other in zip(mine, after, strict=True)
+            for at in (one, other)
+        ]
+        canvas.band(axes, steps)
+        canvas.line(axes, mine)
     canvas.tell_bounds(rows, ", all x simultaneously")
     axes.set_xlim(-0.02, 1.0)
     canvas.rise(axes)
@@ -211,30 +215,24 @@ def _curves(
 ) -> None:
     """Draw curves of models over a logarithmic axis, a panel per group, one above the other."""
     groups = by(rows, "group")
-    panels = canvas.panels(len(groups), height=None if len(groups) == 1 else _HIGH, sharey=False)
+    panels = canvas.panels(len(groups), None if len(groups) == 1 else _HIGH, across=1)
     for axes, (group, own) in zip(panels, groups.items(), strict=True):
         for (model, quantity), mine in by(own, "model", "quantity").items():
-            x, y = [row.x or 0.0 for row in mine], [row.value for row in mine]
-            pen, lower = canvas.series[model], [row.lower for row in mine]
             if quantity == NAIVE:
-                canvas.hollow(axes, model, x, y, 5.4)
+                canvas.hollow(axes, places(mine), mine, 5.4)
                 canvas.tell(NAIVE, **HOLLOW)
-                continue
-            if quantity == PROVED:
-                if max(row.lower or 0.0 for row in mine) > _SHOWN:
-                    canvas.points(axes, x, lower, color=pen.colour, zorder=2, **_DOTTED)
-                    canvas.tell(PROVED, color=BLACK, **_DOTTED)
-                continue
-            bounded = [row for row in mine if row.lower is not None]
-            canvas.band(axes, model, [row.x or 0.0 for row in bounded],
-                        [row.lower or 0.0 for row in bounded],
-                        [row.upper or 0.0 for row in bounded])  # fmt: skip
-            known = any(value is not None for value in y)  # else no more than bounds is known
-            canvas.line(axes, model, x, y if known else lower, "" if not known else pen.mark)
+            elif quantity != PROVED:
+                canvas.band(axes, mine)
+                known = any(row.value is not None for row in mine)  # else only bounds are known
+                canvas.line(axes, mine, end="value" if known else "lower")
+            elif max(row.lower or 0.0 for row in mine) > _SHOWN:
+                canvas.points(axes, places(mine), [row.lower for row in mine], zorder=2,
+                              color=canvas.series[model].colour, **_DOTTED)  # fmt: skip
+                canvas.tell(PROVED, color=BLACK, **_DOTTED)
         name = group if group == own[0].quantity else f"{own[0].quantity}, {group}"
         axes.set_ylabel(canvas.folded(name, _HIGH))
         canvas.rise(axes)
-        canvas.powers(axes, [row.x for row in rows if row.x is not None], base)
+        canvas.powers(axes, places(rows), base)
     canvas.tell_bounds(rows, more)
     panels[-1].set_xlabel(across)
 
@@ -245,7 +243,7 @@ def _grid(rows: Sequence[Row], canvas: Canvas) -> None:
     heats = sorted({row.group for row in rows}, key=float)
     tops = sorted({row.x or 0.0 for row in rows})
     across = max(1, min(len(maps), int(canvas.width / (_NARROW * len(tops) + 0.6))))
-    panels = canvas.grid(len(maps), _CELL * len(heats) + 0.1, across=across, larger=False)
+    panels = canvas.panels(len(maps), _CELL * len(heats) + 0.1, across)
     highest = max(row.value or 0.0 for row in rows) or 1.0
     wide = _WIDE * len(tops) <= canvas.panel
     for axes, own in zip(panels, maps.values(), strict=True):
@@ -273,14 +271,14 @@ def _temperature(rows: Sequence[Row], canvas: Canvas) -> None:
     """The mean is above, the deviation below; a line joins the temperatures of a decoding."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
-    panels = canvas.panels(len(moments), height=_HIGH, sharey=False)
+    panels = canvas.panels(len(moments), _HIGH, across=1)
     settings = [row.x or 0.0 for row in rows]
     aside = (max(settings) - min(settings)) * _ASIDE / len(lines)
     for axes, (moment, own) in zip(panels, moments.items(), strict=True):
         for line, mine in by(own, "model").items():
             place = lines.index(line) - (len(lines) - 1) / 2
             at = [(row.x or 0.0) + aside * place for row in mine]
-            canvas.line(axes, line, at, [row.value for row in mine])
+            canvas.line(axes, mine, at)
             canvas.bars(axes, at, mine, color=canvas.series[line].colour, **_CAPPED)
         axes.set_ylabel(canvas.folded(moment, _HIGH))
         canvas.rise(axes)
@@ -292,7 +290,7 @@ def _temperature(rows: Sequence[Row], canvas: Canvas) -> None:
 def _confidence(rows: Sequence[Row], canvas: Canvas) -> None:
     """A panel per quantity; the splits differ in dash, long curves are averaged."""
     kinds, splits = by(rows, "quantity"), list(by(rows, "group"))
-    panels = canvas.panels(len(kinds), height=_HIGH, sharey=False)
+    panels = canvas.panels(len(kinds), _HIGH, across=1)
     for axes, (kind, own) in zip(panels, kinds.items(), strict=True):
         for (model, split), mine in by(own, "model", "group").items():
             pen, dash = canvas.series[model], DASHES[splits.index(split) % 3]
