@@ -107,7 +107,7 @@ def _differences(rows: Sequence[Row], canvas: Canvas) -> None:
         for moved, own in by(questions, "quantity").items():
             at = [float(questions.index(row) + 1) for row in own]
             colour, mark = _MOVED[moved]
-            canvas.bars(axes, at, own, color=colour, linewidth=width)
+            canvas.bars(axes, at, own, color=colour, linewidth=width, alpha=0.5)
             canvas.points(axes, at, [row.value for row in own], linestyle="none", marker=mark,
                           color=colour, markersize=min(5.0, max(2.0, 2 * width)))  # fmt: skip
             canvas.tell(moved, color=colour, marker=mark, linewidth=2, markersize=4)

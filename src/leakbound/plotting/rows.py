@@ -244,7 +244,7 @@ def _naive(material: Material) -> Iterator[Row]:
             (NAIVE, means_by(cells, "worst of k")),
         ):
             for k in sorted(values):
-                yield Row(model.label, quantity, values[k], group=MEAN, x=k)
+                yield Row(model.label, quantity, values[k], group=MEAN, x=int(k))
 
 
 @chart("far", "Leak@k, curves over k", "a scorer whose scores are 0 or 1",

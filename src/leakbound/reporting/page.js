@@ -1,11 +1,8 @@
 // Questions open and are found. Without this script the page has its verdict, charts and tables.
 
-const SHOWN = 25; // questions at first; a button shows the others
 const form = byId("choose");
 const rows = () => [...document.querySelectorAll("#by-question tr.question")];
-let every = false; // whether all that match are shown
 let held = null; // a promise: what each question opens to
-
 const details = () => (held ??= unpacked());
 async function unpacked() {
   const bytes = Uint8Array.from(atob(byId("details").textContent), (letter) => letter.charCodeAt(0));
@@ -27,24 +24,20 @@ async function show() {
   const [words, trait] = [byId("find").value.trim().toLowerCase(), byId("trait").value];
   const texts = words ? (await details()).map((one) => one?.textContent.toLowerCase()) : [];
   const fits = ({ number, traits }) => (!trait || traits.split(" ").includes(trait)) && (!words || texts[number].includes(words));
-  const found = rows().filter((row) => fits(row.dataset));
   for (const row of rows()) {
-    const place = found.indexOf(row);
-    for (const one of [row, row.detail].filter(Boolean)) {
-      one.hidden = place < 0;
-      one.classList.toggle("later", !every && place >= SHOWN);
-    }
+    row.hidden = !fits(row.dataset);
+    if (row.detail) row.detail.hidden = row.hidden;
   }
-  byId("none").hidden = found.length > 0;
-  byId("more").hidden = every || found.length <= SHOWN;
-  byId("found").value = `${found.length} of ${rows().length} questions`;
+  const count = rows().filter((row) => !row.hidden).length;
+  byId("none").hidden = count > 0;
+  byId("found").value = `${count} of ${rows().length} questions`;
 }
 
 async function goTo(anchor) {
   const target = byId(anchor);
   for (let at = target?.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
   if (!target?.matches("tr.question")) return;
-  [every] = [true, form.reset()];
+  form.reset();
   await show();
   await toggle(target, true);
   target.scrollIntoView();
@@ -62,8 +55,6 @@ if (form && "DecompressionStream" in self) {
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", show);
-  byId("more").addEventListener("click", () => show((every = true)));
-  byId("by-question").addEventListener("sorted", show);
   addEventListener("hashchange", () => goTo(location.hash.slice(1)));
   show().then(() => goTo(location.hash.slice(1)));
 }
