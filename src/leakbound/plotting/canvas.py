@@ -208,7 +208,8 @@ class Canvas:
         if not bounded:
             return
         pen, x = self.series[rows[0].model], places(bounded)
-        lower, upper = [row.lower for row in bounded], [row.upper for row in bounded]
+        lower = [row.lower or 0.0 for row in bounded]
+        upper = [row.upper or 0.0 for row in bounded]
         alpha = BAND * min(1.0, 4 / len(self.series))
         axes.fill_between(x, lower, upper, color=pen.colour, lw=0, alpha=alpha)
         for end in (lower, upper):

@@ -113,8 +113,10 @@ def _differences(rows: Sequence[Row], canvas: Canvas) -> None:
             canvas.tell(moved, color=colour, marker=mark, linewidth=2, markersize=4)
         ends = 0.5, len(questions) + 0.5
         for row in mine[len(questions) :]:
-            axes.fill_between(ends, row.lower, row.upper, color=BLACK, alpha=0.12, lw=0)
-            axes.plot(ends, [row.value] * 2, **_DASHED)
+            axes.fill_between(
+                ends, row.lower or 0.0, row.upper or 0.0, color=BLACK, alpha=0.12, lw=0
+            )
+            canvas.points(axes, ends, [row.value] * 2, **_DASHED)
             canvas.tell("mean", **_DASHED)
         axes.set_xlim(*ends)
         axes.locator_params(axis="x", integer=True, min_n_ticks=1)
@@ -129,15 +131,15 @@ def _histogram(rows: Sequence[Row], canvas: Canvas) -> None:
         bins = [row for row in mine if row.x is not None]
         shares = [row.value or 0.0 for row in bins]
         colour = canvas.series[model].colour
-        axes.bar([row.x for row in bins], shares, 1 / BINS, align="edge", color=colour, alpha=0.75,
+        axes.bar(places(bins), shares, 1 / BINS, align="edge", color=colour, alpha=0.75,
                  linewidth=0)  # fmt: skip
         for row in mine[len(bins) :]:
             if row.quantity == GREEDY:
-                axes.axvline(row.value, **_DASHED)
+                axes.axvline(row.value or 0.0, **_DASHED)
                 mark = replace(row, value=1.08 * max(shares))
                 canvas.hollow(axes, [row.value or 0.0], [mark])
             else:
-                axes.axvline(row.value, color=BLACK, linewidth=0.9)
+                axes.axvline(row.value or 0.0, color=BLACK, linewidth=0.9)
         axes.set_xlim(-0.02 * right, 1.02 * right)
     canvas.tell("mean of the draws", color=BLACK, linewidth=0.9)
     canvas.tell(GREEDY, **HOLLOW | _DASHED)
@@ -179,7 +181,7 @@ def _utility(rows: Sequence[Row], canvas: Canvas) -> None:
         canvas.points(axes, at, [row.value], zorder=3, **how)
         canvas.tell(row.model, **how)
     if len(front) > 1:
-        axes.step([row.x for row in front], [row.value for row in front], where="pre", zorder=1,
+        axes.step(places(front), [row.value or 0.0 for row in front], where="pre", zorder=1,
                   color=BLACK, **_DOTTED)  # fmt: skip
         canvas.tell(FRONT, color=BLACK, **_DOTTED)
     canvas.tell_bounds(points, color=BLACK, **_CAPPED)
