@@ -55,7 +55,8 @@ class Canvas:
     Attributes:
         width: in inches.
         series: the pen of each model, by its label.
-        stretch: the factor by which panels of a grid are higher than in a paper.
+        stretch: the factor by which panels are higher than in a paper; above 1 the canvas is a
+            screen, where panels are side by side.
         figure: matplotlib's, once panels were made.
         panel: the width of a panel in inches, about.
     """
@@ -76,9 +77,9 @@ class Canvas:
         A single panel is as high as its width allows, but for one whose place in a row is fixed.
         """
         if across is None:
-            wide = max(
-                round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY))
-            )
+            most = int(self.width / NARROWEST)
+            few = min(most, -(-count // MANY))  # a paper has room for rows, a screen has not
+            wide = max(round(self.width / COLUMN), most if self.stretch > 1 else few)
             across = min(count, max(1, wide))
             height = None if count == 1 else height
         self.panel, self._down = self.width / across - 0.6, -(-count // across)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leakbound.plotting.material import Chart, Row
 
 COLUMN = (3.8, 1.0)
-WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.1)
+WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.0)
 """Widths of a chart in inches, before a page scales it, and factors of its panels' heights.
 
 The first chart is wide, or stands next to a single card; phones show the narrow one in its place.
