@@ -28,9 +28,8 @@ def unpacked(page: str) -> str:
     return zlib.decompress(base64.b64decode(match[1])).decode() if match else ""
 
 
-def sentences(cell: Measured, scorer: ScorerView) -> Iterator[str]:
-    """Yield the statements about one question under one scorer."""
-    yield words.measured(cell, scorer)
+def repeated(cell: Measured, scorer: ScorerView) -> Iterator[str]:
+    """Yield the bounds on one question for every k and every x, in one sentence each."""
     said: dict[str, list[str]] = {"leak@k": [], "tail": []}
     for row in cell.rows.plain():
         if row.quantity in said and row.parameter is not None:
