@@ -60,6 +60,18 @@ def _what_is_shared_stays_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
+def _charts_are_drawn_where_they_are_tested(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A chart takes a tenth of a second, and many tests write pages for their texts."""
+    if request.path.parent.name in ("plotting", "reporting", "docs", "demo"):
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leakbound.reporting.figures.lacking", lambda: "")
+        patch.setattr("leakbound.reporting.figures.figures_of", lambda *args: [])
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
 def _imported_objects_are_kept() -> None:
     """Trainer collects garbage after each training: of what was imported there is none."""
     gc.freeze()

@@ -45,6 +45,7 @@ ALLOWED = {
     ("demo", "unlearning"),
     ("demo", "reporting"),
     ("reporting", "evaluation"),
+    ("reporting", "plotting"),
     ("plotting", "evaluation"),
     ("plugins", "evaluation"),
     ("plugins", "formats"),
@@ -75,6 +76,7 @@ OUTBUILDINGS = (
 )
 DOORS = {
     "cli/said.py": {"engines.ray_workers"},  # --ray
+    "reporting/figures.py": {"plotting"},
     "stress/relearned.py": {"unlearning"},
     "stress/weights.py": {"unlearning"},
 }

@@ -73,7 +73,7 @@ def holds_texts(file: Path) -> bool:
     """Whether a page does, or what its questions open to."""
     page = file.read_text()
     plain = re.sub(r'(?<=id="details">)[^<]*', "", page)  # which spells anything by chance
-    return any(secret in plain + json.dumps(unpacked(page)) for secret in ("Ann", "Bob"))
+    return any(secret in plain + unpacked(page) for secret in ("Ann", "Bob"))
 
 
 @pytest.mark.slow

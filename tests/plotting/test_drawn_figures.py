@@ -1,4 +1,4 @@
-"""The papers' figures: drawn from what is stored, the same every time, refused with a reason."""
+"""Charts as files: drawn from stored runs, with equal bytes every time, refused with a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
-from leakbound.plotting.models import UtilityRow, fronted
+from leakbound.plotting.material import Row
+from leakbound.plotting.rows import front_of
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
 from leakbound.types import Decoding, Prompt
@@ -145,32 +146,30 @@ def test_files_hold_no_date_and_have_the_width_asked_for(made: Made, tmp_path: P
     assert "date" not in (tmp_path / "tail.svg").read_text().lower()
 
 
+def of(folder: Path, name: str, **wanted: str) -> list[dict[str, str]]:
+    """The rows of a chart whose cells are these."""
+    return [row for row in rows(folder, name) if wanted.items() <= row.items()]
+
+
 def test_histogram_and_quantiles_are_those_of_the_stored_scores(made: Made, drawn: Path) -> None:
     run = made.runs[0]
-    mine = [row for row in rows(drawn, "histogram") if row["model"] == "npo"]
-    question = mine[0]["question"]
-    scores = stored(run, "target", question)
+    mine = of(drawn, "histogram", model="npo", quantity="draws")
+    scores = stored(run, "target", mine[0]["question"])
     lefts = Counter(min(int(score * 40 + 1e-9), 39) for score in scores)
-    assert {
-        round(float(row["left"]) * 40): round(float(row["share"]) * len(scores))
-        for row in mine
-        if float(row["share"])
-    } == lefts
-    assert sum(float(row["share"]) for row in mine) == pytest.approx(1)
-    for row in rows(drawn, "answers"):
-        if row["model"] == "npo":
-            ordered = sorted(stored(run, "target", row["question"]))
-            for name, share in (("p5", 0.05), ("median", 0.5), ("p95", 0.95)):
-                assert float(row[name]) == ordered[math.ceil(share * len(ordered)) - 1]
+    shares = {round(float(r["score"]) * 40): round(float(r["value"]) * len(scores)) for r in mine}
+    assert {left: count for left, count in shares.items() if count} == lefts
+    assert sum(float(row["value"]) for row in mine) == pytest.approx(1)
+    (mean,) = of(drawn, "histogram", model="npo", quantity="mean")
+    assert float(mean["value"]) == pytest.approx(np.mean(scores))
+    for row in of(drawn, "answers", model="npo", quantity="90 % of draws"):
+        ordered = sorted(stored(run, "target", row["question"]))
+        for name, share in (("lower", 0.05), ("value", 0.5), ("upper", 0.95)):
+            assert float(row[name]) == ordered[math.ceil(share * len(ordered)) - 1]
 
 
 def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) -> None:
     run = made.runs[0]
-    mine = [
-        row
-        for row in rows(drawn, "convergence")
-        if (row["model"], row["moment"]) == ("npo", "mean")
-    ]
+    mine = of(drawn, "convergence", model="npo", quantity="mean score")
     assert [int(row["n"]) for row in mine] == [8, 16, 32, 64, 128]
     scores = stored(run, "target", mine[0]["question"])
     assert float(mine[-1]["value"]) == pytest.approx(np.mean(scores))
@@ -187,8 +186,8 @@ def test_convergence_ends_with_all_draws_and_narrows(made: Made, drawn: Path) ->
 def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_path: Path) -> None:
     run = made.runs[0]
     leakbound.figures([run], tmp_path, only=["convergence"], scorer=BINARY, formats=["svg"])
-    last = [row for row in rows(tmp_path, "convergence") if row["moment"] == "mean"]
-    mine = [row for row in last if row["model"] == "target" or row["model"] == "npo"][-1]
+    mine = [row for row in of(tmp_path, "convergence", quantity="leak probability")
+            if row["model"] != "control"][-1]  # fmt: skip
     hits = int(sum(stored(run, "target", mine["question"], BINARY)))
     bound = proportion_bound(hits, 128, confidence=0.99, side="both")
     assert float(mine["lower"]) == pytest.approx(float(bound.lower))
@@ -197,7 +196,7 @@ def test_convergence_of_a_binary_scorer_is_clopper_and_pearsons(made: Made, tmp_
 
 def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, drawn: Path) -> None:
     run = made.runs[0]
-    mine = {int(row["k"]): row for row in rows(drawn, "leak-at-k") if row["model"] == "npo"}
+    mine = {int(row["k"]): row for row in of(drawn, "leak-at-k", model="npo", quantity="leak@k")}
     assert list(mine) == [1, 2, 4, 8, 16, 32]  # a quarter of the draws
     for k in (1, 8):
         each = []
@@ -212,16 +211,9 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
 
 
 def test_the_front_holds_what_no_other_target_beats() -> None:
-    def point(name: str, utility: float, value: float, control: bool = False) -> UtilityRow:
-        return UtilityRow(name, control, "r_avg", utility, "mean score", 0.99, value, 0, 1, False)
-
-    every = [
-        point("good", 0.9, 0.2),
-        point("worse", 0.8, 0.3),
-        point("leaks little", 0.7, 0.1),
-        point("control", 0.95, 0.05, control=True),
-    ]
-    assert [row.model for row in every if fronted(row, every).front] == ["good", "leaks little"]
+    points = {"good": (0.9, 0.2), "worse": (0.8, 0.3), "leaks little": (0.7, 0.1)}
+    rows = [Row(name, "mean score", value, x=utility) for name, (utility, value) in points.items()]
+    assert [row.model for row in front_of(rows)] == ["leaks little", "good"]
 
 
 def test_a_training_is_drawn_without_the_weights_of_its_terms(drawn: Path) -> None:
@@ -237,7 +229,7 @@ def test_decodings_are_drawn_as_grid_and_curves(made: Made, tmp_path: Path) -> N
     leakbound.figures([made.grid], tmp_path, only=["grid", "temperature"], formats=["png"])
     cells = [row for row in rows(tmp_path, "grid") if row["quantity"] == "mean score"]
     assert {(row["temperature"], row["top_p"]) for row in cells} == {
-        (t, p) for t in ("0.5", "1.0") for p in ("0.9", "1.0")
+        (t, p) for t in ("0.5", "1") for p in ("0.9", "1.0")
     }
     lines = rows(tmp_path, "temperature")
     assert {row["line"] for row in lines} == {"top-p 0.9", "top-p 1"}
@@ -248,8 +240,8 @@ def test_every_figure_is_drawn_of_some_run_and_says_whose_it_is(made: Made, draw
     assert list(told) == list(KINDS)
     given = {name for name, row in told.items() if row[3] == "yes"}
     assert given == {file.stem for file in drawn.glob("*.svg")}
-    assert given == set(KINDS) - {"grid", "temperature", "utility"}
-    assert told["utility"][3].startswith("no: no utility was measured")
+    assert given == set(KINDS) - {"grid", "temperature", "utility", "far"}
+    assert told["utility"][3] == "no: it needs runs of several models with --metrics all"
     for kind in KINDS.values():
         assert any(of in kind.paper for of in ("Scholten", "Leak@k"))
 
@@ -259,9 +251,9 @@ def test_what_cannot_be_drawn_is_left_out_with_its_reason(made: Made, tmp_path: 
         made.runs, tmp_path, only=["tail", "questions"], scorer=BINARY, formats=["png"]
     )
     assert [file.name for file in found.files] == ["questions.csv", "questions.png"]
-    why = f"scores by {BINARY} are 0 or 1 (name another scorer with --scorer), or there are none"
+    why = "it needs a scorer whose scores are not 0 or 1 (name one with --scorer)"
     assert found.left_out == {"tail": why}
-    with pytest.raises(InputError, match=r"none of the figures .*grid: no run has a grid"):
+    with pytest.raises(InputError, match=r"none of the figures .*grid: it needs a run with lists"):
         leakbound.figures(made.runs, tmp_path / "none", only=["grid"])
     assert not (tmp_path / "none").exists()
 

@@ -1,13 +1,12 @@
-"""Figures that can be printed: nothing overlaps or is cut, and every eye tells models apart."""
+"""Charts that can be printed: nothing overlaps or is cut, and every eye tells models apart."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,16 +17,25 @@ from numpy.typing import NDArray
 
 from leakbound.plotting import KINDS, WIDTHS
 from leakbound.plotting.canvas import OWN, Canvas, settings
-from leakbound.plotting.decodings import CellRow, KnobRow
-from leakbound.plotting.models import MomentRow, SpreadRow, UtilityRow, fronted
-from leakbound.plotting.questions import BINS, AnswerRow, BinRow, QuestionBar, TailRow
-from leakbound.plotting.repeated import DrawsRow, LeakAtKRow, NaiveRow
+from leakbound.plotting.drawing import DRAW
+from leakbound.plotting.material import Row
+from leakbound.plotting.rows import (
+    BINS,
+    CONTROL,
+    DEVIATION,
+    GREEDY,
+    HALF,
+    MEAN,
+    MOST,
+    NAIVE,
+    PROVED,
+    WORST,
+    front_of,
+)  # fmt: skip
 from leakbound.plotting.style import COLOURS, GREY, styles
-from leakbound.plotting.training import LogRow
 
 SURE = 0.99
-LEAK, DEVIATION = "leak probability", "standard deviation"
-MOMENTS = (("mean", LEAK), (DEVIATION, DEVIATION))
+LEAK = "leak probability"
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Size:
 
 FEWEST = Size(("npo",), ("q0",), 2, 0.01)
 
-MOST = Size(
+LARGEST = Size(
     (
         *(f"llama-3.2-1b-instruct_npo-entropy-lambda-{i / 10} seed {i}" for i in range(14)),
         24 * "W",
@@ -65,120 +73,97 @@ def share(size: Size, model: int, question: int = 0) -> tuple[float, float, floa
     return value, max(0.0, value - wide), min(1.0, value + wide)
 
 
-def models(size: Size) -> list[tuple[str, tuple[float, float, float], float]]:
-    """Of each its name, its ends, and what its greedy answer leaks."""
-    return [(model, share(size, i), float(i == 0)) for i, model in enumerate(size.models)]
-
-
-def each(size: Size) -> list[tuple[str, str, tuple[float, float, float], float]]:
-    """The same of each of its questions, which is named second."""
+def every(
+    size: Size,
+    *quantities: str,
+    groups: Sequence[str] = ("",),
+    xs: Iterable[float | None] = (None,),
+    questions: bool = False,
+) -> list[Row]:
+    """These numbers of every model: per group, per question if asked for, per place."""
     return [
-        (model, question, share(size, i, j), float(i == 0))
+        Row(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
-        for j, question in enumerate(size.questions)
+        for group in groups
+        for j, question in enumerate(size.questions if questions else [""])
+        for quantity in quantities
+        for x in xs
     ]
 
 
-def utilities(size: Size) -> list[UtilityRow]:
+def powers(base: int, number: int) -> list[float]:
+    return [base**i for i in range(number)]
+
+
+def bins(size: Size) -> list[Row]:
+    rows = []
+    for i, model in enumerate(size.models):
+        law = [math.exp(-k * (i + 0.2)) for k in range(BINS)]
+        rows += [Row(model, "draws", p / sum(law), x=k / BINS) for k, p in enumerate(law)]
+        rows += [Row(model, "mean", share(size, i)[0]), Row(model, GREEDY, 0.0)]
+    return rows
+
+
+def utilities(size: Size) -> list[Row]:
     names = size.models if len(size.models) > 1 else ("npo", "ours")
     rows = [
-        UtilityRow(name, False, "r_avg", 0.58 + i / 500, LEAK, SURE, *share(size, i), False)
+        Row(name, LEAK, *share(size, i), SURE, group="r_avg", x=0.58 + i / 500)
         for i, name in enumerate(names)
     ]
-    return [fronted(row, rows) for row in rows]
+    return [*rows, *front_of(rows)]
 
 
-def knobs(size: Size) -> list[KnobRow]:
-    return [
-        KnobRow(f"{model}, top-p 0.9, k 50", moment, quantity, SURE, 0.25 + at / 4, *ends)
-        for model, ends, _ in models(size)
-        for moment, quantity in MOMENTS
-        for at in range(size.settings)
-    ]
-
-
-def at_k(size: Size) -> list[LeakAtKRow]:
-    return [
-        LeakAtKRow(model, SURE, 1 << i, *(1 - (1 - end) ** (1 << i) for end in ends), 0.1)
-        for model, ends, _ in models(size)
-        for i in range(size.settings)
-    ]
-
-
-ROWS: dict[str, Callable[[Size], Sequence[Any]]] = {
-    "questions": lambda size: [
-        QuestionBar(model, question, LEAK, SURE, *ends, greedy, *aside)
-        for aside in [share(size, len(size.models))[1:] if len(size.models) > 1 else (None, None)]
-        for model, question, ends, greedy in each(size)
-    ],
-    "histogram": lambda size: [
-        BinRow(model, "q0", 64, k / BINS, (k + 1) / BINS, law[k] / sum(law), ends[0], 0.0)
-        for i, (model, ends, _) in enumerate(models(size))
-        for law in [[math.exp(-k * (i + 0.2)) for k in range(BINS)]]
-        for k in range(BINS)
-    ],
-    "tail": lambda size: [
-        TailRow(model, "q0", SURE, x / 10, *(end * (1 - x / 10) for end in ends))
-        for model, ends, _ in models(size)
-        for x in range(10)
-    ],
-    "answers": lambda size: [
-        AnswerRow(model, question, 64, 0.0, low, value, high, high, value, greedy)
-        for model, question, (value, low, high), greedy in each(size)
-    ],
-    "moments": lambda size: [
-        MomentRow(model, over, *row)
-        for model, (value, low, high), greedy in models(size)
-        for over in ("mean over the questions", "worst question")
-        for row in (
-            ("greedy", 1.0, greedy, None, None),
-            (LEAK, SURE, value, low, high),
-            ("ED", SURE, 1.5 * value, None, 1.6 * high),
-        )
-    ],
-    "spread": lambda size: [
-        SpreadRow(model, question, SURE, *(end / 2 for end in ends))
-        for model, question, ends, _ in each(size)
-    ],
+MEANS = (WORST, MEAN)
+ROWS: dict[str, Callable[[Size], Sequence[Row]]] = {
+    "questions": lambda size: every(
+        size, LEAK, *[CONTROL] * (len(size.models) > 1), GREEDY, questions=True
+    ),
+    "histogram": bins,
+    "tail": lambda size: every(size, "Pr[X > x]", xs=[x / 10 for x in range(10)]),
+    "answers": lambda size: every(size, MOST, HALF, "mean", GREEDY, questions=True),
+    "moments": lambda size: every(size, GREEDY, LEAK, "ED", groups=MEANS),
+    "spread": lambda size: every(size, DEVIATION, questions=True),
     "utility": utilities,
     "convergence": lambda size: [
-        DrawsRow(model, "q0", moment, quantity, SURE, 1 << power, *(end / scale for end in ends))
-        for model, (value, low, high), _ in models(size)
-        for power in range(3, 4 + 2 * size.settings - 2)
-        for ends in [(value, max(0, low - 1 / power), min(1.0, high + 1 / power))]
-        for scale, (moment, quantity) in enumerate(MOMENTS, 1)
+        row
+        for quantity in (LEAK, DEVIATION)
+        for row in every(size, quantity, groups=[quantity], xs=powers(2, 2 * size.settings + 1))
     ],
-    "leak-at-k": at_k,
-    "naive": lambda size: [
-        NaiveRow(row.model, row.k, row.value or 0.0, row.upper or 0.0) for row in at_k(size)
+    "leak-at-k": lambda size: every(
+        size, "leak@k", PROVED, groups=[MEAN], xs=powers(2, size.settings)
+    ),
+    "naive": lambda size: every(size, "leak@k", NAIVE, groups=[MEAN], xs=powers(2, size.settings)),
+    "far": lambda size: every(size, "leak@k", PROVED, groups=MEANS, xs=powers(10, 10)),
+    "grid": lambda size: every(
+        replace(size, models=size.models[-2:]),
+        *("mean score", "leak@8")[: len(size.models)],
+        groups=[str(0.5 + i / 20) for i in range(size.settings)],
+        xs=[0.5 + i / 20 for i in range(size.settings)],
+    ),
+    "temperature": lambda size: [
+        row
+        for quantity in (LEAK, DEVIATION)
+        for row in every(
+            replace(size, models=tuple(f"{m}, top-p 0.9, k 50" for m in size.models)), quantity,
+            groups=[quantity], xs=[0.25 + i / 4 for i in range(size.settings)],
+        )
     ],
-    "grid": lambda size: [
-        CellRow(run, quantity, SURE, 0.5 + heat / 20, 0.5 + top / 20, *share(size, heat))
-        for run in size.models[-2:]
-        for quantity in ("mean score", "leak@8")[: len(size.models)]
-        for heat in range(size.settings)
-        for top in range(size.settings)
-    ],
-    "temperature": knobs,
-    "confidence": lambda size: [
-        LogRow(model, split, quantity, step, scale / (1 + j) * (1 - math.exp(-step * i / 300)))
-        for i, model in enumerate(size.models, 1)
-        for j, split in enumerate(("forget", "retain", "holdout")[: max(1, len(size.models) - 1)])
-        for quantity, scale in (("entropy", 4.0), ("probability", 1.0))
-        for step in range(1, 40 * size.settings)
-    ],
+    "confidence": lambda size: every(
+        size, "entropy", "probability", xs=range(1, 40 * size.settings),
+        groups=("forget", "retain", "holdout")[: max(1, len(size.models) - 1)],
+    ),
+    "differences": lambda size: every(size, "rose", questions=True),
 }  # fmt: skip
-"""By the name of each figure."""
-SIZES = {"fewest": FEWEST, "most": MOST}
-SCORES_ACROSS = ("histogram", "moments", "spread")
+"""By the name of each chart."""
+SIZES = {"fewest": FEWEST, "most": LARGEST}
+SCORES_ACROSS = ("histogram",)
 
-"""Figures whose horizontal axis is of scores too."""
-
+"""Charts whose horizontal axis is of scores too."""
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 
 EACH = [
     pytest.param((name, size, width), id=f"{name}-{size}-{width}", marks=pytest.mark.slow)
-    for name in KINDS
+    for name in DRAW
     for size in SIZES
     for width in WIDTHS
 ]
@@ -186,7 +171,7 @@ EACH = [
 
 def drawn(name: str, size: Size, width: float) -> Canvas:
     canvas = Canvas(width, styles([*size.labels, ("ours", False)]))
-    KINDS[name].draw(ROWS[name](size), canvas)
+    DRAW[name](ROWS[name](size), canvas)
     canvas.finish()
     return canvas
 
@@ -218,7 +203,7 @@ def overlapping(boxes: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def test_every_figure_has_its_fewest_and_its_most() -> None:
-    assert set(ROWS) == set(KINDS)
+    assert set(ROWS) == set(DRAW) == {*KINDS, "differences"}
 
 
 @pytest.mark.parametrize("shown", EACH, indirect=True)
@@ -254,10 +239,10 @@ def test_axes_hold_all_that_is_drawn_and_little_more(
             assert low - 1e-9 <= min(drawn_)
             assert max(drawn_) <= high + 1e-9
         bottom, top = sorted(axes.get_ylim())
-        if name not in ("grid", "moments", "spread"):
+        if name != "grid":
             assert axes.dataLim.y1 - bottom >= 0.9 * OWN * (top - bottom)
             assert bottom == 0 or name == "confidence"
-    if name not in ("grid", "moments", "spread"):
+    if name != "grid":
         highest = max(panels, key=lambda axes: axes.get_ylim()[1])
         assert max(axes.dataLim.y1 for axes in panels) > 0.9 * highest.get_ylim()[1]
     if name in SCORES_ACROSS:
@@ -266,7 +251,7 @@ def test_axes_hold_all_that_is_drawn_and_little_more(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", DRAW)
 def test_every_pdf_has_truetype_fonts_alone_and_every_svg_its_texts_as_texts(name: str) -> None:
     with settings():
         canvas = drawn(name, FEWEST, WIDTHS["one"])
@@ -319,7 +304,7 @@ def test_every_two_colours_differ_to_every_eye(eye: str) -> None:
 
 
 def test_models_differ_without_colour_by_marks_that_are_filled_or_dashes() -> None:
-    ways = list(styles(MOST.labels).values())
+    ways = list(styles(LARGEST.labels).values())
     assert len({(way.mark, way.dash) for way in ways}) == len(ways) == 16
     assert all(way.mark in Line2D.filled_markers for way in ways)
     for one, two in combinations(ways, 2):

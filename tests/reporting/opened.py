@@ -1,16 +1,16 @@
-"""A page, its drawings and what its questions open to, read as a browser and its script do."""
+"""A page, its charts and what its questions open to, read as a browser and its script do."""
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import Any
-from xml.etree import ElementTree
+from io import StringIO
+from urllib.parse import unquote
 
 from leakbound.reporting.details import unpacked
 
-VOID = {"meta", "input", "path", "circle", "rect", "polygon", "polyline"}
+VOID = {"meta", "input"}
 
 
 class Page(HTMLParser):
@@ -31,6 +31,9 @@ class Page(HTMLParser):
         if tag not in VOID:
             self._open.append(tag)
 
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
     def handle_endtag(self, tag: str) -> None:
         if tag in VOID:
             return
@@ -41,45 +44,34 @@ class Page(HTMLParser):
         if self._open and self._open[-1] not in ("script", "style"):
             self.body += data
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
+    def named(self, tag: str, kind: str = "") -> list[dict[str, str | None]]:
+        """The attributes of the elements with this name, and of this class if one is named."""
+        return [
+            attributes
+            for name, attributes in self.elements
+            if name == tag and (not kind or kind in (attributes.get("class") or "").split())
+        ]
 
 
-def of_class(svg: str, name: str) -> list[ElementTree.Element]:
-    """The elements of a drawing with this class."""
-    return [node for node in ElementTree.fromstring(svg).iter() if node.get("class") == name]
+def details(html: str) -> Page:
+    """Everything that the page holds packed."""
+    return Page(unpacked(html))
 
 
-def details(html: str) -> dict[str, Any]:
-    """All that the page holds packed."""
-    return dict(unpacked(html))
+def question(html: str, number: int) -> Page:
+    """The details of a question, numbered from 1."""
+    return Page(unpacked(html).split('<div class="detail">')[number].rsplit("</div>", 1)[0])
 
 
-def question(html: str, number: int) -> dict[str, Any]:
-    """What a question opens to, numbered from 1."""
-    found: dict[str, Any] = details(html)["questions"][number - 1]
-    return found
+def charts(html: str) -> dict[str, list[dict[str, str]]]:
+    """The data of every chart of the page, by its caption."""
+    return {
+        (link["download"] or "").removesuffix(".csv"): _rows(link["href"] or "")
+        for link in Page(html).named("a", "save")
+    }
 
 
-def charts(html: str, number: int, kind: str) -> list[dict[str, Any]]:
-    """The charts of one kind of a question, of every model and scorer."""
-    models = question(html, number)["models"]
-    return [c for said in models if said for c in said.get("charts", []) if c["kind"] == kind]
-
-
-def shown(html: str) -> str:
-    """Every text that is packed, a completion in one piece, a line each."""
-    return "\n".join(_texts(details(html)["questions"]))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        if value and isinstance(value[0], list) and all(isinstance(v, str) for v in value[0]):
-            yield "".join(value[0])
-        for each in value:
-            yield from _texts(each)
+def _rows(address: str) -> list[dict[str, str]]:
+    kind, _, text = address.partition(",")
+    assert kind == "data:text/csv;charset=utf-8"
+    return list(csv.DictReader(StringIO(unquote(text))))

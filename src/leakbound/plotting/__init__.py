@@ -1,11 +1,12 @@
-"""The papers' figures of finished runs: typed rows from views, drawn and written beside their CSV.
+"""Charts: frozen rows made from views, and functions that draw them with matplotlib.
 
-Every figure is a `PaperFigure`: what it needs, the function that makes its rows, and the one that
-draws these and nothing else.
+`rows` makes the rows of each kind, `drawing` draws these rows and nothing else. The report page
+embeds the SVG, `figures` writes files, each with its rows as CSV.
 """
 
 from __future__ import annotations
 
-from leakbound.plotting.verb import FORMATS, KINDS, WIDTHS, DrawnFigures, figures, figures_table
+from leakbound.plotting.rows import KINDS
+from leakbound.plotting.verb import FORMATS, WIDTHS, DrawnFigures, figures, figures_table
 
 __all__ = ["FORMATS", "KINDS", "WIDTHS", "DrawnFigures", "figures", "figures_table"]

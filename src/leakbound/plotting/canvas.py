@@ -1,15 +1,17 @@
-"""The canvas: size, fonts, axes and marks of every figure, and files with equal bytes.
+"""The canvas: size, fonts, axes and marks of every chart, and files with equal bytes.
 
 The only module that imports matplotlib. Colours are Okabe and Ito's, which colour-blind readers
-tell apart; marks and dashes tell models apart in greyscale. Nothing of the machine's own settings
-counts, and no file holds a date.
+tell apart; marks and dashes tell models apart in greyscale. The machine's own settings do not
+count, and no file contains a date.
 """
 
 from __future__ import annotations
 
 import io
 import math
+import re
 import textwrap
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,114 +21,107 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
-from leakbound.plotting.style import BAND, GREY, METADATA, SETTINGS, Format, Stroke
+from leakbound.evaluation.views.words import MOST_NAME, clipped
+from leakbound.plotting.material import Row
+from leakbound.plotting.style import BAND, BLACK, GREY, METADATA, SETTINGS, Format, Stroke
 from leakbound.stats import percent
+from leakbound.text.shown import visible
 
 RATIO, TALLEST = 0.68, 2.6  # of a single panel: height by width, and its height in inches
 COLUMN, NARROWEST = 3.3, 1.6  # inches: panels as wide as a column, or as narrow where many
 MANY = 6  # panels one above the other
-OWN = 1 / 3  # a panel that shows less than this share of the highest has its own scale
+OWN = 1 / 3  # a panel that reaches less than this fraction of the highest has its own scale
 _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a line of text
+_NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
+HOLLOW: dict[str, Any] = {
+    "linestyle": "none", "marker": "o", "markerfacecolor": "none", "markeredgecolor": BLACK,
+    "markeredgewidth": 0.7, "markersize": 3.6,
+}  # fmt: skip
+"""Marks of greedy answers and of naive estimates."""
 
 
 @dataclass
 class Canvas:
-    """One figure under way.
+    """One chart while it is drawn.
 
     Attributes:
         width: in inches.
-        series: how each model is drawn, by its label.
+        series: the pen of each model, by its label.
+        stretch: the factor by which panels are higher than in a paper; above 1 the canvas is a
+            screen, where panels are side by side.
         figure: matplotlib's, once panels were made.
-        panel: inches that a panel is wide, about.
+        panel: the width of a panel in inches, about.
     """
 
     width: float
     series: Mapping[str, Stroke]
+    stretch: float = 1.0
     figure: Figure = field(init=False)
     panel: float = field(init=False)
     _down: int = field(init=False)
     _legend: dict[str, Line2D] = field(init=False, default_factory=dict)
 
     def panels(
-        self,
-        down: int = 1,
-        across: int = 1,
-        *,
-        height: float | None = None,
-        sharey: bool = True,
+        self, count: int = 1, height: float | None = None, across: int | None = None
     ) -> list[Axes]:
-        """So many panels, row by row; `height` of each in inches (None: as its width asks)."""
-        self.panel, self._down = self.width / across - 0.6, down
-        tall = min(self.width / across * RATIO, TALLEST) if height is None else height
-        self.figure = Figure(figsize=(self.width, tall * down + 0.35))
-        FigureCanvasAgg(self.figure)
-        made = self.figure.subplots(down, across, sharex=True, sharey=sharey, squeeze=False)
-        return [axes for row in made for axes in row]
+        """Make panels of this height in inches, with as few rows as can be read.
 
-    def grid(
-        self,
-        count: int,
-        height: float,
-        *,
-        across: int | None = None,
-        larger: bool = True,
-    ) -> list[Axes]:
-        """So many panels of this height, as few below each other as can be read.
-
-        larger: one alone is as high as its width asks.
+        A single panel is as high as its width allows, but for one whose place in a row is fixed.
         """
-        wide = max(round(self.width / COLUMN), min(int(self.width / NARROWEST), -(-count // MANY)))
-        across = min(count, max(1, wide)) if across is None else across
-        down = -(-count // across)
-        tall = None if larger and count == 1 else height
-        panels = self.panels(down, across, height=tall, sharey=False)
+        if across is None:
+            most = int(self.width / NARROWEST)
+            few = min(most, -(-count // MANY))  # a paper has room for rows, a screen has not
+            wide = max(round(self.width / COLUMN), most if self.stretch > 1 else few)
+            across = min(count, max(1, wide))
+            height = None if count == 1 else height
+        self.panel, self._down = self.width / across - 0.6, -(-count // across)
+        tall = min(self.width / across * RATIO, TALLEST) if height is None else height
+        tall *= self.stretch if count > 1 else 1.0
+        self.figure = Figure(figsize=(self.width, tall * self._down + 0.35))
+        FigureCanvasAgg(self.figure)
+        made = self.figure.subplots(self._down, across, sharex=True, squeeze=False)
+        panels = [axes for row in made for axes in row]
         for axes in panels[count:]:
             axes.set_visible(False)
         for axes in panels[max(0, count - across) : count]:
             axes.tick_params(labelbottom=True)
         return panels[:count]
 
-    def lanes(self, labels: Sequence[str], across: int, lane: float) -> list[Axes]:
-        """Panels side by side, a lane a label from above, each at least so many inches high."""
-        texts = [self.folded(label, self.width / 3) for label in labels]
-        lane = max(lane, _LINE * (0.5 + max(text.count("\n") + 1 for text in texts)))
-        panels = self.panels(1, across, height=lane * len(texts) + 0.3)
-        for axes in panels:
-            axes.set_ylim(len(texts) - 0.5, -0.5)
-            axes.set_yticks(range(len(texts)), texts)
-            axes.tick_params(axis="y", length=0)
-            axes.grid(axis="x", linewidth=0.3, color="#dddddd")
-            axes.set_axisbelow(True)
-        return panels
-
-    def rise(self, axes: Axes, top: float | None = None) -> None:
-        """Scale a panel from 0 to just above the highest that is drawn, or above `top`."""
-        axes.set_ylim(0, 1.06 * (_top(axes) if top is None else top) or 1.0)
+    def rise(self, axes: Axes, reach: tuple[float, float] | None = None) -> None:
+        """Scale a panel from 0, or just below the lowest mark, to just above the highest."""
+        low, high = _reach(axes) if reach is None else reach
+        axes.set_ylim(1.06 * low, 1.06 * high or float(low == 0))
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter("{x:g}")
 
     def name(self, panels: Sequence[Axes], names: Sequence[str]) -> None:
-        """Scale what was drawn in panels, together but for far lower ones, and write their names.
+        """Give panels one scale, far lower ones their own, and write their names.
 
-        A panel alone has no name.
+        A single panel has no name.
         """
-        tops = [_top(axes) for axes in panels]
-        own = [top < OWN * max(tops) for top in tops]
-        for axes, top, alone in zip(panels, tops, own, strict=True):
-            self.rise(axes, top if alone else max(tops))
+        reached = [_reach(axes) for axes in panels]
+        size = max(high - low for low, high in reached)
+        own = [high - low < OWN * size for low, high in reached]
+        shared = [reach for reach, apart in zip(reached, own, strict=True) if not apart]
+        common = min(low for low, _ in shared), max(high for _, high in shared)
+        for axes, reach, apart in zip(panels, reached, own, strict=True):
+            self.rise(axes, reach if apart else common)
         if len(panels) > 1:
             pairs = zip(names, own, strict=True)
-            self.titles(panels, [f"{name} (own\u00a0scale)" * o or name for name, o in pairs])
+            self.titles(
+                panels, [f"{_name(name)} (own\u00a0scale)" * o or name for name, o in pairs]
+            )
 
     def titles(self, panels: Sequence[Axes], texts: Sequence[str]) -> None:
-        """A text above each panel's left end, in as many lines as it needs."""
+        """Write a text above each panel's left end, in as many lines as it needs."""
         folded = [self.folded(text, self.panel - 0.1) for text in texts]
         for axes, text in zip(panels, folded, strict=True):
             axes.annotate(
@@ -140,8 +135,8 @@ class Canvas:
 
     @staticmethod
     def folded(text: str, inches: float) -> str:
-        """A text in lines that are at most so long, broken between words if that will do."""
-        font = FontProperties(size=_SMALL)
+        """Break a text into lines of at most this length, between words where possible."""
+        font, text = FontProperties(size=_SMALL), _name(text)
 
         def long(line: str) -> float:
             width: float = text_to_path.get_text_width_height_descent(line, font, ismath=False)[0]
@@ -154,7 +149,7 @@ class Canvas:
         return text
 
     def label(self, across: str, up: str) -> None:
-        """One label for the horizontal axes of all panels, one for the vertical."""
+        """Write one label for the horizontal axes of all panels, one for the vertical."""
         panels = [axes for axes in self.figure.axes if axes.get_visible()]
         if len(panels) == 1:
             panels[0].set_xlabel(across)
@@ -163,91 +158,85 @@ class Canvas:
             self.figure.supxlabel(across, fontsize=7.0)
             self.figure.supylabel(up, fontsize=7.0)
 
-    def line(self, axes: Axes, label: str, x: Sequence[float], y: Sequence[float | None]) -> None:
-        """A model's estimates, joined, each with its mark."""
-        points = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
-        pen = self.series[label]
-        axes.plot(
-            [at for at, _ in points], [value for _, value in points],
-            color=pen.colour, marker=pen.mark, linestyle=pen.dash, markeredgewidth=0, zorder=3,
-            clip_on=False,
-        )  # fmt: skip
-        self.tell(label, color=pen.colour, marker=pen.mark, linestyle=pen.dash, markeredgewidth=0)
+    def powers(self, axes: Axes, x: Sequence[float], base: int = 2) -> None:
+        """Make the horizontal axis logarithmic, with as many labels as fit."""
+        axes.set_xscale("log", base=base)
+        first, last = (round(math.log(end, base), 9) for end in (min(x), max(x)))
+        ticks = [base**i for i in range(math.floor(first), math.floor(last) + 1)]
+        labels = [_short(tick) for tick in ticks]
+        step = math.ceil(len(ticks) * (0.06 * max(map(len, labels)) + 0.06) / self.panel)
+        axes.set_xticks(ticks[::step], labels[::step])
+        axes.minorticks_off()
+        axes.margins(x=0.03)
 
-    def whiskers(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
-        """Bounds as lines with caps, of rows all of which have both ends; else nothing."""
-        if any(None in (row.lower, row.upper) for row in rows):
-            return
-        middle = [(row.lower + row.upper) / 2 for row in rows]
-        half = [(row.upper - row.lower) / 2 for row in rows]
-        axes.errorbar(
-            x, middle, half, fmt="none", ecolor=self.series[label].colour, elinewidth=0.7,
-            capsize=1.8, capthick=0.7, zorder=2,
-        )  # fmt: skip
+    def points(self, axes: Axes, x: Sequence[float], y: Sequence[float | None], **how: Any) -> None:
+        """Draw the points that are known; an empty line would be laid out at the origin."""
+        known = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), clip_on=False, **how)
 
-    def band(
-        self,
-        axes: Axes,
-        label: str,
-        x: Sequence[float],
-        lower: Sequence[float],
-        upper: Sequence[float],
+    def line(
+        self, axes: Axes, rows: Sequence[Row], at: Sequence[float] | None = None, end: str = "value"
     ) -> None:
-        """Bounds that hold at these points, shaded."""
-        pen = self.series[label]
-        axes.fill_between(x, lower, upper, color=pen.colour, lw=0,
-                          alpha=BAND * min(1.0, 4 / len(self.series)))  # fmt: skip
-        for ends in (lower, upper):
-            axes.plot(x, ends, color=pen.colour, linestyle=pen.dash, linewidth=0.4, clip_on=False)
+        """Join a model's estimates, each with the model's mark, or one end of its bounds."""
+        pen = self.series[rows[0].model]
+        how = {"color": pen.colour, "linestyle": pen.dash}
+        how["marker"] = pen.mark if end == "value" else ""
+        self.points(axes, at or places(rows), [getattr(row, end) for row in rows], zorder=3, **how)
+        self.tell(rows[0].model, **how)
 
-    def band_of(self, axes: Axes, label: str, x: Sequence[float], rows: Sequence[Any]) -> None:
-        """The bounds of rows that have both ends."""
-        self.band(axes, label, x, [row.lower for row in rows], [row.upper for row in rows])
+    def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[Row], **how: Any) -> None:
+        """Draw bounds as bars, in one path; a row without a lower bound begins at its value."""
+        x: list[float] = []
+        y: list[float | None] = []
+        for place, row in zip(at, rows, strict=True):
+            if row.upper is not None:
+                x += [place, place, math.nan]
+                y += [row.value if row.lower is None else row.lower, row.upper, math.nan]
+        self.points(axes, x, y, solid_capstyle="butt", **how)
+
+    def ticks(
+        self, axes: Axes, at: Sequence[float], values: Sequence[float | None], half: float
+    ) -> None:
+        """Draw estimates as short horizontal lines, in one path."""
+        x = [end for place in at for end in (place - half, place + half, math.nan)]
+        self.points(axes, x, [value for value in values for _ in range(3)], color=BLACK,
+                    linewidth=0.8, zorder=3)  # fmt: skip
+
+    def band(self, axes: Axes, rows: Sequence[Row]) -> None:
+        """Draw the bounds of a model at these places as a shaded band."""
+        bounded = [row for row in rows if row.lower is not None]
+        if not bounded:
+            return
+        pen, x = self.series[rows[0].model], places(bounded)
+        lower = [row.lower or 0.0 for row in bounded]
+        upper = [row.upper or 0.0 for row in bounded]
+        alpha = BAND * min(1.0, 4 / len(self.series))
+        axes.fill_between(x, lower, upper, color=pen.colour, lw=0, alpha=alpha)
+        for end in (lower, upper):
+            self.points(axes, x, end, color=pen.colour, linestyle=pen.dash, linewidth=0.4)
 
     def hollow(
-        self,
-        axes: Axes,
-        label: str,
-        x: Sequence[float],
-        y: Sequence[float | None],
-        size: float = 3.6,
+        self, axes: Axes, at: Sequence[float], rows: Sequence[Row], size: float = 3.6
     ) -> None:
-        """Greedy answers, and naive estimates: hollow marks."""
-        points = [(at, value) for at, value in zip(x, y, strict=True) if value is not None]
-        axes.plot(
-            [at for at, _ in points], [value for _, value in points], linestyle="none", marker="o",
-            markerfacecolor="none", markeredgecolor=self.series[label].colour,
-            markeredgewidth=0.7, markersize=size, zorder=4, clip_on=False,
-        )  # fmt: skip
+        """Draw greedy answers, and naive estimates, as hollow marks."""
+        for row in rows[:1]:
+            how = HOLLOW | {"markeredgecolor": self.series[row.model].colour, "markersize": size}
+            self.points(axes, at, [row.value for row in rows], zorder=4, **how)
 
     def tell(self, text: str, **how: Any) -> None:
         """Add a line to the legend, once."""
         self._legend.setdefault(text, Line2D([], [], **how))
 
-    def tell_models(self, labels: Sequence[str]) -> None:
-        """Say which colour is which model's, where none is drawn as a line."""
-        for label in labels:
-            pen = self.series[label]
-            self.tell(label, color=pen.colour, marker=pen.mark, linestyle="none", markeredgewidth=0)
-
-    def tell_hollow(self, text: str = "greedy") -> None:
-        """Say what hollow marks are."""
-        self.tell(
-            text, linestyle="none", marker="o", markerfacecolor="none",
-            markeredgecolor="black", markeredgewidth=0.7, markersize=3.6,
-        )  # fmt: skip
-
-    def tell_whiskers(self, rows: Sequence[Any]) -> None:
-        """Say how sure whiskers are, by the least sure of the rows that they are drawn from."""
-        confidence = min(row.confidence for row in rows)
-        self.tell(f"{percent(confidence)} bounds", color="black", linewidth=0.7, marker="_")
-
-    def tell_bounds(self, text: str) -> None:
-        """Say what a shaded band or a whisker is."""
-        self.tell(text, color=GREY, linewidth=4, alpha=2 * BAND)
+    def tell_bounds(self, rows: Sequence[Row], more: str = "", **how: Any) -> None:
+        """Add bounds to the legend, with the lowest confidence of the rows; a band by default."""
+        bounded = [row.confidence for row in rows if row.confidence is not None]
+        if bounded:
+            how = how or {"color": GREY, "linewidth": 4, "alpha": 2 * BAND}
+            self.tell(f"{percent(min(bounded))} bounds{more}", **how)
 
     def finish(self) -> None:
-        """The legend above all panels, room for it, and no tick label that touches another."""
+        """Write the legend above all panels, and drop tick labels that touch another."""
         entries = {label: self._legend[label] for label in self.series if label in self._legend}
         entries |= self._legend
         pixels = self.figure.dpi
@@ -261,25 +250,49 @@ class Canvas:
                 self._grow(box.height / pixels)
                 break
             legend.remove()
-        self.figure.draw_without_rendering()
+        if engine := self.figure.get_layout_engine():
+            engine.execute(self.figure)
         for axes in self.figure.axes:
             _thin(axes.xaxis)
         self.figure.set_layout_engine("none")  # laid out once for all formats
 
     def bytes(self, form: Format) -> bytes:
-        """The figure as a file holds it."""
+        """Return the chart as the bytes of a file."""
         stream = io.BytesIO()
-        self.figure.savefig(stream, format=form, metadata=METADATA[form])
+        if form == "svg":  # `savefig` lays all texts out again
+            FigureCanvasSVG(self.figure).print_svg(stream, metadata=METADATA[form])
+        else:
+            self.figure.savefig(stream, format=form, metadata=METADATA[form])
         return stream.getvalue()
 
 
-def _top(axes: Axes) -> float:
-    """The highest that is drawn in a panel."""
-    return max(0.0, float(axes.dataLim.y1))
+def places(rows: Sequence[Row]) -> list[float]:
+    """Return where along the horizontal axis the rows are."""
+    return [row.x or 0.0 for row in rows]
+
+
+def _short(number: int) -> str:
+    """Return 1M for a million, 1G for a thousand of these."""
+    for size, letter in ((10**9, "G"), (10**6, "M")):
+        if number >= size and not number % size:
+            return f"{number // size}{letter}"
+    return str(number)
+
+
+def _name(text: str) -> str:
+    """Return a text as a chart shows it; matplotlib leaves labels with a first `_` out."""
+    text = _NO_XML.sub("\ufffd", visible(clipped(text, MOST_NAME)))
+    return f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
+
+
+def _reach(axes: Axes) -> tuple[float, float]:
+    """Return how far the marks of a panel reach below 0 and above it."""
+    low, high = float(axes.dataLim.y0), float(axes.dataLim.y1)
+    return (min(0.0, low), max(0.0, high)) if low <= high else (0.0, 0.0)
 
 
 def _thin(axis: Axis) -> None:
-    """Take away the tick labels that touch the one before."""
+    """Drop the tick labels that touch the one before."""
     low, high = sorted(axis.get_view_interval())
     pairs = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=False)
     ticks = [(at, label) for at, label in pairs if low <= at <= high and label.get_visible()]
@@ -294,8 +307,9 @@ def _thin(axis: Axis) -> None:
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """Draw by matplotlib's own defaults and ours, whatever this machine's settings are."""
-    with mpl.rc_context():
+    """Draw by matplotlib's defaults and ours; letters that its font lacks are no warning."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
         yield

@@ -1,4 +1,4 @@
-"""How is drawn: fonts and lines; of models, colours that colour-blind readers tell apart, marks."""
+"""The style table: fonts, lines, and one pen per model."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ Format = Literal["pdf", "svg", "png"]
 Dash: TypeAlias = str | tuple[int, tuple[float, ...]]
 
 GREY = "#5f5f5f"  # a lighter one is the green and the purple of colour-blind readers
-BAND = 0.22  # how opaque a band is
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+BLACK, WHITE = "#000000", "#ffffff"
+BAND = 0.22  # the opacity of a band
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", BLACK)
 MARKS = ("o", "s", "^", "D", "v", "P", "h", "<", ">")
 DASHES: tuple[Dash, ...] = (
     "-", (0, (5.0, 1.5)), (0, (1.0, 1.2)), (0, (5.0, 1.5, 1.0, 1.5)), (0, (3.0, 1.0))
@@ -43,9 +44,11 @@ SETTINGS = {
     "legend.handlelength": 2.2,
     "legend.columnspacing": 1.2,
     "legend.borderaxespad": 0.1,
-    "text.parse_math": False,  # names of models may hold dollars
+    "text.parse_math": False,  # names of models may contain dollars
     "lines.linewidth": 1.0,
     "lines.markersize": 3.2,
+    "lines.markeredgewidth": 0.0,
+    "path.simplify": False,
     "figure.dpi": 300,  # laid out as finely as it is drawn
     "savefig.dpi": "figure",
     "text.hinting": "none",
@@ -61,7 +64,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """How one model is drawn."""
+    """The pen of one model."""
 
     colour: str
     mark: str
@@ -69,10 +72,15 @@ class Stroke:
 
 
 def styles(labels: Sequence[tuple[str, bool]]) -> dict[str, Stroke]:
-    """By label, in this order; of each it is said whether it is a control, which are grey."""
+    """Return the pens by label; the flag marks a control, which is grey."""
     ways = zip(cycle(COLOURS), cycle(MARKS), cycle(DASHES), strict=False)
     dashes = cycle(reversed(DASHES))
     return {
         label: Stroke(GREY, "X", next(dashes)) if control else Stroke(*next(ways))
         for label, control in labels
     }
+
+
+def class_of(pen: Stroke) -> str:
+    """Return the class of the style sheet that has this pen's colour."""
+    return f"m{COLOURS.index(pen.colour)}" if pen.colour in COLOURS else "grey"

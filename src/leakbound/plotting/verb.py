@@ -4,35 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import dataclass
 from operator import methodcaller
 from pathlib import Path
 from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
-from leakbound.plotting import decodings, models, questions, repeated, training
-from leakbound.plotting.material import LackingError, Material, PaperFigure
+from leakbound.plotting.material import Chart, LackingError, Material, Row
+from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
 from leakbound.registry import suggestion
 from leakbound.store import Run, write_text
 from leakbound.store.files import make_folder, write_whole
 from leakbound.store.trained import TrainedFolder, is_trained, read_trained
-from leakbound.text.rows import csv_of
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTHS: Mapping[str, float] = {"one": 3.3, "two": 6.9}
 """Inches that one column of a paper is wide, and two."""
 _NARROWEST, _WIDEST = 2.0, 20.0
-
-KINDS: Mapping[str, PaperFigure[Any]] = {
-    kind.name: kind
-    for kind in chain[PaperFigure[Any]](
-        questions.KINDS, models.KINDS, repeated.KINDS, decodings.KINDS, training.KINDS
-    )
-}
-"""Every figure, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +81,7 @@ def figures(
     inches = _inches(width)
     with needing("drawing figures", "figures"):
         from leakbound.plotting import canvas
+        from leakbound.plotting.drawing import DRAW
     material = _material(runs, scorer, question)
     made, lacking = _rows(chosen, material)
     if not made:
@@ -102,10 +93,10 @@ def figures(
     with canvas.settings():
         for name, rows in made.items():
             drawn = canvas.Canvas(inches, ways)
-            chosen[name].draw(rows, drawn)
+            DRAW[name](rows, drawn)
             drawn.finish()
             files.append(folder / f"{name}.csv")
-            write_text(files[-1], csv_of([asdict(row) for row in rows]))
+            write_text(files[-1], chosen[name].csv(rows))
             for form in dict.fromkeys(formats):
                 files.append(folder / f"{name}.{form}")
                 write_whole(files[-1], methodcaller("write_bytes", drawn.bytes(form)))
@@ -152,7 +143,7 @@ def _inches(width: float | str) -> float:
     return inches
 
 
-def _chosen(only: Sequence[str]) -> Mapping[str, PaperFigure[Any]]:
+def _chosen(only: Sequence[str]) -> Mapping[str, Chart]:
     for name in only:
         if name not in KINDS:
             raise InputError(f"there is no figure {name!r}. {suggestion(name, KINDS)}")
@@ -160,10 +151,10 @@ def _chosen(only: Sequence[str]) -> Mapping[str, PaperFigure[Any]]:
 
 
 def _rows(
-    kinds: Mapping[str, PaperFigure[Any]], material: Material
-) -> tuple[dict[str, Sequence[Any]], dict[str, str]]:
+    kinds: Mapping[str, Chart], material: Material
+) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
     """The rows that each figure is drawn from, and why some cannot be."""
-    made: dict[str, Sequence[Any]] = {}
+    made: dict[str, Sequence[Row]] = {}
     lacking: dict[str, str] = {}
     if material.runs:
         _ = material.scorer, material.question  # refused, if wrong, before anything is drawn

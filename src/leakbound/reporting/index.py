@@ -16,7 +16,7 @@ from leakbound.errors import InputError
 from leakbound.evaluation.comparing import compare
 from leakbound.evaluation.views.read import drawn_as, sampled_targets
 from leakbound.evaluation.views.table import Cell, Table, bound_cell, interval
-from leakbound.reporting.difference_figures import difference_figures
+from leakbound.reporting import figures
 from leakbound.reporting.folder import ListedRun, listed_run, message_of, name_of, runs_in
 from leakbound.reporting.page import PAGE, REDACTED_PAGE, asset, content_policy, report, templates
 from leakbound.stats import percent
@@ -202,7 +202,7 @@ def _rendered(template: str, **shown: object) -> str:
         js=Markup(script),
         version=leakbound.__version__,
         policy=f"{content_policy(styles, script)}; form-action 'none'",
-        differences=difference_figures,
+        figures=figures,
         percent=percent,
         interval=interval,
         link=_link,

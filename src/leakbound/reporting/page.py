@@ -21,16 +21,13 @@ from leakbound.evaluation.views import asked, grids, remarks, stressed, words
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.summary import metrics_table
 from leakbound.evaluation.views.table import Table, interval
+from leakbound.evaluation.views.texts import leaking_words
 from leakbound.evaluation.views.verdict import Verdict, certificate, verdicts
 from leakbound.evaluation.views.view import View
-from leakbound.reporting import asked_figures, figures
-from leakbound.reporting.charts import style_of
-from leakbound.reporting.details import KINDS
-from leakbound.reporting.details import packed as details_of
-from leakbound.reporting.figures import WIDE, first_figures
+from leakbound.reporting import details, figures
 from leakbound.stats import percent
 from leakbound.store import Run, write_text
-from leakbound.text.shown import many, tag, tied, visible
+from leakbound.text.shown import many, number, tied, visible
 
 TERMS = {
     r"leak@\d": "leak@k: the expected score of the worst of k answers, what someone finds who asks "
@@ -182,43 +179,33 @@ def render(
     `certificates` says what that of a run does, by the run's label.
     """
     style, script = _parts()
-    saved: list[figures.Figure] = []
-
-    def kept(shown: figures.Figure) -> int:
-        """Where the data of a figure stand among those of the page."""
-        saved.append(shown)
-        return len(saved) - 1
-
-    def details() -> Markup:
-        return Markup(details_of(view, saved))  # letters and digits
-
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            title=words.title(view) if title is None else title,
-            view=view,
-            more=more,
-            metrics=metrics,
-            verdicts=list(_verdicts(view, certificates or {})),
-            version=leakbound.__version__,
-            kept=kept,
-            details=details,
-            charts=Markup(style[0]),  # the package's own files, not data
-            css=Markup(style[1]),
-            js=Markup(script),
-            policy=report_policy(),
-        )
+    environment, pens = _environment(), figures.pen_classes(view)
+    opened = environment.get_template("details.html").render(view=view, pens=pens)
+    return environment.get_template("page.html").render(
+        title=words.title(view) if title is None else title,
+        view=view,
+        more=more,
+        metrics=metrics,
+        verdicts=list(_verdicts(view, certificates or {}, pens)),
+        version=leakbound.__version__,
+        pens=pens,
+        packed=Markup(details.packed(visible(opened))),  # letters and digits
+        charts=Markup(style[0]),  # the package's own files, not data
+        css=Markup(style[1]),
+        js=Markup(script),
+        policy=report_policy(),
     )
 
 
-def _verdicts(view: View, certificates: Mapping[str, str]) -> Iterator[tuple[str, Verdict]]:
-    """Each with the style of its model, which is the first target of its run."""
-    styles: dict[str, str] = {}
+def _verdicts(
+    view: View, certificates: Mapping[str, str], pens: Mapping[str, str]
+) -> Iterator[tuple[str, Verdict]]:
+    """Yield each verdict with the pen of its model, which is the first target of its run."""
+    classes: dict[str, str] = {}
     for model in view.targets:
-        styles.setdefault(model.run, style_of(view.models.index(model)))
-    for (run, style), verdict in zip(styles.items(), verdicts(view), strict=True):
-        yield style, replace(verdict, certificate=certificates.get(run, ""))
+        classes.setdefault(model.run, pens[model.label])
+    for (run, pen), verdict in zip(classes.items(), verdicts(view), strict=True):
+        yield pen, replace(verdict, certificate=certificates.get(run, ""))
 
 
 @cache
@@ -251,7 +238,7 @@ def templates(*folders: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["tied"] = tied
-    environment.globals.update(style_of=style_of, terms_of=terms_of)
+    environment.globals.update(terms_of=terms_of)
     return environment
 
 
@@ -260,8 +247,8 @@ def _environment() -> Environment:
     environment = templates("reporting")
     environment.globals.update(
         words=words, remarks=remarks, grids=grids, asked_grids=asked, stressed=stressed,
-        figures=figures, asked_figures=asked_figures, kinds=KINDS, percent=percent,
-        interval=interval, many=many,
+        figures=figures, details=details, leaking_words=leaking_words, percent=percent,
+        interval=interval, many=many, number=number,
     )  # fmt: skip
     return environment
 
@@ -287,15 +274,12 @@ def _source(content: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-_CAPTION, _GAP = 26, 12  # above a chart, and between two
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A picture that a notebook shows, and `save` writes.
 
     Attributes:
-        svg: the whole picture; it stands alone, in light and dark.
+        svg: the whole picture, with its style for light and dark.
     """
 
     svg: str
@@ -310,56 +294,35 @@ class Picture:
 
 
 def picture(runs: Run | Mapping[str, Run], *, scorer: str | None = None) -> Picture:
-    """Draw every question's greedy score against the bounds on what the model leaks of it.
+    """Draw every question's greedy score against the bounds on its leakage.
 
-    One column is one question, sorted by what it leaks; the dot is the greedy answer's score, the
-    bar holds the leakage, and the wider grey bar behind it that of the control. All models are on
-    one axis; those that it hides are drawn once more on an axis of their own.
+    One column is one question, sorted by its leakage; the circle is the greedy answer's score, the
+    bar the bounds, and the wider grey bar behind it those of the control.
 
     Args:
         runs: a run with estimates, or several by the labels to give them.
-        scorer: by whose scores, its name (None: the first).
+        scorer: the name of the scorer to show (None: the first).
 
     Returns:
-        The picture, an SVG that stands alone.
+        The picture, an SVG file without other files.
 
     Raises:
-        InputError: no runs, one without estimates of its completions as they are now, or a scorer
-            that the runs were not bounded by.
-        MixError: the runs asked other questions, or used other scorers or another confidence.
+        InputError: no runs, one without estimates of its completions as they are now, a scorer
+            that the runs were not bounded by, or no matplotlib.
+        MixError: the runs differ in questions, scorers or confidence.
         IncompleteError: a run is not finished.
     """
-    named = {runs.path.name: runs} if isinstance(runs, Run) else runs
-    view = read_view(named)
+    view = read_view({runs.path.name: runs} if isinstance(runs, Run) else runs)
     by_name = {s.name: s for s in view.scorers}
     if scorer is not None and scorer not in by_name:
         raise InputError(
             f"`scorer` must be one that the runs were bounded by, {', '.join(by_name)}, got "
             f"{scorer!r}. Score and bound them by it first."
         )
+    if why := figures.lacking():
+        raise InputError(why)
     chosen = view.scorers[0] if scorer is None else by_name[scorer]
-    step, height = WIDE.height + _CAPTION + _GAP, 0
-    charts = []
-    for i, shown in enumerate(first_figures(view, chosen, WIDE)):
-        caption = tag("text", shown.caption, x=8, y=i * step + 18, class_="label")
-        charts.append(tag("g", caption, class_=shown.style))
-        charts.append(
-            tag("svg", shown.svg, x=0, y=i * step + _CAPTION, width=WIDE.width, height=WIDE.height)
-        )
-        height = (i + 1) * step
-    style = tag("style", Markup(asset("charts.css")))  # a file of this package, not data
-    paper = tag("rect", width="100%", height="100%", style="fill: var(--card)")
-    return Picture(
-        tag(
-            "svg",
-            style,
-            paper,
-            *charts,
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {WIDE.width} {height}",
-            width=WIDE.width,
-            height=height,
-            role="img",
-        )
-        + "\n"
-    )
+    (wide,) = figures.figures_of(view, "questions", "every question", chosen, figures.WIDE)
+    head, title, rest = wide.svg.partition("<title>")
+    style = f"<style>{asset('charts.css')} svg {{ background: var(--card); }}</style>"
+    return Picture(f"{head}{style}{title}{rest}\n")

@@ -150,18 +150,20 @@ def test_a_thought_opens_with_the_place_that_leaks(tmp_path: Path) -> None:
     long = replace(CLEAN, thought=f"{'so ' * 500}it was {SECRET}. {'But ' * 500}")
     short = replace(CLEAN, answer=SECRET, thought="hm")
     run = given_run(tmp_path / "r", {"q0": [(CLEAN, 9), (long, 8), (short, 7)]}, 24)
-    (question,) = unpacked(report_html({"r": run}))["questions"]
-    greedy, clean, first, second = (text[0] for text in question["models"][0]["texts"])
-    assert greedy == clean == ["no idea"]
-    (before, leak, after), answer = first
-    assert leak == SECRET
+    texts = re.findall('<td class="text">(.*?)</td>', unpacked(report_html({"r": run})), re.DOTALL)
+    greedy, clean, first, second = texts
+    assert greedy == clean == "no idea"
+    mark = f"<mark>{SECRET}</mark>"
+    thought, answer = first.removeprefix('<details class="thought">').split("</details>")
+    summary, before, after = re.split(f"</summary>|{mark}", thought)
+    assert summary == "<summary>thought, <mark>marked words</mark>"
     assert (before[0], before[-10:]) == ("…", "so it was ")
     assert "more characters)" in after
     assert len(before + after) < 700
-    assert answer == ["no idea"]
-    assert second == [["hm"], ["", SECRET, ""]]
-    withheld = unpacked(report_html({"r": run}, redact=True))["questions"][0]["models"][0]["texts"]
-    assert {text[0] for text in withheld} == {None}
+    assert answer == "no idea"
+    assert second.endswith(f"<summary>thought, nothing marked</summary>hm</details>{mark}")
+    withheld = unpacked(report_html({"r": run}, redact=True))
+    assert set(re.findall('<td class="text">(.*?)</td>', withheld)) == {"<em>withheld</em>"}
 
 
 def test_a_filter_that_belongs_to_the_system_is_named_everywhere(tmp_path: Path) -> None:

@@ -19,18 +19,17 @@ from leakbound.evaluation import clean_table, evaluate, sample, score_run, score
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.claims import clean_questions
-from leakbound.evaluation.views.draws import courses, in_order, sizes_of
+from leakbound.evaluation.views.draws import in_order
 from leakbound.evaluation.views.grids import by_question
 from leakbound.evaluation.views.read import read_view
 from leakbound.evaluation.views.texts import (
     Tally,
     chosen_texts,
     distinct_texts,
-    histograms,
     leaking_words,
     pieces,
 )
-from leakbound.evaluation.views.view import BINS, Question, Text, View
+from leakbound.evaluation.views.view import Question, Text, View
 from leakbound.scorers import make_scorer
 from leakbound.store import ArmScores, Run, tables
 from leakbound.study import Until
@@ -64,18 +63,6 @@ def test_what_leaks_most_of_any_target_comes_first_and_is_chosen_by_what_holds(v
 
 
 @pytest.mark.slow
-def test_the_course_of_a_question_ends_in_what_is_stated(view: View) -> None:
-    for (scorer, _), cell in view.models[0].measured.items():
-        *_, last = cell.course
-        assert last.n == cell.leakage.n == 64
-        assert last.value == pytest.approx(cell.leakage.value)
-        if scorer == "keyword":
-            assert (last.lower, last.upper) == (cell.leakage.lower, cell.leakage.upper)
-        else:
-            assert (last.lower, last.upper) == (None, None)
-
-
-@pytest.mark.slow
 def test_marks_are_keywords_or_what_the_answer_adds() -> None:
     plain = Question("q", "Who wrote the novel?", "The novel is by Ann Lee, in spring.", ())
     said = pieces(leaking_words(plain), "ANN LEE wrote it; Annabel did not, by spring's end")
@@ -100,18 +87,6 @@ def test_what_made_a_part_is_read_as_often_whatever_is_asked(
         read_view(run)
         found.append(len(asked))
     assert found[0] == found[1] > 0
-
-
-def test_what_has_no_score_has_its_place_among_the_others() -> None:
-    scores = ArmScores.tallied({"a": {0.0: 20, 1.0: 3, None: 9}, "b": {}}, {"a": 8})
-    found = courses(scores, Order(), binary=True, confidence=0.99)
-    assert [step.n for step in found["a"]] == sizes_of(40) == [8, 16, 32, 40]
-    assert found["a"][-1].value == pytest.approx(3 / 23)
-    assert found["b"] == ()
-    ends = stats.proportion_bound(3, 40, confidence=0.99, side="both", missing=17)
-    assert (found["a"][-1].lower, found["a"][-1].upper) == (ends.lower, ends.upper)
-    graded = courses(scores, Order(), binary=False, confidence=0.99)
-    assert [step.value for step in graded["a"]] == [step.value for step in found["a"]]
 
 
 EACH = 8
@@ -161,14 +136,6 @@ def test_redaction_takes_every_text_and_leaves_what_leaks_in_any_scorers_eyes() 
     assert [chosen.greedy.text, *(t.text for t in chosen.shown)] == [None, None]
     assert chosen.shown[0].leaks
     assert not text("t", 1, 0.99, None).leaks
-
-
-def test_histograms_count_draws_and_skip_the_undecided() -> None:
-    drawn = {"a": {0.0: 5, 0.05: 2, None: 1}, "b": {1.0: 5, 0.999: 2, 0.35: 1}}
-    found = histograms(ArmScores.tallied(drawn, {}))
-    first, second = found["a"], found["b"]
-    assert (first[0], first[1], sum(first)) == (5, 2, 7)
-    assert (second[BINS - 1], second[7], sum(second)) == (7, 1, 8)
 
 
 def test_chunks_and_parts_of_a_question_are_added_up(tmp_path: Path) -> None:

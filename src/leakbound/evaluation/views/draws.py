@@ -20,7 +20,7 @@ from leakbound.evaluation.statements.drawn import Fixed
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
-from leakbound.evaluation.views.view import FirstDraws, Measured, Model, ScorerView
+from leakbound.evaluation.views.view import Model, ScorerView
 from leakbound.scorers import make_scorer
 from leakbound.stats.estimate import Estimate
 from leakbound.stats.order import Keys, one_by_one
@@ -33,36 +33,6 @@ def sizes_of(n: int) -> list[int]:
     """Numbers of draws, doubled from step to step, the last one all of them."""
     doubled = [FEWEST << i for i in range(n.bit_length()) if FEWEST << i < n]
     return [*doubled, n] if n else []
-
-
-Courses = dict[str, tuple[FirstDraws, ...]]
-"""By question."""
-
-
-def courses(scores: ArmScores, order: Order, *, binary: bool, confidence: float) -> Courses:
-    """Take the draws of each question one by one: estimates by the first n of them.
-
-    `order` keys them, so page and figures say the same whenever they are made. The ends of a
-    `binary` scorer follow from counts, as the stated ones do, and each pair holds by itself; those
-    of another rest on bets over all draws, and are not made for fewer.
-    """
-    cuts = [
-        (query_id, n, int(np.isnan(draws[:n]).sum()), float(np.nansum(draws[:n])))
-        for i, query_id in enumerate(scores.query_ids)
-        for draws in [in_order(scores, i, order)]
-        for n in sizes_of(len(draws))
-    ]
-    ends: list[tuple[float | None, float | None]] = [(None, None)] * len(cuts)
-    if binary and cuts:  # as the stated bound has them, of so many draws
-        _, sizes, nans, totals = zip(*cuts, strict=True)
-        hits = list(map(round, totals))
-        made = stats.proportion_bound(hits, sizes, confidence=confidence, side="both", missing=nans)
-        ends = list(zip(*(np.asarray(e).tolist() for e in (made.lower, made.upper)), strict=True))
-    by_query: dict[str, list[FirstDraws]] = {query_id: [] for query_id in scores.query_ids}
-    for (query_id, n, missing, total), (lower, upper) in zip(cuts, ends, strict=True):
-        value = total / (n - missing) if n > missing else None
-        by_query[query_id].append(FirstDraws(n=n, value=value, lower=lower, upper=upper))
-    return {query_id: tuple(steps) for query_id, steps in by_query.items()}
 
 
 def in_order(scores: ArmScores, row: int, order: Order) -> NDArray[np.float64]:
@@ -128,8 +98,8 @@ class ScoredDraws:
     def growing(self, question: str, confidence: float) -> Mapping[int, tuple[Interval, Interval]]:
         """Mean and deviation by the first 8, 16, ... draws of a question, and by all.
 
-        Its draws are taken one by one, as on the page; each bound holds by itself. Empty unless n
-        was fixed and every draw has a score.
+        Its draws are taken one by one; each bound is valid separately. Empty unless n was fixed and
+        every draw has a score.
         """
         evidence = self._fixed()
         if evidence is None or question not in evidence.scores.query_ids:
@@ -190,16 +160,6 @@ class KnownAtK:
     proved: float
     lower: float
     upper: float
-
-
-def known_of(cell: Measured, scorer: ScorerView, sizes: Sequence[int] = FAR) -> list[KnownAtK]:
-    """leak@k of one question; nothing unless the scorer gives 0 or 1."""
-    if not scorer.binary or not sizes:
-        return []
-    proofs = _proved_at([] if cell.proved is None else [cell.proved], sizes)
-    return _known(
-        proofs.max(axis=0, initial=0.0), stats.carried(cell.leakage.estimate, sizes), sizes
-    )
 
 
 def known_of_worst(model: Model, scorer: ScorerView) -> list[KnownAtK]:

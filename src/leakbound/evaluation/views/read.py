@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakbound.errors import InputError, MixError
-from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.scoring.score import slug
 from leakbound.evaluation.statements.grid import Setting, axes_of, setting_of
 from leakbound.evaluation.statements.rows import EACH, LEAKAGE
 from leakbound.evaluation.views.asked import read_asked, read_attack, read_attacked, tried
-from leakbound.evaluation.views.draws import Courses, courses
 from leakbound.evaluation.views.specification import departures, short, told_of
 from leakbound.evaluation.views.stressed import read_stressed
-from leakbound.evaluation.views.texts import histograms, shown_each, shown_texts
+from leakbound.evaluation.views.texts import shown_each, shown_texts
 from leakbound.evaluation.views.view import (
     ArmRows,
     DecodingGrid,
@@ -34,12 +31,10 @@ from leakbound.store import (
     EstimateRow,
     Estimates,
     ExploredDraws,
-    FixedDraws,
     ImportedDraws,
     Run,
     StoppedDraws,
 )
-from leakbound.store.record import claim_of
 from leakbound.text.shown import many, some
 from leakbound.types import Fingerprint, object_of
 
@@ -217,7 +212,7 @@ class _Reader:
             departures=departures(run.record, arm.spec),
             rows=rows,
             greedy=beside,
-            measured=_measured(arm, rows, beside, read),
+            measured=_measured(arm, rows, beside),
             texts=dict(texts) if read else {},
             failures={k: "reason withheld" if self.redact else v for k, v in failures.items()},
             explored=_explored(arm, rows) if arm.explored else {},
@@ -260,37 +255,17 @@ def drawn_as(arm: Arm) -> str:
     return arm.identity if arm.spec.copied is None else arm.spec.copied.identity
 
 
-def _measured(
-    arm: Arm, rows: ArmRows, greedy: ArmRows, texts: bool
-) -> dict[tuple[str, str], Measured]:
-    """Gather what is known of its questions, where there is a bound, by scorer and question.
-
-    `texts`: whether its draws are read too, for histograms and courses.
-    """
+def _measured(arm: Arm, rows: ArmRows, greedy: ArmRows) -> dict[tuple[str, str], Measured]:
+    """Gather the estimates of its questions, where there is a bound, by scorer and question."""
     failed = arm.failures
     query_ids = [query.id for query in arm.queries if query.id not in failed]
-    draws = arm.spec.draws
-    fixed = isinstance(draws, FixedDraws | ImportedDraws) and not claim_of(draws)
     measured = {}
     for name in rows.estimates.scorers:
-        bins: Mapping[str, tuple[int, ...]] = {}
-        steps: Courses = {}
-        if texts and not arm.explored:
-            scorer = make_scorer(name)
-            scores, sure = arm.scores(slug(scorer)), _confidence(rows.estimates)
-            bins = histograms(scores)
-            if fixed:
-                order = Order.of(arm, scorer)
-                steps = courses(scores, order, binary=scorer.binary, confidence=sure)
         for query_id in query_ids:
             estimates, answer = rows.of(name, query_id), greedy.of(name, query_id).first()
             if (leakage := estimates.first(quantity=LEAKAGE)) is not None:
                 measured[name, query_id] = Measured(
-                    leakage=leakage,
-                    rows=estimates,
-                    greedy=answer.value if answer else None,
-                    histogram=bins.get(query_id, ()),
-                    course=steps.get(query_id, ()),
+                    leakage=leakage, rows=estimates, greedy=answer.value if answer else None
                 )
     return measured
 

@@ -116,11 +116,6 @@ def interval(bound: Bound | None, absent: str = DASH) -> str:
     return between(bound.value, bound.lower, bound.upper)
 
 
-def nearest(bound: Bound) -> float | None:
-    """The estimate, or the bound next to it: an unbiased one of leak@k may lie outside."""
-    return None if bound.value is None else min(max(bound.value, bound.lower), bound.upper)
-
-
 def bound_cell(bound: Bound | None, absent: str = DASH) -> Cell:
     """As `interval`, sorted by the estimate."""
     return Cell(interval(bound, absent), bound.value if bound else None)

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.views.view import BINS, Question, Text, Texts
+from leakbound.evaluation.views.view import Question, Text, Texts
 from leakbound.scorers import make_scorer
-from leakbound.store import Arm, ArmScores
+from leakbound.store import Arm
 from leakbound.text.counting import visible
 from leakbound.text.keywords import answer_keywords
 
@@ -227,14 +227,6 @@ def chosen_texts(tally: Tally, greedy: Text | None, count: int, redact: bool) ->
         left_out_draws=int(tally.counts.sum() - tally.counts[shown].sum()),
         left_out_mass=math.fsum([*tally.masses.tolist(), *(-tally.masses[shown]).tolist()]),
     )
-
-
-def histograms(scores: ArmScores) -> dict[str, tuple[int, ...]]:
-    """The scored draws of each question in each of `BINS` equal bins of [0, 1]."""
-    places = np.minimum((scores.scores * BINS + 1e-9).astype(int), BINS - 1)
-    bins = np.zeros((len(scores.query_ids), BINS), dtype=np.int64)
-    np.add.at(bins, (np.arange(len(bins))[:, None], places), scores.counts)
-    return dict(zip(scores.query_ids, map(tuple, bins.tolist()), strict=True))
 
 
 def withheld(text: Text, redact: bool) -> Text:

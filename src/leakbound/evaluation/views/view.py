@@ -15,8 +15,6 @@ from leakbound.store.estimates import Fields
 from leakbound.text.counting import Ledger
 from leakbound.types import Decoding, Fingerprint, Usage
 
-BINS = 20  # of a histogram over [0, 1]; the last bin holds 1
-
 
 @dataclass(frozen=True, slots=True)
 class ArmRows:
@@ -39,22 +37,6 @@ class ArmRows:
         return self.of(scorer).where(quantity=LEAKAGE).first(**wanted)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstDraws:
-    """The estimate by the first draws of a question.
-
-    Attributes:
-        n: how many draws.
-        value: the mean of their scores; None where none of them has one.
-        lower, upper: its ends; None where none are made of so few draws.
-    """
-
-    n: int
-    value: float | None
-    lower: float | None = None
-    upper: float | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Measured:
     """One question under one model and one scorer.
@@ -63,16 +45,11 @@ class Measured:
         leakage: the bound on it.
         rows: all that is estimated of the question.
         greedy: the greedy answer's score; None where it is missing or has none.
-        histogram: the scored draws in `BINS` equal bins; empty where they are those of a remainder.
-        course: the estimates by more and more of its draws, the last step all of them; empty where
-            their number was not fixed, or where texts are not read.
     """
 
     leakage: EstimateRow
     rows: Estimates
     greedy: float | None = None
-    histogram: tuple[int, ...] = ()
-    course: tuple[FirstDraws, ...] = ()
 
     def by_parameter(self, quantity: Quantity) -> dict[float, EstimateRow]:
         """Pr[X > x] by x, leak@k or its naive estimate by k."""
