@@ -8,8 +8,6 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 import leakbound
 
 PACKAGE = Path(leakbound.__file__).parent
@@ -119,17 +117,18 @@ def family(path: Path) -> str:
 FILES = [p for p in sorted(PACKAGE.rglob("*.py")) if family(p) not in ("__init__", "__main__")]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_imports_point_down(path: Path) -> None:
-    own = family(path)
-    assert own in RANK, f"{own} has no layer: add it to LAYERS"
-    for module in imports(path):
-        if not module.startswith("leakbound."):
-            continue
-        other = module.split(".")[1]
-        if other == own or other not in RANK:
-            continue
-        assert RANK[other] < RANK[own] or (own, other) in ALLOWED, f"{own} imports {other}"
+def test_imports_point_down() -> None:
+    for path in FILES:
+        own = family(path)
+        assert own in RANK, f"{own} has no layer: add it to LAYERS"
+        for module in imports(path):
+            if not module.startswith("leakbound."):
+                continue
+            other = module.split(".")[1]
+            if other == own or other not in RANK:
+                continue
+            below = RANK[other] < RANK[own]
+            assert below or (own, other) in ALLOWED, f"{path} imports {other}"
 
 
 def beside(module: str) -> set[str]:
@@ -143,28 +142,26 @@ def test_there_are_these_outbuildings() -> None:
         assert place.is_dir() or place.with_suffix(".py").is_file(), name
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_the_core_imports_no_outbuilding(path: Path) -> None:
-    """Servers and clusters are opened by the tables of `engines`, which is not asked here."""
-    place = path.relative_to(PACKAGE)
-    own = "leakbound." + ".".join(place.with_suffix("").parts)
-    if beside(own) or family(path) == "engines":
-        return
-    used = {name for module in imports(path) for name in beside(module)}
-    assert used == DOORS.get(place.as_posix(), set())
+def test_the_core_imports_no_outbuilding() -> None:
+    """The tables of `engines` open servers and clusters; this test leaves them out."""
+    for path in FILES:
+        place = path.relative_to(PACKAGE)
+        own = "leakbound." + ".".join(place.with_suffix("").parts)
+        if beside(own) or family(path) == "engines":
+            continue
+        used = {name for module in imports(path) for name in beside(module)}
+        assert used == DOORS.get(place.as_posix(), set()), place
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in FILES if family(p) == "evaluation"],
-    ids=lambda p: str(p.relative_to(PACKAGE)),
-)
-def test_evaluation_stands_in_storeys(path: Path) -> None:
-    own = path.relative_to(PACKAGE / "evaluation").parts[0].removesuffix(".py")
-    for module in imports(path):
-        other = module.removeprefix("leakbound.evaluation.").split(".")[0]
-        if own != "__init__" and module.startswith("leakbound.evaluation.") and other != own:
-            assert other not in STOREYS or other in STOREYS[own], f"{own} imports {module}"
+def test_evaluation_stands_in_storeys() -> None:
+    for path in FILES:
+        if family(path) != "evaluation":
+            continue
+        own = path.relative_to(PACKAGE / "evaluation").parts[0].removesuffix(".py")
+        for module in imports(path):
+            other = module.removeprefix("leakbound.evaluation.").split(".")[0]
+            if own != "__init__" and module.startswith("leakbound.evaluation.") and other != own:
+                assert other not in STOREYS or other in STOREYS[own], f"{path} imports {module}"
 
 
 def test_no_files_and_no_packages_import_in_a_circle() -> None:
@@ -208,15 +205,16 @@ def circle(graph: dict[str, set[str]]) -> list[str] | None:
     return next((found for node in sorted(graph) if (found := walk(node, []))), None)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_heavy_libraries_stay_in_their_layers(path: Path) -> None:
-    roots = {module.split(".")[0] for module in imports(path)}
-    if family(path) not in TORCH_USERS:
-        assert "torch" not in roots
-    if family(path) not in TRANSFORMERS_USERS:
-        assert not roots & {"transformers", "accelerate", "peft"}
-    if family(path) == "stats":
-        assert roots <= {"numpy", "scipy", "leakbound"} | set(sys.stdlib_module_names)
+def test_heavy_libraries_stay_in_their_layers() -> None:
+    for path in FILES:
+        roots = {module.split(".")[0] for module in imports(path)}
+        if family(path) not in TORCH_USERS:
+            assert "torch" not in roots, path
+        if family(path) not in TRANSFORMERS_USERS:
+            assert not roots & {"transformers", "accelerate", "peft"}, path
+        if family(path) == "stats":
+            usual = {"numpy", "scipy", "leakbound"} | set(sys.stdlib_module_names)
+            assert roots <= usual, path
 
 
 def test_import_loads_no_torch() -> None:
