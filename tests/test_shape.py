@@ -21,7 +21,7 @@ MOST_UNTYPED = 25  # of a thousand functions, those with a dict of anything in t
 MOST_PARAMETERS = 8
 MOST_LINES = 60  # of a function, its docstring not counted
 MOST_VAGUE = 37  # variables whose name does not say what they are: fields and protocols
-MOST_UNFORMATTED = 67  # lines of the package that the formatter leaves as they are
+MOST_UNFORMATTED = 48  # lines of the package that the formatter leaves as they are
 
 
 TEXTS = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}

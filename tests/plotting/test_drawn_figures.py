@@ -23,7 +23,7 @@ from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation import evaluate
 from leakbound.plotting import KINDS, figures_table
-from leakbound.plotting.material import Row
+from leakbound.plotting.material import ChartRow
 from leakbound.plotting.rows import front_of
 from leakbound.stats import mean_bound, proportion_bound
 from leakbound.store import DamagedError, Run
@@ -212,7 +212,9 @@ def test_leak_at_k_has_a_joint_band_around_the_unbiased_estimate(made: Made, dra
 
 def test_the_front_holds_what_no_other_target_beats() -> None:
     points = {"good": (0.9, 0.2), "worse": (0.8, 0.3), "leaks little": (0.7, 0.1)}
-    rows = [Row(name, "mean score", value, x=utility) for name, (utility, value) in points.items()]
+    rows = [
+        ChartRow(name, "mean score", value, x=utility) for name, (utility, value) in points.items()
+    ]
     assert [row.model for row in front_of(rows)] == ["leaks little", "good"]
 
 

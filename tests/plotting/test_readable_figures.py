@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from leakbound.plotting import KINDS, WIDTHS
 from leakbound.plotting.canvas import OWN, Canvas, settings
 from leakbound.plotting.drawing import DRAW
-from leakbound.plotting.material import Row
+from leakbound.plotting.material import ChartRow
 from leakbound.plotting.rows import (
     BINS,
     CONTROL,
@@ -79,10 +79,10 @@ def every(
     groups: Sequence[str] = ("",),
     xs: Iterable[float | None] = (None,),
     questions: bool = False,
-) -> list[Row]:
+) -> list[ChartRow]:
     """These numbers of every model: per group, per question if asked for, per place."""
     return [
-        Row(model, quantity, *share(size, i, j), SURE, question, group, x)
+        ChartRow(model, quantity, *share(size, i, j), SURE, question, group, x)
         for i, model in enumerate(size.models)
         for group in groups
         for j, question in enumerate(size.questions if questions else [""])
@@ -95,26 +95,26 @@ def powers(base: int, number: int) -> list[float]:
     return [base**i for i in range(number)]
 
 
-def bins(size: Size) -> list[Row]:
+def bins(size: Size) -> list[ChartRow]:
     rows = []
     for i, model in enumerate(size.models):
         law = [math.exp(-k * (i + 0.2)) for k in range(BINS)]
-        rows += [Row(model, "draws", p / sum(law), x=k / BINS) for k, p in enumerate(law)]
-        rows += [Row(model, "mean", share(size, i)[0]), Row(model, GREEDY, 0.0)]
+        rows += [ChartRow(model, "draws", p / sum(law), x=k / BINS) for k, p in enumerate(law)]
+        rows += [ChartRow(model, "mean", share(size, i)[0]), ChartRow(model, GREEDY, 0.0)]
     return rows
 
 
-def utilities(size: Size) -> list[Row]:
+def utilities(size: Size) -> list[ChartRow]:
     names = size.models if len(size.models) > 1 else ("npo", "ours")
     rows = [
-        Row(name, LEAK, *share(size, i), SURE, group="r_avg", x=0.58 + i / 500)
+        ChartRow(name, LEAK, *share(size, i), SURE, group="r_avg", x=0.58 + i / 500)
         for i, name in enumerate(names)
     ]
     return [*rows, *front_of(rows)]
 
 
 MEANS = (WORST, MEAN)
-ROWS: dict[str, Callable[[Size], Sequence[Row]]] = {
+ROWS: dict[str, Callable[[Size], Sequence[ChartRow]]] = {
     "questions": lambda size: every(
         size, LEAK, *[CONTROL] * (len(size.models) > 1), GREEDY, questions=True
     ),

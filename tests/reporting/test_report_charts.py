@@ -25,7 +25,7 @@ from leakbound.evaluation.views.words import means_by
 from leakbound.plotting import KINDS
 from leakbound.plotting.canvas import Canvas, settings
 from leakbound.plotting.drawing import DRAW
-from leakbound.plotting.material import Material, Row
+from leakbound.plotting.material import ChartRow, Material
 from leakbound.plotting.rows import DIFFERENCES, NAIVE
 from leakbound.plotting.style import BLACK, COLOURS, GREY, styles
 from leakbound.reporting.figures import difference_figures, figures_of
@@ -213,7 +213,9 @@ def test_texts_of_others_stay_text_and_every_chart_is_named() -> None:
         assert HOSTILE.replace("\u202e", "\\u202e") in (root.findtext(f"{SVG}title") or "")
         assert root.findtext(f"{SVG}desc")
     rows = [
-        Row(label, "leak@k", 0.5, x=k) for label in ("_a", "\uffff\x00", 400 * "W") for k in (1, 2)
+        ChartRow(label, "leak@k", 0.5, x=k)
+        for label in ("_a", "\uffff\x00", 400 * "W")
+        for k in (1, 2)
     ]
     canvas = drawn("naive", rows, [(row.model, False) for row in rows])
     legend = [text.get_text() for text in canvas.figure.legends[0].get_texts()]

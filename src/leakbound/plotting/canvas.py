@@ -29,7 +29,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 
 from leakbound.evaluation.views.words import MOST_NAME, clipped
-from leakbound.plotting.material import Row
+from leakbound.plotting.material import ChartRow
 from leakbound.plotting.style import BAND, BLACK, GREY, METADATA, SETTINGS, Format, Stroke
 from leakbound.stats import percent
 from leakbound.text.shown import visible
@@ -42,9 +42,13 @@ _HANDLE, _LINE = 0.42, 0.115  # inches that the line of a legend takes, and a li
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _SMALL, _GAP = 6.5, 9.0  # points of a small text, pixels between two tick labels
 HOLLOW: dict[str, Any] = {
-    "linestyle": "none", "marker": "o", "markerfacecolor": "none", "markeredgecolor": BLACK,
-    "markeredgewidth": 0.7, "markersize": 3.6,
-}  # fmt: skip
+    "linestyle": "none",
+    "marker": "o",
+    "markerfacecolor": "none",
+    "markeredgecolor": BLACK,
+    "markeredgewidth": 0.7,
+    "markersize": 3.6,
+}
 """Marks of greedy answers and of naive estimates."""
 
 
@@ -125,9 +129,16 @@ class Canvas:
         folded = [self.folded(text, self.panel - 0.1) for text in texts]
         for axes, text in zip(panels, folded, strict=True):
             axes.annotate(
-                text, (0, 1), (0, 4), xycoords="axes fraction", textcoords="offset points",
-                ha="left", va="bottom", fontsize=_SMALL, annotation_clip=False,
-            )  # fmt: skip
+                text,
+                (0, 1),
+                (0, 4),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                ha="left",
+                va="bottom",
+                fontsize=_SMALL,
+                annotation_clip=False,
+            )
         self._grow(self._down * _LINE * max(text.count("\n") + 1 for text in folded))
 
     def _grow(self, inches: float) -> None:
@@ -176,7 +187,11 @@ class Canvas:
             axes.plot(*zip(*known, strict=True), clip_on=False, **how)
 
     def line(
-        self, axes: Axes, rows: Sequence[Row], at: Sequence[float] | None = None, end: str = "value"
+        self,
+        axes: Axes,
+        rows: Sequence[ChartRow],
+        at: Sequence[float] | None = None,
+        end: str = "value",
     ) -> None:
         """Join a model's estimates, each with the model's mark, or one end of its bounds."""
         pen = self.series[rows[0].model]
@@ -185,7 +200,7 @@ class Canvas:
         self.points(axes, at or places(rows), [getattr(row, end) for row in rows], zorder=3, **how)
         self.tell(rows[0].model, **how)
 
-    def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[Row], **how: Any) -> None:
+    def bars(self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], **how: Any) -> None:
         """Draw bounds as bars, in one path; a row without a lower bound begins at its value."""
         x: list[float] = []
         y: list[float | None] = []
@@ -200,10 +215,16 @@ class Canvas:
     ) -> None:
         """Draw estimates as short horizontal lines, in one path."""
         x = [end for place in at for end in (place - half, place + half, math.nan)]
-        self.points(axes, x, [value for value in values for _ in range(3)], color=BLACK,
-                    linewidth=0.8, zorder=3)  # fmt: skip
+        self.points(
+            axes,
+            x,
+            [value for value in values for _ in range(3)],
+            color=BLACK,
+            linewidth=0.8,
+            zorder=3,
+        )
 
-    def band(self, axes: Axes, rows: Sequence[Row]) -> None:
+    def band(self, axes: Axes, rows: Sequence[ChartRow]) -> None:
         """Draw the bounds of a model at these places as a shaded band."""
         bounded = [row for row in rows if row.lower is not None]
         if not bounded:
@@ -217,7 +238,7 @@ class Canvas:
             self.points(axes, x, end, color=pen.colour, linestyle=pen.dash, linewidth=0.4)
 
     def hollow(
-        self, axes: Axes, at: Sequence[float], rows: Sequence[Row], size: float = 3.6
+        self, axes: Axes, at: Sequence[float], rows: Sequence[ChartRow], size: float = 3.6
     ) -> None:
         """Draw greedy answers, and naive estimates, as hollow marks."""
         for row in rows[:1]:
@@ -228,7 +249,7 @@ class Canvas:
         """Add a line to the legend, once."""
         self._legend.setdefault(text, Line2D([], [], **how))
 
-    def tell_bounds(self, rows: Sequence[Row], more: str = "", **how: Any) -> None:
+    def tell_bounds(self, rows: Sequence[ChartRow], more: str = "", **how: Any) -> None:
         """Add bounds to the legend, with the lowest confidence of the rows; a band by default."""
         bounded = [row.confidence for row in rows if row.confidence is not None]
         if bounded:
@@ -266,7 +287,7 @@ class Canvas:
         return stream.getvalue()
 
 
-def places(rows: Sequence[Row]) -> list[float]:
+def places(rows: Sequence[ChartRow]) -> list[float]:
     """Return where along the horizontal axis the rows are."""
     return [row.x or 0.0 for row in rows]
 

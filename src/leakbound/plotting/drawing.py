@@ -11,7 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from leakbound.plotting.canvas import HOLLOW, Canvas, places
-from leakbound.plotting.material import Row, by
+from leakbound.plotting.material import ChartRow, by
 from leakbound.plotting.rows import (
     BINS,
     CONTROL,
@@ -42,12 +42,12 @@ _TRAINED = {
     "entropy": "entropy of the\nnext token (nats)",
     "probability": "probability of the\ntrue next token",
 }
-Draw = Callable[[Sequence[Row], Canvas], None]
+Draw = Callable[[Sequence[ChartRow], Canvas], None]
 
 
 def _panels(
-    canvas: Canvas, rows: Sequence[Row], height: float, field: str = "model"
-) -> Iterator[tuple[Axes, str, list[Row]]]:
+    canvas: Canvas, rows: Sequence[ChartRow], height: float, field: str = "model"
+) -> Iterator[tuple[Axes, str, list[ChartRow]]]:
     """Yield a panel per model with its rows; then scale and name the panels."""
     groups = by(rows, field)
     panels = canvas.panels(len(groups), height)
@@ -56,7 +56,10 @@ def _panels(
 
 
 def _ranked(
-    rows: Sequence[Row], canvas: Canvas, bars: Mapping[str, tuple[float, float]], label: str = ""
+    rows: Sequence[ChartRow],
+    canvas: Canvas,
+    bars: Mapping[str, tuple[float, float]],
+    label: str = "",
 ) -> None:
     """Draw a panel per model with its questions side by side; the last of `bars` is estimated.
 
@@ -65,13 +68,22 @@ def _ranked(
     for axes, model, mine in _panels(canvas, rows, _PANEL):
         place = {question: float(i) for i, question in enumerate(by(mine, "question"), 1)}
         room = min(2.0, 0.45 * 72 * canvas.panel / len(place))
-        groups = {name: ([place[row.question] for row in own], own)
-                  for name, own in by(mine, "quantity").items()}  # fmt: skip
+        groups = {
+            name: ([place[row.question] for row in own], own)
+            for name, own in by(mine, "quantity").items()
+        }
         for name, (width, alpha) in bars.items():
             colour = GREY if name == CONTROL else canvas.series[model].colour
             at, own = groups.get(name, ((), ()))
-            canvas.bars(axes, at, own, color=colour, alpha=alpha, linewidth=max(width * room, 0.3),
-                        zorder=1 if name == CONTROL else 2)  # fmt: skip
+            canvas.bars(
+                axes,
+                at,
+                own,
+                color=colour,
+                alpha=alpha,
+                linewidth=max(width * room, 0.3),
+                zorder=1 if name == CONTROL else 2,
+            )
         at, own = groups.get("mean", groups.get(name, ((), ())))
         canvas.ticks(axes, at, [row.value for row in own], _TICK)
         at, own = groups.get(GREEDY, ((), ()))
@@ -85,20 +97,20 @@ def _ranked(
     canvas.label(f"question, sorted by {label or name}", label or name)
 
 
-def _questions(rows: Sequence[Row], canvas: Canvas) -> None:
+def _questions(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     if any(row.quantity == CONTROL for row in rows):
         canvas.tell(CONTROL, color=GREY, alpha=0.55, linewidth=2.5)
     _ranked(rows, canvas, {CONTROL: (2.0, 0.55), rows[0].quantity: (1.0, 1.0)})
 
 
-def _answers(rows: Sequence[Row], canvas: Canvas) -> None:
+def _answers(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     canvas.tell(MOST, color=BLACK, linewidth=0.8)
     canvas.tell(HALF, color=BLACK, linewidth=4, alpha=0.45)
     canvas.tell("mean", color=BLACK, linestyle="none", marker="_", markersize=5, markeredgewidth=1)
     _ranked(rows, canvas, {MOST: (0.35, 1.0), HALF: (1.8, 0.45)}, "mean score")
 
 
-def _differences(rows: Sequence[Row], canvas: Canvas) -> None:
+def _differences(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """Colours and points mark the questions that are shown to differ; the mean is dashed."""
     for axes, _, mine in _panels(canvas, rows, _HIGH):
         questions = [row for row in mine if row.question]
@@ -108,8 +120,15 @@ def _differences(rows: Sequence[Row], canvas: Canvas) -> None:
             at = [float(questions.index(row) + 1) for row in own]
             colour, mark = _MOVED[moved]
             canvas.bars(axes, at, own, color=colour, linewidth=width, alpha=0.5)
-            canvas.points(axes, at, [row.value for row in own], linestyle="none", marker=mark,
-                          color=colour, markersize=min(5.0, max(2.0, 2 * width)))  # fmt: skip
+            canvas.points(
+                axes,
+                at,
+                [row.value for row in own],
+                linestyle="none",
+                marker=mark,
+                color=colour,
+                markersize=min(5.0, max(2.0, 2 * width)),
+            )
             canvas.tell(moved, color=colour, marker=mark, linewidth=2, markersize=4)
         ends = 0.5, len(questions) + 0.5
         for row in mine[len(questions) :]:
@@ -123,7 +142,7 @@ def _differences(rows: Sequence[Row], canvas: Canvas) -> None:
     canvas.label("question, sorted by difference", "difference from the baseline")
 
 
-def _histogram(rows: Sequence[Row], canvas: Canvas) -> None:
+def _histogram(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """Draws are bars, their mean is a line, the greedy answer is dashed."""
     ends = [row.value if row.x is None else row.x + 1 / BINS for row in rows if row.value]
     right = max(end for end in ends if end is not None)
@@ -131,8 +150,9 @@ def _histogram(rows: Sequence[Row], canvas: Canvas) -> None:
         bins = [row for row in mine if row.x is not None]
         shares = [row.value or 0.0 for row in bins]
         colour = canvas.series[model].colour
-        axes.bar(places(bins), shares, 1 / BINS, align="edge", color=colour, alpha=0.75,
-                 linewidth=0)  # fmt: skip
+        axes.bar(
+            places(bins), shares, 1 / BINS, align="edge", color=colour, alpha=0.75, linewidth=0
+        )
         for row in mine[len(bins) :]:
             if row.quantity == GREEDY:
                 axes.axvline(row.value or 0.0, **_DASHED)
@@ -146,7 +166,7 @@ def _histogram(rows: Sequence[Row], canvas: Canvas) -> None:
     canvas.label("score", "fraction of draws")
 
 
-def _moments(rows: Sequence[Row], canvas: Canvas) -> None:
+def _moments(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """A model has its greedy score, its mean with bounds, and its ED with the upper bound."""
     models = list(by(rows, "model"))
     for axes, _, mine in _panels(canvas, rows, _HIGH, "group"):
@@ -169,7 +189,7 @@ def _moments(rows: Sequence[Row], canvas: Canvas) -> None:
     canvas.label("models", "score")
 
 
-def _utility(rows: Sequence[Row], canvas: Canvas) -> None:
+def _utility(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """A model is a point with its bounds; the front of the targets is dotted."""
     (axes,) = canvas.panels()
     front = [row for row in rows if row.quantity == FRONT]
@@ -181,8 +201,14 @@ def _utility(rows: Sequence[Row], canvas: Canvas) -> None:
         canvas.points(axes, at, [row.value], zorder=3, **how)
         canvas.tell(row.model, **how)
     if len(front) > 1:
-        axes.step(places(front), [row.value or 0.0 for row in front], where="pre", zorder=1,
-                  color=BLACK, **_DOTTED)  # fmt: skip
+        axes.step(
+            places(front),
+            [row.value or 0.0 for row in front],
+            where="pre",
+            zorder=1,
+            color=BLACK,
+            **_DOTTED,
+        )
         canvas.tell(FRONT, color=BLACK, **_DOTTED)
     canvas.tell_bounds(points, color=BLACK, **_CAPPED)
     canvas.rise(axes)
@@ -192,7 +218,7 @@ def _utility(rows: Sequence[Row], canvas: Canvas) -> None:
     axes.set_ylabel(f"{rows[0].quantity},\nmean over the questions")
 
 
-def _tail(rows: Sequence[Row], canvas: Canvas) -> None:
+def _tail(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """The band is valid between the points too: a tail never rises."""
     (axes,) = canvas.panels()
     for mine in by(rows, "model").values():
@@ -213,7 +239,7 @@ def _tail(rows: Sequence[Row], canvas: Canvas) -> None:
 
 
 def _curves(
-    rows: Sequence[Row], canvas: Canvas, across: str, more: str = "", base: int = 2
+    rows: Sequence[ChartRow], canvas: Canvas, across: str, more: str = "", base: int = 2
 ) -> None:
     """Draw curves of models over a logarithmic axis, a panel per group, one above the other."""
     groups = by(rows, "group")
@@ -228,8 +254,14 @@ def _curves(
                 known = any(row.value is not None for row in mine)  # else only bounds are known
                 canvas.line(axes, mine, end="value" if known else "lower")
             elif max(row.lower or 0.0 for row in mine) > _SHOWN:
-                canvas.points(axes, places(mine), [row.lower for row in mine], zorder=2,
-                              color=canvas.series[model].colour, **_DOTTED)  # fmt: skip
+                canvas.points(
+                    axes,
+                    places(mine),
+                    [row.lower for row in mine],
+                    zorder=2,
+                    color=canvas.series[model].colour,
+                    **_DOTTED,
+                )
                 canvas.tell(PROVED, color=BLACK, **_DOTTED)
         name = group if group == own[0].quantity else f"{own[0].quantity}, {group}"
         axes.set_ylabel(canvas.folded(name, _HIGH))
@@ -239,7 +271,7 @@ def _curves(
     panels[-1].set_xlabel(across)
 
 
-def _grid(rows: Sequence[Row], canvas: Canvas) -> None:
+def _grid(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """A map per run and quantity; each cell has its estimate and, below, its bounds."""
     maps = by(rows, "model", "quantity")
     heats = sorted({row.group for row in rows}, key=float)
@@ -251,8 +283,15 @@ def _grid(rows: Sequence[Row], canvas: Canvas) -> None:
     for axes, own in zip(panels, maps.values(), strict=True):
         for row in own:
             x, y = tops.index(row.x or 0.0) + 0.5, heats.index(row.group) + 0.5
-            axes.bar(x, 0.96, 0.96, y - 0.48, color=COLOURS[0], linewidth=0,
-                     alpha=_DARK * (row.value or 0.0) / highest)  # fmt: skip
+            axes.bar(
+                x,
+                0.96,
+                0.96,
+                y - 0.48,
+                color=COLOURS[0],
+                linewidth=0,
+                alpha=_DARK * (row.value or 0.0) / highest,
+            )
             value = "" if row.value is None else number(row.value)
             axes.text(x, y + 0.1, value, ha="center", va="bottom", fontsize=6.5 if wide else 5.2)
             lower, upper = below(row.lower or 0.0), above(row.upper or 0.0)
@@ -269,7 +308,7 @@ def _grid(rows: Sequence[Row], canvas: Canvas) -> None:
     canvas.label("top-p", "temperature")
 
 
-def _temperature(rows: Sequence[Row], canvas: Canvas) -> None:
+def _temperature(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """The mean is above, the deviation below; a line joins the temperatures of a decoding."""
     moments, lines = by(rows, "group"), list(by(rows, "model"))
     canvas.series = styles([(line, False) for line in lines])
@@ -289,7 +328,7 @@ def _temperature(rows: Sequence[Row], canvas: Canvas) -> None:
     panels[-1].set_xlabel("temperature T")
 
 
-def _confidence(rows: Sequence[Row], canvas: Canvas) -> None:
+def _confidence(rows: Sequence[ChartRow], canvas: Canvas) -> None:
     """A panel per quantity; the splits differ in dash, long curves are averaged."""
     kinds, splits = by(rows, "quantity"), list(by(rows, "group"))
     panels = canvas.panels(len(kinds), _HIGH, across=1)
@@ -298,10 +337,20 @@ def _confidence(rows: Sequence[Row], canvas: Canvas) -> None:
             pen, dash = canvas.series[model], DASHES[splits.index(split) % 3]
             size = math.ceil(len(mine) / _POINTS)
             parts = [mine[i : i + size] for i in range(0, len(mine), size)]
-            x, y = ([math.fsum(getattr(row, of) for row in part) / len(part) for part in parts]
-                    for of in ("x", "value"))  # fmt: skip
-            axes.plot(x, y, color=pen.colour, linestyle=dash, linewidth=0.9, marker=pen.mark,
-                      markersize=2.6, markevery=max(1, len(x) // 6))  # fmt: skip
+            x, y = (
+                [math.fsum(getattr(row, of) for row in part) / len(part) for part in parts]
+                for of in ("x", "value")
+            )
+            axes.plot(
+                x,
+                y,
+                color=pen.colour,
+                linestyle=dash,
+                linewidth=0.9,
+                marker=pen.mark,
+                markersize=2.6,
+                markevery=max(1, len(x) // 6),
+            )
             canvas.tell(model, color=pen.colour, marker=pen.mark, linestyle="none")
             canvas.tell(f"{split} set", color=BLACK, linestyle=dash, linewidth=0.9)
         axes.set_ylabel(_TRAINED[kind])

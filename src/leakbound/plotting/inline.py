@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from leakbound.plotting.canvas import Canvas, settings
 from leakbound.plotting.drawing import DRAW
-from leakbound.plotting.material import Chart, Row
+from leakbound.plotting.material import Chart, ChartRow
 from leakbound.plotting.style import WHITE, Stroke
 
 _SVG = "http://www.w3.org/2000/svg"
@@ -26,7 +26,7 @@ _DROPPED = {"style", "clip-path", "font-family", "stroke-linejoin", "stroke-line
 
 def inline(
     chart: Chart,
-    rows: Sequence[Row],
+    rows: Sequence[ChartRow],
     pens: Mapping[str, Stroke],
     size: tuple[float, float],
     title: str,

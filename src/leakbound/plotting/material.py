@@ -28,7 +28,7 @@ class LackingError(LeakboundError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChartRow:
     """One number of a chart, with its bounds where it has any.
 
     Attributes:
@@ -71,7 +71,7 @@ class Chart:
         shows: one line about its content.
         paper: the paper's figure that it corresponds to.
         needs: the input that it needs.
-        columns: the columns of its CSV, each a field of `Row` or `name=field`.
+        columns: the columns of its CSV, each a field of `ChartRow` or `name=field`.
         rows: makes its rows from the material.
     """
 
@@ -80,15 +80,15 @@ class Chart:
     paper: str
     needs: str
     columns: str
-    rows: Callable[[Any], Iterable[Row]]
+    rows: Callable[[Any], Iterable[ChartRow]]
 
-    def made(self, material: Material) -> Sequence[Row]:
+    def made(self, material: Material) -> Sequence[ChartRow]:
         """Return the rows, at least one; LackingError where there is none."""
         if rows := tuple(self.rows(material)):
             return rows
         raise LackingError(f"it needs {self.needs}")
 
-    def csv(self, rows: Sequence[Row], shown: Callable[[str], str] = str) -> str:
+    def csv(self, rows: Sequence[ChartRow], shown: Callable[[str], str] = str) -> str:
         """Return the rows as CSV; `shown` prepares texts, numbers are not rounded."""
 
         def cell(value: str | float | None) -> str | float | None:
@@ -198,9 +198,9 @@ class Material:
         return names
 
 
-def by(rows: Iterable[Row], *fields: str) -> dict[Any, list[Row]]:
+def by(rows: Iterable[ChartRow], *fields: str) -> dict[Any, list[ChartRow]]:
     """Group rows by one field or several; rows and keys keep their order."""
-    groups: dict[Any, list[Row]] = {}
+    groups: dict[Any, list[ChartRow]] = {}
     for row in rows:
         key = tuple(getattr(row, name) for name in fields)
         groups.setdefault(key[0] if len(key) == 1 else key, []).append(row)

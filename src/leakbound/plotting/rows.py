@@ -11,7 +11,7 @@ from leakbound.evaluation.views.draws import known_of_mean, known_of_worst
 from leakbound.evaluation.views.table import Interval
 from leakbound.evaluation.views.view import Measured, Model
 from leakbound.evaluation.views.words import known, mean_of, means_by
-from leakbound.plotting.material import Chart, Material, Row, stated
+from leakbound.plotting.material import Chart, ChartRow, Material, stated
 from leakbound.stats.about import Quantity
 from leakbound.store import EstimateRow
 
@@ -36,7 +36,7 @@ UTILITIES = {
 _BOUNDS = "value lower upper confidence"
 _SCORES = "a scorer whose scores are not 0 or 1 (name one with --scorer)"
 
-Rows = Callable[[Material], Iterable[Row]]
+Rows = Callable[[Material], Iterable[ChartRow]]
 
 
 def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], Rows]:
@@ -51,10 +51,12 @@ def chart(name: str, paper: str, needs: str, columns: str) -> Callable[[Rows], R
 
 
 @chart(
-    "questions", "Scholten et al. Fig. 3a; Fig. 6 right", "a run with sampled answers",
+    "questions",
+    "Scholten et al. Fig. 3a; Fig. 6 right",
+    "a run with sampled answers",
     f"model question quantity {_BOUNDS}",
-)  # fmt: skip
-def _questions(material: Material) -> Iterator[Row]:
+)
+def _questions(material: Material) -> Iterator[ChartRow]:
     """Every question's leakage with its bounds, sorted, with its greedy answer."""
     for model in material.view.targets:
         control = material.view.control_of(model)
@@ -63,58 +65,66 @@ def _questions(material: Material) -> Iterator[Row]:
             cell = model.at(question.id, material.scorer)
             if cell is None:
                 continue
-            rows = [Row(model.label, material.quantity, *stated(cell.leakage), question.id)]
+            rows = [ChartRow(model.label, material.quantity, *stated(cell.leakage), question.id)]
             if control and (other := control.at(question.id, material.scorer)):
-                rows.append(Row(model.label, CONTROL, *stated(other.leakage), question.id))
+                rows.append(ChartRow(model.label, CONTROL, *stated(other.leakage), question.id))
             if cell.greedy is not None:
-                rows.append(Row(model.label, GREEDY, cell.greedy, question=question.id))
+                rows.append(ChartRow(model.label, GREEDY, cell.greedy, question=question.id))
             mine.append(rows)
         for rows in sorted(mine, key=lambda rows: (rows[0].value or 0.0, rows[0].upper)):
             yield from rows
 
 
-@chart("histogram", "Scholten et al. Fig. 3b, 3c; Fig. 6 left", _SCORES,
-       "model question quantity score=x value")  # fmt: skip
-def _histogram(material: Material) -> Iterator[Row]:
+@chart(
+    "histogram",
+    "Scholten et al. Fig. 3b, 3c; Fig. 6 left",
+    _SCORES,
+    "model question quantity score=x value",
+)
+def _histogram(material: Material) -> Iterator[ChartRow]:
     """Scores of one question's draws by model in bins, the greedy answer marked."""
     edges = [i / BINS for i in range(BINS + 1)]
     at = material.question
     for model in material.view.models if not material.scorer.binary else ():
         if drawn := material.scores[model.label].get(at):
             for left, share in zip(edges, drawn.histogram(edges), strict=False):
-                yield Row(model.label, "draws", share, question=at, x=left)
-            yield Row(model.label, "mean", drawn.mean, question=at)
+                yield ChartRow(model.label, "draws", share, question=at, x=left)
+            yield ChartRow(model.label, "mean", drawn.mean, question=at)
             if (cell := model.at(at, material.scorer)) and cell.greedy is not None:
-                yield Row(model.label, GREEDY, cell.greedy, question=at)
+                yield ChartRow(model.label, GREEDY, cell.greedy, question=at)
 
 
 @chart("tail", "Scholten et al. Fig. 3d", _SCORES, f"model question x {_BOUNDS}")
-def _tail(material: Material) -> Iterator[Row]:
+def _tail(material: Material) -> Iterator[ChartRow]:
     """Pr[X > x] of one question by model, with a band that is valid at all x."""
     for model in material.view.models:
         cell = model.at(material.question, material.scorer)
         for x, row in sorted(cell.by_parameter("tail").items()) if cell else ():
-            yield Row(model.label, "Pr[X > x]", *stated(row), material.question, x=x)
+            yield ChartRow(model.label, "Pr[X > x]", *stated(row), material.question, x=x)
 
 
 @chart("answers", "Scholten et al. Fig. 6", _SCORES, "model question quantity value lower upper")
-def _answers(material: Material) -> Iterator[Row]:
+def _answers(material: Material) -> Iterator[ChartRow]:
     """Every question's draws as quantiles, with its greedy answer."""
     for model in material.view.targets if not material.scorer.binary else ():
         drawn = material.scores[model.label]
         for question in sorted(drawn, key=lambda q: (drawn[q].mean, q)):
             p5, p25, median, p75, p95 = drawn[question].quantiles(QUANTILES)
-            yield Row(model.label, MOST, median, p5, p95, question=question)
-            yield Row(model.label, HALF, median, p25, p75, question=question)
-            yield Row(model.label, "mean", drawn[question].mean, question=question)
+            yield ChartRow(model.label, MOST, median, p5, p95, question=question)
+            yield ChartRow(model.label, HALF, median, p25, p75, question=question)
+            yield ChartRow(model.label, "mean", drawn[question].mean, question=question)
             cell = model.at(question, material.scorer)
             if cell and cell.greedy is not None:
-                yield Row(model.label, GREEDY, cell.greedy, question=question)
+                yield ChartRow(model.label, GREEDY, cell.greedy, question=question)
 
 
-@chart("moments", "Scholten et al. Table 1", "a run in which every question was sampled",
-       f"model over=group quantity {_BOUNDS}")  # fmt: skip
-def _moments(material: Material) -> Iterator[Row]:
+@chart(
+    "moments",
+    "Scholten et al. Table 1",
+    "a run in which every question was sampled",
+    f"model over=group quantity {_BOUNDS}",
+)
+def _moments(material: Material) -> Iterator[ChartRow]:
     """Greedy, mean and mean + 2 sd (ED) by model: mean over the questions, and the worst.
 
     The worst question's ED is at most the largest upper bound of any question.
@@ -125,39 +135,45 @@ def _moments(material: Material) -> Iterator[Row]:
         spread = [row for row in _each(cells, ED) if row is not None]
         values = known(spread)
         if mean := model.rows.leakage(material.scorer.name, scope="mean"):
-            yield Row(model.label, material.quantity, *stated(mean), group=MEAN)
+            yield ChartRow(model.label, material.quantity, *stated(mean), group=MEAN)
         if greedy and len(greedy) == len(cells):
-            yield Row(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
+            yield ChartRow(model.label, GREEDY, sum(greedy) / len(greedy), group=MEAN)
         if row := rows.first(quantity=ED, scope="mean"):
-            yield Row(model.label, "ED", row.value, None, row.upper, row.confidence, group=MEAN)
+            yield ChartRow(
+                model.label, "ED", row.value, None, row.upper, row.confidence, group=MEAN
+            )
         elif values and len(values) == len(cells):
-            yield Row(model.label, "ED", sum(values) / len(values), group=MEAN)
+            yield ChartRow(model.label, "ED", sum(values) / len(values), group=MEAN)
         if worst := model.rows.leakage(material.scorer.name, scope="worst question"):
-            yield Row(model.label, material.quantity, *stated(worst), group=WORST)
+            yield ChartRow(model.label, material.quantity, *stated(worst), group=WORST)
         if greedy:
-            yield Row(model.label, GREEDY, max(greedy), group=WORST)
+            yield ChartRow(model.label, GREEDY, max(greedy), group=WORST)
         if values:
             upper, sure = max(row.upper for row in spread), spread[0].confidence
-            yield Row(model.label, "ED", max(values), None, upper, sure, group=WORST)
+            yield ChartRow(model.label, "ED", max(values), None, upper, sure, group=WORST)
 
 
 @chart(
     "spread", "Scholten et al. Fig. 4a", "a run of fixed n", f"model question quantity {_BOUNDS}"
 )
-def _spread(material: Material) -> Iterator[Row]:
+def _spread(material: Material) -> Iterator[ChartRow]:
     """Standard deviation of every question's scores by model, sorted, with bounds."""
     for model in material.view.models:
         rows = []
         for question in material.view.questions:
             cell = model.at(question.id, material.scorer)
             if cell and (row := cell.rows.first(quantity=DEVIATION)):
-                rows.append(Row(model.label, DEVIATION, *stated(row), question.id))
+                rows.append(ChartRow(model.label, DEVIATION, *stated(row), question.id))
         yield from sorted(rows, key=lambda row: (row.value or 0.0, row.upper))
 
 
-@chart("utility", "Scholten et al. Fig. 5c", "runs of several models with --metrics all",
-       f"model metric=group utility=x quantity {_BOUNDS}")  # fmt: skip
-def _utility(material: Material) -> list[Row]:
+@chart(
+    "utility",
+    "Scholten et al. Fig. 5c",
+    "runs of several models with --metrics all",
+    f"model metric=group utility=x quantity {_BOUNDS}",
+)
+def _utility(material: Material) -> list[ChartRow]:
     """Mean leakage against utility, a point per model, with bounds; the front of the targets."""
     by_model = {model.label: material.metrics(model) for model in material.view.models}
     measured = {label: metrics for label, metrics in by_model.items() if metrics}
@@ -169,13 +185,13 @@ def _utility(material: Material) -> list[Row]:
             mean = model.rows.leakage(material.scorer.name, scope="mean")
             if model.label in measured and mean is not None:
                 at = measured[model.label][metric]
-                row = Row(model.label, material.quantity, *stated(mean), group=metric, x=at)
+                row = ChartRow(model.label, material.quantity, *stated(mean), group=metric, x=at)
                 rows.append(row)
                 targets += [] if model.is_control else [row]
     return [*rows, *front_of(targets)] if len(rows) > 1 else []
 
 
-def front_of(rows: Sequence[Row]) -> list[Row]:
+def front_of(rows: Sequence[ChartRow]) -> list[ChartRow]:
     """Return the points that no other is better than in both, by the estimates."""
     points = {(row.x or 0.0, row.value) for row in rows if row.value is not None}
 
@@ -183,26 +199,34 @@ def front_of(rows: Sequence[Row]) -> list[Row]:
         return any(u >= utility and v <= value and (u, v) != (utility, value) for u, v in points)
 
     return [
-        Row(row.model, FRONT, row.value, group=row.group, x=row.x)
+        ChartRow(row.model, FRONT, row.value, group=row.group, x=row.x)
         for row in sorted(rows, key=lambda row: (row.x or 0.0, row.value or 0.0))
         if row.value is not None and not beaten(row.x or 0.0, row.value)
     ]
 
 
-@chart("convergence", "Scholten et al. Fig. 3e, 3f", "a run of fixed n, all draws of it scored",
-       f"model question quantity n=x {_BOUNDS}")  # fmt: skip
-def _convergence(material: Material) -> Iterator[Row]:
+@chart(
+    "convergence",
+    "Scholten et al. Fig. 3e, 3f",
+    "a run of fixed n, all draws of it scored",
+    f"model question quantity n=x {_BOUNDS}",
+)
+def _convergence(material: Material) -> Iterator[ChartRow]:
     """Mean and standard deviation of one question against the number of draws, with bounds."""
     at, sure = material.question, material.view.confidence
     for model in material.view.models:
         for n, bounds in material.draws(model).growing(at, sure).items():
             for quantity, bound in zip((material.quantity, DEVIATION), bounds, strict=True):
-                yield Row(model.label, quantity, *stated(bound, sure), at, quantity, n)
+                yield ChartRow(model.label, quantity, *stated(bound, sure), at, quantity, n)
 
 
-@chart("leak-at-k", "Leak@k, curves over k", "a run in which every question was sampled",
-       f"model quantity k=x {_BOUNDS}")  # fmt: skip
-def _leak_at_k(material: Material) -> Iterator[Row]:
+@chart(
+    "leak-at-k",
+    "Leak@k, curves over k",
+    "a run in which every question was sampled",
+    f"model quantity k=x {_BOUNDS}",
+)
+def _leak_at_k(material: Material) -> Iterator[ChartRow]:
     """Unbiased leak@k, mean over the questions, with a band that is valid at all k, and proofs.
 
     There is no band where n was not fixed, or where blocks of k draws are too few. Single texts of
@@ -218,24 +242,26 @@ def _leak_at_k(material: Material) -> Iterator[Row]:
             value = mean_of(rows) if len(rows) == len(cells) else None
             bound = bounds.get(k)
             if bound is None and rows and all(row.confidence == 1 for row in rows):
-                ends = [sum(getattr(row, end) for row in rows) / len(rows)
-                        for end in ("lower", "upper")]  # fmt: skip
+                ends = [
+                    sum(getattr(row, end) for row in rows) / len(rows) for end in ("lower", "upper")
+                ]
                 bound = Interval(value, *ends)  # exact for every question: so for their mean
             if bound is not None:
-                yield Row(
+                yield ChartRow(
                     model.label, "leak@k", value, bound.lower, bound.upper, sure, group=MEAN, x=k
                 )
             elif value is not None:
-                yield Row(model.label, "leak@k", value, group=MEAN, x=k)
-            proofs = [cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows
-                      for cell in cells]  # fmt: skip
+                yield ChartRow(model.label, "leak@k", value, group=MEAN, x=k)
+            proofs = [
+                cell.rows.where(quantity="leak@k", proved=True, parameter=k).rows for cell in cells
+            ]
             if any(proofs) and (value, bound) != (None, None):
                 most = [max((row.lower for row in of), default=0.0) for of in proofs]
-                yield Row(model.label, PROVED, lower=sum(most) / len(cells), group=MEAN, x=k)
+                yield ChartRow(model.label, PROVED, lower=sum(most) / len(cells), group=MEAN, x=k)
 
 
 @chart("naive", "Leak@k, naive estimate", "a run of fixed n", "model quantity k=x value")
-def _naive(material: Material) -> Iterator[Row]:
+def _naive(material: Material) -> Iterator[ChartRow]:
     """The unbiased estimate of leak@k, mean over the questions, and the naive worst of k."""
     for model in material.view.models:
         cells = model.cells(material.scorer)
@@ -244,26 +270,34 @@ def _naive(material: Material) -> Iterator[Row]:
             (NAIVE, means_by(cells, "worst of k")),
         ):
             for k in sorted(values):
-                yield Row(model.label, quantity, values[k], group=MEAN, x=int(k))
+                yield ChartRow(model.label, quantity, values[k], group=MEAN, x=int(k))
 
 
-@chart("far", "Leak@k, curves over k", "a scorer whose scores are 0 or 1",
-       "model over=group quantity k=x lower upper confidence")  # fmt: skip
-def _far(material: Material) -> Iterator[Row]:
+@chart(
+    "far",
+    "Leak@k, curves over k",
+    "a scorer whose scores are 0 or 1",
+    "model over=group quantity k=x lower upper confidence",
+)
+def _far(material: Material) -> Iterator[ChartRow]:
     """Bounds on leak@k to a thousand million answers, and proofs."""
     for model in material.view.targets:
         worst, mean = (of(model, material.scorer) for of in (known_of_worst, known_of_mean))
         for group, points in ((WORST, worst), (MEAN, mean)):
             for at in points[::-3][::-1]:  # the last among them
                 bounds = None, at.lower, at.upper, material.view.confidence
-                yield Row(model.label, "leak@k", *bounds, group=group, x=at.k)
+                yield ChartRow(model.label, "leak@k", *bounds, group=group, x=at.k)
                 if points[-1].proved:
-                    yield Row(model.label, PROVED, lower=at.proved, group=group, x=at.k)
+                    yield ChartRow(model.label, PROVED, lower=at.proved, group=group, x=at.k)
 
 
-@chart("grid", "Leak@k, grid of decodings", "a run with lists of --temperature and --top-p",
-       f"run=model quantity temperature=group top_p=x {_BOUNDS}")  # fmt: skip
-def _grid(material: Material) -> Iterator[Row]:
+@chart(
+    "grid",
+    "Leak@k, grid of decodings",
+    "a run with lists of --temperature and --top-p",
+    f"run=model quantity temperature=group top_p=x {_BOUNDS}",
+)
+def _grid(material: Material) -> Iterator[ChartRow]:
     """A heat map of temperature and top-p: mean leakage and leak@k, with joint bounds."""
     for label, grid in material.view.grids:
         if grid.scorer == material.scorer.name:
@@ -271,12 +305,16 @@ def _grid(material: Material) -> Iterator[Row]:
             for name, cells in maps.items():
                 for (t, p), row in cells.items():
                     bounds = *stated(row)[:3], grid.confidence
-                    yield Row(label, name, *bounds, group=f"{t:g}", x=p)
+                    yield ChartRow(label, name, *bounds, group=f"{t:g}", x=p)
 
 
-@chart("temperature", "Scholten et al. Fig. 4b", "a run with a list of --temperature",
-       f"line=model quantity temperature=x {_BOUNDS}")  # fmt: skip
-def _temperature(material: Material) -> list[Row]:
+@chart(
+    "temperature",
+    "Scholten et al. Fig. 4b",
+    "a run with a list of --temperature",
+    f"line=model quantity temperature=x {_BOUNDS}",
+)
+def _temperature(material: Material) -> list[ChartRow]:
     """Mean leakage and deviation against the softmax temperature."""
     lines: dict[tuple[str, str], list[Model]] = {}
     for model in material.view.models:
@@ -285,8 +323,11 @@ def _temperature(material: Material) -> list[Row]:
             cut = f"top-p {decoding.top_p:g}" + (f", k {decoding.top_k}" if decoding.top_k else "")
             name = f"{model.run} control" if model.key.is_control else model.run
             lines.setdefault((name, cut), []).append(model)
-    lines = {at: models for at, models in lines.items()
-             if len({model.decoding.temperature for model in models}) > 1}  # fmt: skip
+    lines = {
+        at: models
+        for at, models in lines.items()
+        if len({model.decoding.temperature for model in models}) > 1
+    }
     several = len({name for name, _ in lines}) > 1
     rows = []
     for (name, cut), models in lines.items():
@@ -294,19 +335,24 @@ def _temperature(material: Material) -> list[Row]:
         for model in models:
             at = model.decoding.temperature
             if mean := model.rows.leakage(material.scorer.name, scope="mean"):
-                rows.append(Row(line, material.quantity, *stated(mean), "", material.quantity, at))
+                rows.append(
+                    ChartRow(line, material.quantity, *stated(mean), "", material.quantity, at)
+                )
             spread = model.rows.of(material.scorer.name).first(quantity=DEVIATION, scope="mean")
             if spread is not None and spread.value is not None:
-                rows.append(Row(line, DEVIATION, *stated(spread), "", DEVIATION, at))
+                rows.append(ChartRow(line, DEVIATION, *stated(spread), "", DEVIATION, at))
             elif value := mean_of(_each(model.cells(material.scorer), DEVIATION)):
-                rows.append(Row(line, DEVIATION, value, group=DEVIATION, x=at))
+                rows.append(ChartRow(line, DEVIATION, value, group=DEVIATION, x=at))
     return sorted(rows, key=lambda row: (row.group == DEVIATION, row.model, row.x))
 
 
-@chart("confidence", "Scholten et al. Fig. 5b",
-       "the folder of a trained model whose objective has an entropy or a likelihood of one split",
-       "model split=group quantity step=x value")  # fmt: skip
-def _confidence(material: Material) -> Iterator[Row]:
+@chart(
+    "confidence",
+    "Scholten et al. Fig. 5b",
+    "the folder of a trained model whose objective has an entropy or a likelihood of one split",
+    "model split=group quantity step=x value",
+)
+def _confidence(material: Material) -> Iterator[ChartRow]:
     """Entropy and probability of the answers' tokens by split over training.
 
     Entropy is that of the next-token distributions along the answers of a split in nats;
@@ -316,25 +362,29 @@ def _confidence(material: Material) -> Iterator[Row]:
         name = material.names[label]
         for split in dict.fromkeys(term.split for term in trained.terms):
             for step, value in trained.curve("entropy", split):
-                yield Row(name, "entropy", value, group=split, x=step)
+                yield ChartRow(name, "entropy", value, group=split, x=step)
             for step, value in trained.curve("nll", split):
-                yield Row(name, "probability", math.exp(-value), group=split, x=step)
+                yield ChartRow(name, "probability", math.exp(-value), group=split, x=step)
 
 
-def _differences(models: Sequence[ModelMoves]) -> Iterator[Row]:
+def _differences(models: Sequence[ModelMoves]) -> Iterator[ChartRow]:
     """How far every question moved from the baseline, with bounds, those that fell most first."""
     for model in models:
         for move in sorted(model.each, key=lambda move: move.bound.value or 0.0):
             bound = move.bound.value, move.bound.lower, move.bound.upper
-            yield Row(model.label, move.moved, *bound, question=move.question)
+            yield ChartRow(model.label, move.moved, *bound, question=move.question)
         if (mean := model.mean) is not None:
-            yield Row(model.label, "mean", mean.value, mean.lower, mean.upper)
+            yield ChartRow(model.label, "mean", mean.value, mean.lower, mean.upper)
 
 
 DIFFERENCES = Chart(
-    "differences", (_differences.__doc__ or "").removesuffix("."), "", "a comparison of runs",
-    "model question moved=quantity value lower upper", _differences,
-)  # fmt: skip
+    "differences",
+    (_differences.__doc__ or "").removesuffix("."),
+    "",
+    "a comparison of runs",
+    "model question moved=quantity value lower upper",
+    _differences,
+)
 
 
 def _each(cells: Sequence[Measured], quantity: Quantity) -> list[EstimateRow | None]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from leakbound.errors import InputError, needing
 from leakbound.evaluation.views.table import Table
-from leakbound.plotting.material import Chart, LackingError, Material, Row
+from leakbound.plotting.material import Chart, ChartRow, LackingError, Material
 from leakbound.plotting.rows import KINDS
 from leakbound.plotting.style import Format, styles
 from leakbound.registry import suggestion
@@ -152,9 +152,9 @@ def _chosen(only: Sequence[str]) -> Mapping[str, Chart]:
 
 def _rows(
     kinds: Mapping[str, Chart], material: Material
-) -> tuple[dict[str, Sequence[Row]], dict[str, str]]:
+) -> tuple[dict[str, Sequence[ChartRow]], dict[str, str]]:
     """The rows that each figure is drawn from, and why some cannot be."""
-    made: dict[str, Sequence[Row]] = {}
+    made: dict[str, Sequence[ChartRow]] = {}
     lacking: dict[str, str] = {}
     if material.runs:
         _ = material.scorer, material.question  # refused, if wrong, before anything is drawn

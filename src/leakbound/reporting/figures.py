@@ -20,7 +20,7 @@ from leakbound.plotting.style import Stroke, class_of, styles
 from leakbound.text.shown import visible
 
 if TYPE_CHECKING:
-    from leakbound.plotting.material import Chart, Row
+    from leakbound.plotting.material import Chart, ChartRow
 
 COLUMN = (3.8, 1.0)
 WIDE, ALONE, NARROW = (9.0, 1.6), (6.5, 1.0), (3.5, 1.0)
@@ -91,7 +91,7 @@ def difference_figures(models: Sequence[ModelMoves], baseline: str) -> list[Figu
 
 def _figure(
     chart: Chart,
-    rows: Sequence[Row],
+    rows: Sequence[ChartRow],
     pens: Mapping[str, Stroke],
     caption: str,
     sizes: Sequence[tuple[float, float]],
