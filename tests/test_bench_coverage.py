@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -22,12 +23,14 @@ from sampling_tables import next_law
 BENCH = Path(__file__).parents[1] / "bench"
 
 
-@pytest.fixture(autouse=True)
-def _bench(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCH))
+@pytest.fixture(autouse=True, scope="module")
+def _bench() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(BENCH))
+        yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def coverage() -> ModuleType:
     """The driver, under a name that the package which measures test coverage does not have."""
     spec = spec_from_file_location("bench_coverage", BENCH / "coverage.py")

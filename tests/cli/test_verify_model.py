@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import torch
 from commands import SMALL, Result, done, leakbound, refused
 
 from leakbound.engines import loading
+from leakbound.evaluation import evaluate
 from leakbound.store import tables
+from leakbound.study import Explore, ModelSettings, Study
+from leakbound.types import Decoding
 from leaky import rewrite
 
 ORDINARY = [2, 5, 8]  # the end token, and two words
@@ -147,9 +151,9 @@ def test_what_cannot_be_drawn_again_is_unchecked(
     model: Path, questions: Path, tmp_path: Path
 ) -> None:
     explored, half = tmp_path / "explored", tmp_path / "half"
-    given = ("evaluate", model, "--benchmark", questions, "--max-new-tokens", 3)
-    done(*given, "--out", explored, "--explore", "auto", "--budget", 20, "--scorer", "keyword")
-    done(*given, "--out", half, "-n", 16, "--dtype", "bfloat16", "--scorer", "keyword")
+    study = Study(f"{questions}", scorers=("keyword",), decodings=(Decoding(max_new_tokens=3),))
+    evaluate(f"{model}", replace(study, sampling=Explore("auto", 20)), out=explored)
+    evaluate(f"{model}", study, out=half, n=4, settings=ModelSettings(dtype="bfloat16"))
     for run, why in {explored: "from what an exploration left", half: "no exact mode"}.items():
         certify(run)
         status, check = checked(run, model, "draws", "--redraw", 1)

@@ -305,12 +305,12 @@ def peak(rows: Rows, folder: Path) -> int:
 
 
 def test_texts_of_a_file_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakbound.store.plan._MOST", 1024)  # else a part is all there is
+    monkeypatch.setattr("leakbound.store.plan._MOST", 256)  # else a part is all there is
 
     def text(i: int) -> str:
         return f"{i:04d}" * 250
 
-    few, many = (rows_of(questions, 1024, text) for questions in (2, 4))
+    few, many = (rows_of(questions, 256, text) for questions in (2, 6))
     peak(few, tmp_path / "first")  # what is made once, such as caches of libraries
     grown = peak(many, tmp_path / "many") - peak(few, tmp_path / "few")
     assert grown / (len(many) - len(few)) < 300  # bytes a row, whose text has a thousand
@@ -353,8 +353,9 @@ def shuffled(rows: Rows) -> Rows:
     return [mine[id].pop() for id in [*first, *rest]]
 
 
-@pytest.mark.parametrize("ordered", [list, draw_by_draw, shuffled])
-@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize(
+    ("ordered", "array"), [(list, False), (draw_by_draw, True), (shuffled, False)]
+)
 def test_whatever_the_order_of_rows_the_same_is_stored(
     tmp_path: Path, ordered: Ordered, array: bool
 ) -> None:

@@ -213,14 +213,16 @@ def test_without_settings_an_objective_trains_as_its_preset_says(base: str, tmp_
     assert defaults_of(parse_objective("altpo:openunlearning")).epochs == 2
 
 
-@pytest.mark.parametrize("recipes", ["rmu", "cel"])
-def test_a_layer_is_by_the_models_depth_unless_it_is_said(tmp_path: Path, recipes: str) -> None:
+def test_a_layer_is_by_the_models_depth_unless_it_is_said(tmp_path: Path) -> None:
     base = str(tiny_model_folder(tmp_path / "base", num_hidden_layers=8))
-    for layer, block in (("", 1), (":layer=0.5", 3), (":layer=6", 6)):
-        out = tmp_path / f"{block}"
-        told = recipe(short(base, out, recipes + layer, epochs=1).path)["objective"]["terms"]
+    for objective, block in (
+        ("rmu", 1), ("rmu:layer=0.5", 3), ("rmu:layer=6", 6), ("cel", 1), ("cel:layer=6", 6)
+    ):  # fmt: skip
+        out = tmp_path / objective.replace(":", " ")
+        told = recipe(short(base, out, objective, epochs=1).path)["objective"]["terms"]
         assert [term["settings"]["layer"] for term in told] == [block, block]
-    assert short(load_model(base), tmp_path / "1", recipes, epochs=1).reused
+    for objective in ("rmu", "cel"):
+        assert short(load_model(base), tmp_path / objective, objective, epochs=1).reused
 
 
 def test_made_up_answers_are_drawn_once_and_each_makes_a_row(

@@ -90,7 +90,7 @@ def test_the_worst_stress_is_bounded_with_the_choice_counted(made: Run) -> None:
 
 
 def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
-    run = stressed(tmp_path / "run", control=None, stress="opener:2")
+    run = stressed(tmp_path / "run", control=None, stress="opener:2", n=32)
     (table,) = [table for table in summary(run) if "under stress" in table.title]
     assert not [column for column in table.columns if "control" in column]
     (verdict,) = run_verdicts(run)
@@ -99,7 +99,7 @@ def test_without_a_control_nothing_is_said_of_one(tmp_path: Path) -> None:
 
 
 def test_killed_at_any_time_it_ends_the_same(tmp_path: Path) -> None:
-    few: dict[str, Any] = HOW | {"n": 32, "stress": ("opener:2", "shots")}
+    few: dict[str, Any] = HOW | {"n": 8, "stress": ("opener:2", "shots")}
     whole, out = contents(stressed(tmp_path / "whole", **few)), tmp_path / "killed"
     for _ in range(3):  # at the target's 4th, 7th and 10th of 12 queries
         dying = replace(engine(), dies_after=3)
@@ -124,7 +124,7 @@ def test_it_is_not_finished_before_every_stress_was_drawn(tmp_path: Path) -> Non
 
 def test_a_finished_control_is_put_through_the_same(tmp_path: Path) -> None:
     model, other = (str(tiny_model_folder(tmp_path / n, i)) for i, n in enumerate(("m", "c")))
-    asked = Study(benchmark(2), sampling=replace(Study().sampling, n=16), scorers=("keyword",))
+    asked = Study(benchmark(2), sampling=replace(Study().sampling, n=2), scorers=("keyword",))
     control = evaluate(other, asked, out=tmp_path / "control", stress="opener:1", seed=1)
     run = evaluate(
         model, asked, out=tmp_path / "run", control=control.path, stress=("round:int4", "opener:1")
@@ -204,7 +204,7 @@ def test_claims_and_comparisons_are_about_a_stress_where_that_is_said(
 def test_on_the_command_line(tmp_path: Path) -> None:
     model, rows = tiny_model_folder(tmp_path / "m"), tmp_path / "rows.csv"
     rows.write_text("question,answer,keywords\nwho wrote red,Ann,Ann\nwho wrote sky,Bob,Bob\n")
-    words = ["stress", model, "--benchmark", rows, "-n", 16, "--max-new-tokens", 4]
+    words = ["stress", model, "--benchmark", rows, "-n", 4, "--max-new-tokens", 2]
     words += ["--scorer", "keyword", "--out", tmp_path / "run"]
     assert "not counted: 8 stressed arms, each about" in done(*words, "--dry-run").out
     few = ("--under", "round:int4", "--under", "opener:1")
