@@ -98,7 +98,7 @@ def test_what_did_not_arrive_looks_like_no_copy(lost: float) -> None:
         came = [[text for text in row if rng.random() > lost * (t > 0)] for row in table]
         return [[*row, *[None] * (choices - len(row))] for row in came]
 
-    assert [tried(draw, 16, f"{i}") for i in range(40)] == [None] * 40
+    assert [tried(draw, 16, f"{i}") for i in range(20)] == [None] * 20
 
 
 def test_a_fault_counts_once_it_is_seen_twice() -> None:

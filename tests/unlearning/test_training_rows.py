@@ -275,7 +275,7 @@ def test_an_evaluation_finds_both_halves_by_itself(
     model: Path, people: str, half: Benchmark, tmp_path: Path
 ) -> None:
     asked = Decoding(max_new_tokens=6)
-    how: Any = {"scorers": ["rouge-l-recall"], "n": 16, "decodings": asked}
+    how: Any = {"scorers": ["rouge-l-recall"], "n": 2, "decodings": asked}
     run = evaluate(str(model), people, out=tmp_path / "run", **how)
     assert run.record.benchmark.name == half.name
     others = Run.open(run.path / OTHERS)
