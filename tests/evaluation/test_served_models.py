@@ -109,22 +109,18 @@ def refused_as(engine: Any, questions: Path, out: Path) -> str:
     return str(told.value)
 
 
-@pytest.mark.parametrize(
-    ("pages", "options", "what"),
-    [
-        ({"/v1/models": {"data": [{"id": "m", "owned_by": "them"}]}}, "probe=off", "owned_by"),
-        (LISTED, "probe=off&api=completions", "prompting"),
-        (LISTED, "", "probe"),
-    ],
-)
-def test_another_model_of_the_server_goes_on_with_no_run(
-    pages: Any, options: str, what: str, questions: Path, tmp_path: Path
-) -> None:
-    kept = dict(LISTED)
+def test_another_model_of_the_server_goes_on_with_no_run(questions: Path, tmp_path: Path) -> None:
+    owned = {"/v1/models": {"data": [{"id": "m", "owned_by": "them"}]}}
+    kept: dict[str, object] = dict(LISTED)
     with chat_server(honest(LAWS), kept) as up:
         run_of(engine_at(up.url), questions, tmp_path / "run")
-        kept |= pages
-        assert what in refused_as(engine_at(up.url, options), questions, tmp_path / "run")
+        for pages, options, what in (
+            (owned, "probe=off", "owned_by"),
+            (LISTED, "probe=off&api=completions", "prompting"),
+            (LISTED, "", "probe"),
+        ):
+            kept |= pages
+            assert what in refused_as(engine_at(up.url, options), questions, tmp_path / "run")
 
 
 def test_exploring_a_served_model_is_refused_whether_its_server_is_up_or_not(
