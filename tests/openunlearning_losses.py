@@ -3,8 +3,8 @@
 A tiny random Llama in float64 takes three passes over rows of unequal length, one of them with an
 answer of a single token. Its weights differ from the frozen model's. Between two passes PDU's
 multiplier moves. Our side is all that training does: the frozen model's values from disk, one
-packed forward pass, `ObjectiveTrainer.compute_loss`. Their side is `compute_loss` of their class under
-the arguments of their YAML, on the batch as their collator pads it. The result is the largest
+packed forward pass, `ObjectiveTrainer.compute_loss`. Their side is `compute_loss` of their class,
+with the arguments of their YAML, on the batch as their collator pads it. The result is the largest
 difference of a value, relative where it is above 1, and of a gradient, relative to its largest
 entry.
 
