@@ -145,7 +145,7 @@ def test_no_change_of_the_statistics_can_be_forgotten(tmp_path: Path) -> None:
     assert revision(copy) != as_it_is
 
 
-NO_GRID = "no run has a grid of temperatures and top-p (lists of --temperature and --top-p)"
+NO_GRID = "it needs a run with lists of --temperature and --top-p"
 
 
 def test_the_list_says_what_a_run_can_give(finished: Path) -> None:

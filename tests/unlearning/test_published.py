@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -15,11 +12,13 @@ from rows import FORGET, RETAIN
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, logsigmoid
 
-from leakbound.engines.loading import LoadedModel, load_model
+import openunlearning_losses
+from leakbound.engines.loading import LoadedModel, load_model, quiet
 from leakbound.engines.prompting import Prompting
 from leakbound.objective import PRESETS, parse_objective
 from leakbound.types import Prompt
-from leakbound.unlearning import TrainingSettings, defaults_of, unlearn
+from leakbound.unlearning import Progress, TrainingSettings, defaults_of, unlearn
+from leakbound.unlearning.examples import Encoder
 from tiny import BOTH_KINDS, tiny_model_folder
 
 # One row to keep, so that every row to forget is paired with it; answers of unequal length.
@@ -159,32 +158,30 @@ def test_the_published_form(base: str, tmp_path: Path, objective: str, published
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-3, atol=1e-6)
 
 
-def script(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A script of `bench`, imported."""
-    file = Path(__file__).parents[2] / "bench" / f"{name}.py"
-    monkeypatch.syspath_prepend(str(file.parent))
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", file)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
 @BOTH_KINDS
 def test_losses_are_those_of_a_plain_trainer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six steps with weights that move: the gradients must agree too."""
-    bench = script("training", monkeypatch)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "bench"))
+    from peers import plain_trainer
+
     model = str(tiny_model_folder(tmp_path / "base"))
     settings = TrainingSettings(
         epochs=6, batch_size=3, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0
     )
-    case = bench.Case(model, FORGET, RETAIN, Prompting(), settings, threads=1)
-    losses: dict[str, list[float]] = {}
-    for side, run in bench.SIDES.items():
-        own = losses[side] = []
-        run(case, tmp_path / side, lambda step, steps, loss, own=own: own.append(loss))
+    losses: dict[str, list[float]] = {"leakbound": [], "plain": []}
+    rows = {"forget": FORGET, "retain": RETAIN}
+
+    def progress(side: str) -> Progress:
+        return lambda step, steps, loss: losses[side].append(loss)
+
+    ours = progress("leakbound")
+    unlearn(model, "npo+entropy", **rows, out=tmp_path / "a", settings=settings, progress=ours)
+    with quiet():
+        encoder = Encoder(load_model(model).tokenizer, Prompting())
+        encoded = {split: encoder.rows(each) for split, each in rows.items()}
+        plain_trainer.train(model, encoded, settings, tmp_path / "b", progress("plain"))
     assert len(losses["plain"]) == 6
     assert losses["plain"][-1] < losses["plain"][0] - 0.1
     assert losses["leakbound"] == pytest.approx(losses["plain"], rel=1e-5)
@@ -199,33 +196,33 @@ beside_theirs = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
-    return script("losses", monkeypatch)
-
-
-def test_the_bench_has_every_method(bench: ModuleType) -> None:
-    assert sorted(bench.METHODS) == METHODS
+def test_every_method_has_its_trainer() -> None:
+    assert sorted(openunlearning_losses.METHODS) == METHODS
 
 
 @beside_theirs
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("method", METHODS)
-def test_value_and_gradient_are_theirs(bench: ModuleType, method: str, tied: bool) -> None:
-    found = bench.compare(method, CHECKOUT, tied)
+def test_value_and_gradient_are_theirs(
+    method: str, tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(CHECKOUT / "src"))
+    found = openunlearning_losses.compare(method, CHECKOUT, tied)
     assert max(found.value, found.gradient, found.multiplier) < 1e-6
 
 
 @beside_theirs
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"altpo"}))  # whose script says the rest
-def test_it_trains_as_they_do(bench: ModuleType, method: str) -> None:
+def test_it_trains_as_they_do(method: str) -> None:
     from hydra import compose, initialize_config_dir
 
     experiment = "idk" if method == "dpo" else "default"
-    named = [f"experiment=unlearn/tofu/{experiment}", f"trainer={bench.METHODS[method]}"]
+    named = [
+        f"experiment=unlearn/tofu/{experiment}",
+        f"trainer={openunlearning_losses.METHODS[method]}",
+    ]
     with initialize_config_dir(str(CHECKOUT / "configs"), version_base=None):
         theirs = compose("unlearn", overrides=[*named, "task_name=x"]).trainer.args
     ours = defaults_of(parse_objective(f"{method}:openunlearning"))
