@@ -56,6 +56,7 @@ were set on earlier versions of its data, whose leaks had been seen. Neither siz
 about scale. The runs took 54 minutes on one core (small) and 405 (middle). Kept figures come from
 the version that made the runs: later bounds can be tighter.
 
+<!-- not run: the runs take hours -->
 ```sh
 python experiments/claims.py scholten --out runs
 python experiments/ledger.py runs --kept docs/reproduce/kept.json --out docs/reproduce/findings.md
