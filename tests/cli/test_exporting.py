@@ -255,7 +255,7 @@ def test_draws_that_could_not_be_bounded_again_stay(
     for name, how, options, named in (
         ("until", ("-n", 64, "--until", "p<=0.6"), (), "'p<=0.6' was decided"),
         ("masses", ("--explore", "exact", "--budget", 8), (), "holds masses"),
-        ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "which question"),
+        ("asked", ("-n", 8, *rewritten), ("--redact", "--arm", "target inputs"), "the question of"),
     ):
         short = ("--benchmark", questions, "--out", tmp_path / name, "--max-new-tokens", 2)
         done("evaluate", model, *short, *how)

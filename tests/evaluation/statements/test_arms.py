@@ -241,15 +241,11 @@ def test_few_draws_and_stopped_ones_are_bounded_by_themselves(tmp_path: Path) ->
     few = run_of(tmp_path / "f", n=31, control=clean())
     assert all(method.startswith(BY_THEMSELVES) for method in methods(few))
     pair = [few.arms[name].scores(slug(make_scorer("keyword"))) for name in ("target", "control")]
-    # of the lower end's alpha a tenth is the control's alone, beside what may be proved
-    lower, upper = (
-        excess(*(proportion_bound(s.hits, s.n, confidence=c, side="both") for s in pair))
-        for c in (1 - 0.9 * 0.005, 0.995)
-    )
+    wanted = excess(*(proportion_bound(s.hits, s.n, confidence=0.995, side="both") for s in pair))
     for i, query_id in enumerate(IDS):
         row = excesses(few)[query_id]
-        assert row.lower == pytest.approx(lower.lower[i], abs=1e-12)  # type: ignore[index]
-        assert row.upper == pytest.approx(upper.upper[i], abs=1e-12)  # type: ignore[index]
+        assert row.lower == pytest.approx(wanted.lower[i], abs=1e-12)  # type: ignore[index]
+        assert row.upper == pytest.approx(wanted.upper[i], abs=1e-12)  # type: ignore[index]
     stops: dict[str, Any] = {"sampling": Until("p<=0.2", 64), "scorers": ["keyword"]}
     until = evaluate(leaking("m"), benchmark(), out=tmp_path / "u", control=clean(), **stops)
     assert not any(DIFFERENCES in method for method in methods(until))
