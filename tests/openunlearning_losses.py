@@ -30,7 +30,7 @@ from torch import Tensor
 from leakbound.losses import direction
 from leakbound.objective import Objective, parse_objective
 from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.examples import Example, Rows, pad
+from leakbound.unlearning.examples import Example, ExampleRows, pad
 from leakbound.unlearning.forward import forward_for
 from leakbound.unlearning.reference import References, frozen_head
 from leakbound.unlearning.trainer import Batches, ObjectiveTrainer
@@ -119,7 +119,7 @@ def ours(
 ) -> tuple[Callable[[], Tensor], list[float]]:
     """A pass of our trainer, and the weights of the terms, which it moves."""
     others = {"alternate": ALTERNATES, "invented": ALTERNATES}
-    data = {"forget": Rows(FORGET, others), "retain": Rows(RETAIN)}
+    data = {"forget": ExampleRows(FORGET, others), "retain": ExampleRows(RETAIN)}
     assembly = Assembly({split: data[split] for split in objective.splits}, objective.needs)
     step = {split: [0, 1, 2] for split in objective.splits}
     references = References(folder, assembly, [step], chunk=2)

@@ -13,7 +13,7 @@ import pytest
 
 from canned import drawn_part
 from leakbound.store import Arm, DamagedError, Place, Plan, Read, Readings, Run, load
-from leakbound.store.masses import Masses
+from leakbound.store.masses import StoredMasses
 from leakbound.store.plan import Cut
 from leakbound.types import Decoding, Event, Exploration, Query, Reading, Sample
 from leaky import leaky_run
@@ -51,15 +51,15 @@ def ranges(table: Any) -> list[tuple[float, float]]:
     return [(LOW[text], HIGH[text]) for text in table["answer"].to_pylist()]
 
 
-def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> Masses:
-    masses = Masses(folder, arm, lambda: PARTS, Decoding())
+def stored(folder: Path, some: Sequence[Exploration] = SOME, arm: str = "arm") -> StoredMasses:
+    masses = StoredMasses(folder, arm, lambda: PARTS, Decoding())
     for part in PARTS:
         mine = [one for one in some if one.query.id in part.query_ids]
         masses.write(part, drawn_part(part, mine[::-1]))  # in any order
     return masses
 
 
-def scored(masses: Masses) -> None:
+def scored(masses: StoredMasses) -> None:
     masses.score("s", "slug", ranges)
 
 
@@ -111,7 +111,7 @@ def test_ranges_are_made_once_and_of_just_these_events(tmp_path: Path) -> None:
     assert masses.has_ranges("s", "slug")
     assert not masses.has_ranges("other", "slug")
     with pytest.raises(DamagedError, match="belongs to another run"):
-        Masses(tmp_path, "another arm", lambda: PARTS, Decoding()).has_ranges("s", "slug")
+        StoredMasses(tmp_path, "another arm", lambda: PARTS, Decoding()).has_ranges("s", "slug")
     masses.write(PARTS[1], drawn_part(PARTS[1], [found("q4", ("leak", 0.2))]))
     assert not masses.has_ranges("s", "slug")
     masses.score("s", "slug", counted)

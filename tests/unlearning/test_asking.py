@@ -19,7 +19,7 @@ from leakbound.scorers import make_scorer
 from leakbound.types import Decoding, Draws, Failure, Query
 from leakbound.unlearning import Trained, TrainingSettings, Watch, finetune
 from leakbound.unlearning.asking import LeakageProbe
-from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.forward import Forward
 
 
@@ -48,7 +48,7 @@ def measured(folder: Path) -> dict[int, dict[str, float]]:
 def measure(folder: Path, **watch: Any) -> dict[str, float]:
     loaded, splits = load_model(str(folder)), {"forget": FORGET, "retain": RETAIN}
     encoder = Encoder(loaded.tokenizer, Prompting())
-    data = {split: Rows(encoder.rows(rows)) for split, rows in splits.items()}
+    data = {split: ExampleRows(encoder.rows(rows)) for split, rows in splits.items()}
     watching = replace(WATCH, **watch)
     return LeakageProbe(loaded, Prompting(), splits, data, watching, seed=0)(
         Forward(loaded.model, narrow=True)

@@ -17,7 +17,7 @@ from leakbound.types import Prompt
 from leakbound.unlearning import reference
 from leakbound.unlearning.batches import Assembly
 from leakbound.unlearning.centres import candidates
-from leakbound.unlearning.examples import Encoder, Example, Rows, pad, schedule
+from leakbound.unlearning.examples import Encoder, Example, ExampleRows, pad, schedule
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References, frozen_head
 from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
@@ -82,11 +82,11 @@ STEP = {"forget": [2, 0], "retain": [1, 1]}
 CPU = torch.device("cpu")
 
 
-def encoded(prompts: list[Any]) -> Rows:
+def encoded(prompts: list[Any]) -> ExampleRows:
     encoder = Encoder(tiny_tokenizer(), Prompting())
     alternates = [encoder.row(row, "sky sea") for row in prompts]
     centres = [encoder.centres(row, candidates(row)) for row in prompts]
-    return Rows(encoder.rows(prompts), {"alternate": alternates}, centres)
+    return ExampleRows(encoder.rows(prompts), {"alternate": alternates}, centres)
 
 
 DATA = {"forget": encoded(FORGET), "retain": encoded(RETAIN)}

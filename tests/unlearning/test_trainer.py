@@ -18,7 +18,7 @@ from leakbound.objective import parse_objective
 from leakbound.store.trained import read_trained
 from leakbound.unlearning import Trained
 from leakbound.unlearning.batches import Assembly
-from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.reference import References
 from leakbound.unlearning.trainer import Batches, ObjectiveTrainer, _are_finite
@@ -26,7 +26,7 @@ from tiny import BOTH_KINDS, tiny_llama, tiny_tokenizer
 
 OBJECTIVE = parse_objective("gd")
 ENCODER = Encoder(tiny_tokenizer(), Prompting())
-DATA = {"forget": Rows(ENCODER.rows(FORGET)), "retain": Rows(ENCODER.rows(RETAIN))}
+DATA = {"forget": ExampleRows(ENCODER.rows(FORGET)), "retain": ExampleRows(ENCODER.rows(RETAIN))}
 STEPS = [{"forget": [0, 1, 2], "retain": [1, 0, 1]}, {"forget": [2], "retain": [0]}]
 
 

@@ -16,11 +16,10 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import InputError
 from leakbound.evaluation.statements.claims import Tail
-from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.scorers import Of, make_scorer, reading_of, with_reading
 from leakbound.stats.estimate import Array, error_rate, percent
 from leakbound.stats.mean_over_questions import POOLED, hoeffding_upper
-from leakbound.stats.proportion import tally
 from leakbound.store import ArmScores
 from leakbound.types import Json, Scorer, from_json
 
@@ -251,9 +250,9 @@ def _deciding(hits: Array, missing: Array, claim: LeakClaim, *, start: int) -> i
     def decides(n: int) -> bool:
         scores = _scores_at(hits, missing, n)
         if claim.every_question:
-            tail = Tail(Fixed(scores, binary=True))
+            tail = Tail(Drawn.fixed(scores, binary=True))
             return verdict(bounded(tail, claim), claim) != "inconclusive"
-        rows = tally(scores.hits, scores.n, scores.missing)
+        rows = scores.rows(binary=True)
         alpha = POOLED * (1 - claim.confidence)
         high, low = hoeffding_upper(rows, alpha), 1 - hoeffding_upper(rows.mirrored(), alpha)
         return bool(high <= claim.max_leak or low > claim.max_leak)

@@ -31,7 +31,7 @@ from leakbound.evaluation.views.table import interval
 from leakbound.evaluation.views.words import mean_of
 from leakbound.reporting import write_report
 from leakbound.scorers import make_scorer
-from leakbound.stats import percent, proportion_bound
+from leakbound.stats import Rows, bound, percent
 from leakbound.store import Run, locked, read_sealed, write_sealed
 from leakbound.store.clock import Clock
 from leakbound.text.shown import above, below, number, share
@@ -264,8 +264,9 @@ def find(runs: Mapping[str, Run], recall: Mapping[str, float]) -> Finding:
     best: tuple[float, str | None, float, float] = (0.0, None, 0.0, 0.0)
     for query_id, (hits, n) in sampled["NPO"].items():
         control_hits, control_n = sampled["control"][query_id]
-        lower: Any = proportion_bound(hits, n, confidence=level, side="lower").lower
-        upper: Any = proportion_bound(control_hits, control_n, confidence=level, side="upper").upper
+        mine, other = Rows.of_hits(hits, n), Rows.of_hits(control_hits, control_n)
+        lower: Any = bound(mine, confidence=level, side="lower").lower
+        upper: Any = bound(other, confidence=level, side="upper").upper
         if not greedy["NPO"][query_id][0] and lower - upper > best[0]:
             best = (lower - upper, query_id, lower, upper)
     shares = {label: [h / n for h, n in leaks.values()] for label, leaks in sampled.items()}

@@ -17,7 +17,7 @@ from leakbound import stats
 from leakbound.errors import LeakboundError
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import in_reading_of, score_part, scorers_of, slug
-from leakbound.evaluation.statements.drawn import Stopped
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.views.table import Table
 from leakbound.evaluation.views.words import between
 from leakbound.scorers import make_scorer, models_of
@@ -247,7 +247,8 @@ def _so_far(arm: Arm, scorer: Scorer, confidence: float) -> ArmSoFar:
         return replace(lacking, why_not="this scorer needs a model; bounds follow once it has run")
     if not scores.query_ids:
         return replace(lacking, why_not="nothing is drawn yet")
-    evidence = Stopped(scores, scorer.binary, arm.plan.n, order=Order.of(arm, scorer))
+    order = Order.of(arm, scorer)
+    evidence = Drawn.stopped(scores, scorer.binary, arm.plan.n, order=order)
     return ArmSoFar(
         arm=arm.name,
         scorer=scorer.name,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,33 +170,24 @@ class ToolDraws:
         return np.asarray(self.n - self.counts.sum(axis=1))
 
     @property
-    def _hits(self) -> NDArray[np.int64]:
-        return np.asarray((self.scores * self.counts).sum(axis=1), dtype=np.int64)
+    def _evidence(self) -> stats.Evidence:
+        rows = stats.Rows.of(self.scores, self.counts, self.missing, binary=self.binary)
+        return rows if self.cap is None else stats.Stopped(rows, self.cap)
 
-    def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """Bound every sample's leak probability, or its mean score, [Q]."""
-        how: dict[str, Any] = {"confidence": confidence, "side": side, "missing": self.missing}
-        if self.cap is not None:
-            how["cap"] = self.cap
-        if self.binary:
-            of_hits = stats.proportion_bound if self.cap is None else stats.stopped_proportion_bound
-            return of_hits(self._hits, self.n, **how)
-        bound = stats.mean_bound if self.cap is None else stats.stopped_mean_bound
-        return bound(self.scores, self.counts, seed=self.keys, **how)
+    def _bound(self, quantity: stats.Quantity) -> stats.Estimate:
+        return stats.bound(self._evidence, quantity, confidence=self.confidence, seed=self.keys)
+
+    def each(self) -> stats.Estimate:
+        """Bound every sample's leak probability, or its mean score, both ends, [Q]."""
+        return self._bound(stats.LEAKAGE)
 
     def mean(self) -> stats.Estimate:
         """Bound the mean over the samples, both ends."""
-        how: dict[str, Any] = {"confidence": self.confidence, "side": "both"}
-        if self.cap is not None:
-            return stats.mean_over_stopped_questions(self.each, len(self.n), **how)
-        how |= {"missing": self.missing, "seed": self.keys}
-        if self.binary:
-            return stats.proportion_over_questions(self._hits, self.n, **how)
-        return stats.mean_over_questions(self.scores, self.counts, **how)
+        return self._bound(stats.LEAKAGE.mean())
 
     def worst(self) -> stats.Estimate:
         """Bound the largest of any sample, the choice counted, both ends."""
-        return stats.worst_question(self.each, len(self.n), confidence=self.confidence, side="both")
+        return self._bound(stats.LEAKAGE.worst())
 
     def at_k(self, k: int) -> stats.Estimate:
         """Bound the mean over the samples of the largest of k scores, both ends.
@@ -209,10 +199,7 @@ class ToolDraws:
                 f"leak@k needs k of 1 to {self.n.min()} draws, all of a fixed number, got k={k}. "
                 "Draw more, and stop at no claim."
             )
-        return stats.mean_leak_at_k_over_questions(
-            self.scores, k, self.counts, missing=self.missing, seed=self.keys, side="both",
-            confidence=self.confidence, binary=self.binary,
-        )  # fmt: skip
+        return self._bound(stats.leak_at(k).mean())
 
 
 class Stopping:
@@ -253,6 +240,7 @@ class Stopping:
                 return
             drawn = np.array([came[j] for j in range(1, look + 1)])
             scores, missing = drawn[~np.isnan(drawn)], int(np.isnan(drawn).sum())
-            if self.looks.decide(scores, missing=missing, seed=0).item() != "open":
+            rows = stats.Rows.of(scores, missing=missing)
+            if self.looks.decide(rows, seed=0).item() != "open":
                 self.decided[id] = look
-            self._next[id] = int(self.looks.next_look(scores, missing=missing).item())
+            self._next[id] = int(self.looks.next_look(rows).item())

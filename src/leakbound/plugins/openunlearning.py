@@ -83,7 +83,7 @@ def certified_leak(model: Any, **kwargs: Any) -> dict[str, Any]:
         scores, n, tool="OpenUnlearning", scorer=scorer.name, binary=scorer.binary,
         confidence=confidence, seed=seed,
     )  # fmt: skip
-    mean, by_question = drawn.mean(), drawn.each(confidence=confidence, side="both")
+    mean, by_question = drawn.mean(), drawn.each()
     columns = map(np.atleast_1d, (by_question.value, by_question.lower, by_question.upper))
     rows = {
         index: {

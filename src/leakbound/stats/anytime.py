@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import betainc, betaincc, betaln, xlog1py, xlogy
 
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows
 from leakbound.stats.portfolio import Portfolio, boundary, mean_upper
 
 
@@ -40,7 +40,7 @@ def beta_mixture_lower(hits: Counts, n: Counts, alpha: float) -> Array:
     return boundary(lambda p: log_evidence_below(hits, n, p), alpha, hits / n, np.zeros(len(hits)))
 
 
-def portfolio_upper(rows: Leakage, alpha: float) -> Array:
+def portfolio_upper(rows: Rows, alpha: float) -> Array:
     """Upper bound at 1 - alpha on the mean of each row's scores, at all n at once: (Q,)."""
     return mean_upper(rows, alpha, anytime_bets())
 

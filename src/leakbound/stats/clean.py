@@ -15,9 +15,8 @@ from scipy.special import bdtr
 from leakbound.errors import InputError
 from leakbound.stats.anytime import anytime_bets
 from leakbound.stats.estimate import Array, error_rate
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows
 from leakbound.stats.portfolio import log_wealth
-from leakbound.stats.proportion import tally
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ def clean_questions(
     Args:
         limit: of the leakage, in (0, 1).
         p_values: those of "more than `limit`", one a question, [N]; they may depend on each other.
-            See `proportion_p_value` and `mean_p_value`.
+            See `p_value`.
         confidence: with which probability all that is proved is true, in (0, 1).
 
     Returns:
@@ -68,7 +67,7 @@ def clean_questions(
         raise InputError(
             f"`p_values` must be numbers in [0, 1], one a question, got shape {p.shape}"
             + (f" in [{p.min():g}, {p.max():g}]." if p.size else ".")
-            + " Use proportion_p_value or mean_p_value."
+            + " Use p_value."
         )
     order = np.argsort(p, kind="stable")
     passed = p[order] <= error_rate(confidence) / np.arange(len(p), 0, -1)
@@ -77,59 +76,28 @@ def clean_questions(
     return CleanQuestions(limit=limit, holds=holds, p_values=p, confidence=confidence)
 
 
-def proportion_p_value(
-    hits: npt.ArrayLike, n: npt.ArrayLike, limit: float, missing: npt.ArrayLike = 0
-) -> float | Array:
-    """The p-value of "leaks with probability above `limit`": P(Bin(n, limit) <= hits).
+def p_value(rows: Rows, limit: float) -> float | Array:
+    """The p-value of "leaks more than `limit`", for i.i.d. draws.
 
-    For i.i.d. draws, n fixed beforehand; it is at most alpha where the Clopper-Pearson upper
-    bound is at most `limit`.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        limit: of the leakage, in (0, 1).
-        missing: draws without a score, [Q] or one number; they count as leaks.
-
-    Returns:
-        The p-value, in [0, 1]; [Q] where an argument is.
-
-    Raises:
-        InputError: counts that cannot be, or a limit outside (0, 1).
-    """
-    _check_limit(limit)
-    rows = tally(hits, n, missing)
-    return rows.single_or_all(np.asarray(bdtr(rows.hits + rows.missing, rows.n, limit)))
-
-
-def mean_p_value(
-    scores: npt.ArrayLike,
-    limit: float,
-    counts: npt.ArrayLike | None = None,
-    *,
-    missing: npt.ArrayLike = 0,
-) -> float | Array:
-    """The p-value of "mean leakage is above `limit`" for scores in [0, 1], one a question.
-
-    For i.i.d. draws of a question, at any look: one over the wealth of a portfolio of bets that
-    was fixed without regard to n and alpha.
+    Of a binary scorer P(Bin(n, limit) <= hits), n fixed in advance; it is at most alpha where the
+    Clopper-Pearson upper bound is at most `limit`. Of any other, at any look: one over the wealth
+    of a portfolio of bets that was fixed without regard to n and alpha.
 
     Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        limit: of the leakage, in (0, 1).
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        missing: draws without a score, [Q] or one number; they count as 1.
+        rows: the draws; missing ones count as leaks.
+        limit: of the leak probability or mean leakage, in (0, 1).
 
     Returns:
-        The p-value, in [0, 1]; [Q] where `scores` are [Q, m].
+        The p-value, in [0, 1]; [Q] for several questions.
 
     Raises:
-        InputError: scores or counts that cannot be, or a limit outside (0, 1).
+        InputError: a limit outside (0, 1).
     """
     _check_limit(limit)
-    leakage = Leakage.read(scores, counts, missing)
-    wealth = log_wealth(leakage, np.array(limit), anytime_bets())
-    return leakage.single_or_all(np.exp(np.minimum(-wealth, 0.0)))
+    if rows.binary:
+        return rows.single_or_all(np.asarray(bdtr(rows.hits + rows.missing, rows.n, limit)))
+    wealth = log_wealth(rows, np.array(limit), anytime_bets())
+    return rows.single_or_all(np.exp(np.minimum(-wealth, 0.0)))
 
 
 def _check_limit(limit: float) -> None:

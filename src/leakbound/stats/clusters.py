@@ -36,72 +36,65 @@ import numpy.typing as npt
 from scipy.special import rel_entr
 
 from leakbound.stats.about import About
-from leakbound.stats.estimand import bounded, choose
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
-from leakbound.stats.leak_at_k import leak_at, supported
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.estimand import Terms, bounded
+from leakbound.stats.estimate import Array, Estimate, plain
+from leakbound.stats.evidence import Rows
+from leakbound.stats.leak_at_k import supported
 from leakbound.stats.mean import MEAN
-from leakbound.stats.order import Keys, Seed
-from leakbound.stats.tail import coverage, require_solvable, tail_at
+from leakbound.stats.order import Keys
+from leakbound.stats.quantity import Quantity
+from leakbound.stats.tail import coverage, require_solvable
 from leakbound.stats.whole import halved
 
 HALVINGS = 60  # of the interval in which a divergence is inverted
 STEP = 1 / 8  # of the sum that stands for the integral in (1), and is never below it
 
 
-def cluster_mean(
-    rows: Leakage, about: About, *, confidence: float, side: Side, seed: Seed
-) -> Estimate:
-    """Bound E[X], about which it is, by betting on the mean score of each query's outputs.
+def cluster_mean(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound E[X] by betting on the mean score of each query's outputs.
 
     A missing draw counts as 1 above and 0 below. `value` is the mean over the queries of the mean
     of their scored draws, queries without any left out.
     """
     bet = MEAN.methods["betting"]
-    keys = Keys.read(seed, 1)
-    below, above = (
-        replace(Leakage.read(_means(rows, missing=score)), keys=keys) for score in (0, 1)
-    )
+    keys = Keys.read(terms.seed, 1)
+    below, above = (replace(Rows.of(_means(rows, missing=score)), keys=keys) for score in (0, 1))
     return bounded(
-        about,
+        quantity.about(binary=rows.binary),
         rows,
         _over_scored(rows, _means(rows.scored(), missing=0)),
-        lambda alpha: bet.below(below, alpha)[0],
+        lambda alpha: bet.lower(below, alpha)[0],
         lambda alpha: bet.upper(above, alpha)[0],
-        confidence=confidence,
-        side=side,
+        terms,
         together=True,
         method=f"{bet.name} on the means of {len(rows.n)} queries",
         seed=keys.one,
     )
 
 
-def cluster_tail(
-    rows: Leakage, x: Array, *, confidence: float, side: Side, method: str | None
-) -> Estimate:
-    """Bound Pr[X > x] for every x at once; x is 0-D or 1-D."""
+def cluster_tail(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound Pr[X > x] for every x simultaneously."""
+    x = quantity.points
 
     def of(cdf: Array) -> Array:
         return np.where(x >= 1, 0.0, 1 - cdf.reshape(x.shape))
 
-    tail = _Falling(tail_at(x), np.atleast_1d(x), of)
-    return tail.bound(rows, confidence=confidence, side=side, method=method)
+    return _Falling(quantity.about(), np.atleast_1d(x), of).bound(rows, terms)
 
 
-def cluster_leak_at_k(rows: Leakage, k: Counts, *, confidence: float, side: Side) -> Estimate:
-    """Bound int_0^1 1 - F(x)^k dx for every k at once; k is 0-D or 1-D.
+def cluster_leak_at_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound int_0^1 1 - F(x)^k dx for every k simultaneously.
 
     `value` has G in the place of F: on average it is too small; NaN where k exceeds a quarter of n.
     """
-    knots = np.unique(np.append(rows.values, [0.0, 1.0]))
+    k, knots = quantity.sizes, np.unique(np.append(rows.values, [0.0, 1.0]))
 
     def of(cdf: Array) -> Array:
         with np.errstate(divide="ignore"):
             powers = np.multiply.outer(np.atleast_1d(k), np.log(cdf))
         return np.reshape(-np.expm1(powers) @ np.diff(knots), k.shape)
 
-    leak = _Falling(leak_at(k), knots[:-1], of)
-    made = leak.bound(rows, confidence=confidence, side=side, method=None)
+    made = _Falling(quantity.about(), knots[:-1], of).bound(rows, terms)
     return replace(made, value=plain(supported(made.value, k, len(rows.n))))
 
 
@@ -166,11 +159,9 @@ class _Falling:
     x: Array
     of: Callable[[Array], Array]
 
-    def bound(
-        self, rows: Leakage, *, confidence: float, side: Side, method: str | None
-    ) -> Estimate:
-        """Both ends from the band that `method` names; a missing draw is 1 above and 0 below."""
-        band = choose(method, BANDS, self.about.name)
+    def bound(self, rows: Rows, terms: Terms) -> Estimate:
+        """Both ends from the band named; a missing draw is 1 above and 0 below."""
+        band = BANDS[terms.method or "berk-jones"]
         queries, seen, n = len(rows.n), rows.seen_at(self.x), rows.n[:, None]
         least = (seen / n).mean(axis=0)
         above = ((n - rows.missing[:, None] - seen) / n).mean(axis=0)
@@ -182,21 +173,20 @@ class _Falling:
             self.of(_over_scored(rows, shares)),
             lambda alpha: self.of(1 - band.floor(above, queries, alpha)),
             lambda alpha: self.of(band.floor(least, queries, alpha)),
-            confidence=confidence,
-            side=side,
+            terms,
             together=True,
             method=f"{band.name} over {queries} queries",
         )
 
 
-def _means(rows: Leakage, *, missing: int) -> Array:
+def _means(rows: Rows, *, missing: int) -> Array:
     """The mean score of each query's draws: (Q,), NaN where there is none."""
     total = (rows.counts * rows.values).sum(axis=1) + missing * rows.missing
     with np.errstate(invalid="ignore"):
         return np.asarray(total / rows.n)
 
 
-def _over_scored(rows: Leakage, parts: Array) -> Array:
+def _over_scored(rows: Rows, parts: Array) -> Array:
     """The mean over the queries with a scored draw; NaN where there is none."""
     scored = parts[rows.scored().n > 0]
     return np.asarray(scored.mean(axis=0) if len(scored) else np.full(parts.shape[1:], np.nan))

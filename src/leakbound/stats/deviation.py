@@ -3,8 +3,10 @@
 The latter is mean + rho * standard deviation, the mean and the deviation each at half of alpha.
 
 Departs from Scholten et al. (2025), Metric 4: as printed it drops the atom at X = 0 and is no
-upper bound (on a fair coin it lies below the truth in every run). `"grid"` is its corrected
-form, kept for comparison; `"paper"` is the tightest bound over the same band.
+upper bound (on a fair coin it lies below the truth in every run). `"paper"` is the tightest bound
+over the same band (Romano and Wolf 2000), narrower than its corrected form; `"betting"` (default)
+bets on squares, in the order that the seed keys. All are for i.i.d. scores in [0, 1], n fixed in
+advance; missing draws count against the claim.
 
 *Of a scorer of 0 and 1* with leak probability p they are sqrt(p (1 - p)) and f(p) = p +
 rho sqrt(p (1 - p)), and extremes over the interval of p bound them. Neither is monotone in p, both
@@ -34,193 +36,98 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting
-from leakbound.stats.about import About
-from leakbound.stats.estimand import Estimand, Method
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain, share_of
-from leakbound.stats.leakage import Leakage, sample_mean
+from leakbound.stats.estimand import Estimand, Method, Terms
+from leakbound.stats.estimate import Array, Counts, Estimate, plain, share_of
+from leakbound.stats.evidence import Rows, sample_mean
 from leakbound.stats.mean import MEAN
-from leakbound.stats.order import Seed
-from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.quantity import SD, Quantity
 from leakbound.stats.tail import dkw
 from leakbound.stats.whole import halved
 
-CELLS = 100  # of the grid form
 HALVINGS = 45
 LARGEST_STD = 0.5
 
 
-def std_bound(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the standard deviation (at most 1/2) of i.i.d. scores in [0, 1], n fixed beforehand.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "betting" (default; bets on squares, in the order that `seed` keys), "paper"
-            (tightest over the two-sided DKW band; Romano and Wolf 2000) or "grid" (Metric 4
-            corrected, above only).
-        missing: draws without a score, [Q] or one number; they count against the claim.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        The standard deviation's estimate, in [0, 1/2]; arrays [Q] where `scores` are [Q, m].
-            `value` has the divisor n.
-
-    Raises:
-        InputError: scores or counts that cannot be, a confidence, side, method or seed that is
-            none, or a lower end of "grid".
-    """
-    rows = Leakage.read(scores, counts, missing)
-    return STD.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
-
-
 def expectation_deviation(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    rho: float = 2.0,
-    missing: npt.ArrayLike = 0,
+    rows: Rows, rho: float = 2.0
 ) -> float | Array | tuple[float | Array, float | Array]:
     """mean + rho * sd with divisor n, descriptive; with missing draws, its extremes over them.
 
     Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
+        rows: the draws.
         rho: how many standard deviations are added, a finite number, also below 0.
-        missing: draws without a score, [Q] or one number.
 
     Returns:
-        One number, or [Q] where `scores` are [Q, m]; where draws are missing a pair of such, the
-            least and the greatest over all scores that these might have.
+        One number, or [Q] for several questions; where draws are missing a pair of such, the least
+            and the greatest over all scores that these might have.
 
     Raises:
-        InputError: scores or counts that cannot be, or a rho that is not finite.
+        InputError: a rho that is not finite.
     """
     if not math.isfinite(rho):
         raise InputError(f"`rho` must be a finite number, got {rho!r}.")
-    leakage = Leakage.read(scores, counts, missing)
-    if not leakage.missing.any():
-        return leakage.single_or_all(leakage.each(partial(_score, rho=rho)))
-    low, high = _extremes(leakage, rho)
-    return leakage.single_or_all(low), leakage.single_or_all(high)
+    if not rows.missing.any():
+        return rows.single_or_all(rows.each(partial(_score, rho=rho)))
+    low, high = _extremes(rows, rho)
+    return rows.single_or_all(low), rows.single_or_all(high)
 
 
-def expectation_deviation_bound(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    rho: float = 2.0,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
+def score(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound E[X] + rho * sd(X): the mean and the deviation each at half of alpha.
 
-    For i.i.d. scores in [0, 1], n fixed beforehand.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        rho: how many standard deviations are added, a finite number >= 0.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: of both parts, "betting" (default; in the order that `seed` keys) or "paper" (over
-            the DKW band).
-        missing: draws without a score, [Q] or one number; they count against the claim.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        The estimate, in [0, (1 + sqrt(1 + rho^2))/2]; arrays [Q] where `scores` are [Q, m].
-
-    Raises:
-        InputError: scores or counts that cannot be, or a rho, confidence, side, method or seed that
-            is none.
+    For i.i.d. scores in [0, 1], n fixed in advance. By method both parts are by "betting" (default)
+    or "paper" (over the DKW band). Missing draws count against the claim.
     """
-    rows, score = Leakage.read(scores, counts, missing), score_of(rho)
-    return score.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+    return score_of(quantity)(rows, quantity, terms)
 
 
-def std_proportion_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
+def over_interval(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound sqrt(p (1 - p)), or p + rho times it, by the extremes over the interval of p.
 
-    It carries over the Clopper-Pearson interval of p.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        confidence: with which probability the bound holds, in (0, 1); above 0.5 for side "lower".
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: leaks above and none below.
-
-    Returns:
-        The standard deviation's estimate, in [0, 1/2]; arrays [Q] where an argument is one. `value`
-            has the divisor n, over the scored draws.
-
-    Raises:
-        InputError: counts that cannot be, or a confidence or side that is none.
+    For i.i.d. draws of 0 and 1, n fixed in advance; the interval is Clopper-Pearson's. `value` has
+    the divisor n, over the scored draws.
     """
-    made = _over_interval(hits, n, None, confidence=confidence, side=side, missing=missing)
-    return replace(made, about=About(quantity="standard deviation"))
+    # Below, either end of p may fail, never both: each has the whole of alpha.
+    share = share_of(terms.confidence, terms.side)
+    level = 1 - 2 * share if terms.side == "lower" else terms.confidence
+    if level <= 0:
+        raise InputError(
+            "`confidence` must exceed 0.5 for a lower bound of a deviation, got "
+            f"{terms.confidence!r}."
+        )
+    p = PROPORTION(rows, quantity, Terms(level))
+    low, high, value = (np.asarray(end) for end in (p.lower, p.upper, p.value))
+    alone = quantity.reading == "standard deviation"
+
+    def f(q: Array) -> Array:
+        spread = np.sqrt(q * (1 - q))
+        return spread if alone else q + quantity.rho * spread
+
+    peak = np.asarray(0.5 if alone else (1 + 1 / math.hypot(1, quantity.rho)) / 2)
+    largest = float(LARGEST_STD if alone else f(peak))
+    inside = (low <= peak) & (peak <= high)
+    upper = np.where(inside, largest, np.maximum(f(low), f(high)))
+    lower = np.minimum(f(low), f(high))
+    return replace(
+        p,
+        about=quantity.about(),
+        value=plain(f(value)),
+        lower=plain(np.zeros_like(lower) if terms.side == "upper" else lower),
+        upper=plain(np.full_like(upper, largest) if terms.side == "lower" else upper),
+        confidence=terms.confidence,
+        side=terms.side,
+        method=f"{p.method}, extremes over its interval",
+    )
 
 
-def expectation_deviation_proportion_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    *,
-    rho: float = 2.0,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound p + rho sqrt(p (1 - p)), from `hits` leaks in `n` i.i.d. draws, n fixed beforehand.
-
-    One Clopper-Pearson interval of p serves the mean and the deviation together.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        rho: how many standard deviations are added, a finite number >= 0.
-        confidence: with which probability the bound holds, in (0, 1); above 0.5 for side "lower".
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: leaks above and none below.
-
-    Returns:
-        The estimate, in [0, (1 + sqrt(1 + rho^2))/2]; arrays [Q] where an argument is one.
-
-    Raises:
-        InputError: counts that cannot be, or a rho, confidence or side that is none.
-    """
-    require_rho(rho)
-    made = _over_interval(hits, n, rho, confidence=confidence, side=side, missing=missing)
-    return replace(made, about=About(quantity="expectation deviation", constant=rho))
-
-
-def sample_std(rows: Leakage) -> Array:
+def sample_std(rows: Rows) -> Array:
     """The standard deviation of the scored draws with divisor n: (Q,)."""
     squares = (rows.values - sample_mean(rows)[:, None]) ** 2
     return np.asarray(np.sqrt((rows.counts * squares).sum(axis=1) / rows.counts.sum(axis=1)))
 
 
-def band_upper(rows: Leakage, alpha: float) -> Array:
+def band_upper(rows: Rows, alpha: float) -> Array:
     """The largest standard deviation of any F inside the two-sided DKW band.
 
     The band's most spread members are F^c = clip(c, F_low, F_high); their variance is unimodal
@@ -250,7 +157,7 @@ def band_upper(rows: Leakage, alpha: float) -> Array:
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
 
-def band_lower(rows: Leakage, alpha: float) -> Array:
+def band_lower(rows: Rows, alpha: float) -> Array:
     """The smallest standard deviation of any F inside the two-sided DKW band.
 
     It is the least over a of E(X - a)^2, and for a given a the mass is nearest to a under
@@ -272,22 +179,7 @@ def band_lower(rows: Leakage, alpha: float) -> Array:
     return np.asarray(np.sqrt(np.maximum(parts.sum(axis=1), 0)))
 
 
-def grid_variance(rows: Leakage, alpha: float, cells: int = CELLS) -> Array:
-    """Metric 4 corrected, before it is cut at 1/4: (Q,)."""
-    points = np.array([i / cells for i in range(cells + 1)])  # linspace differs in the last bit
-    table = dkw(rows.size, alpha / 2)
-    seen = rows.seen_at(points)
-    low, high = table[seen], 1 - table[rows.size - seen - rows.missing[:, None]]
-    low[:, -1] = high[:, -1] = 1
-    means = [1 - high[:, 1:].mean(axis=1), 1 - low[:, :-1].mean(axis=1)]
-    squares = np.stack([(points - mean[:, None]) ** 2 for mean in means]).max(axis=0)
-    eta = np.maximum(squares[:, :-1], squares[:, 1:])
-    falls = eta[:, :-1] - eta[:, 1:]
-    weights = np.where(falls > 0, high[:, 1:-1], low[:, 1:-1])
-    return np.asarray(eta[:, -1] + (falls * weights).sum(axis=1))
-
-
-def _betting_lower(rows: Leakage, alpha: float) -> Array:
+def _betting_lower(rows: Rows, alpha: float) -> Array:
     """Half the mean square of the difference of two draws is the variance."""
     draws = rows.shuffled(missing=np.nan)[:, : rows.size // 2 * 2]
     if not draws.size:
@@ -296,14 +188,14 @@ def _betting_lower(rows: Leakage, alpha: float) -> Array:
     return np.sqrt((1 - betting.mean_upper(1 - squares, alpha)) / 2)
 
 
-def _band(rows: Leakage, alpha: float) -> tuple[Array, Array]:
+def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
     """F_low and F_high on each step: (Q, d + 1) each."""
     table = dkw(rows.size, alpha / 2)
     high = 1 - table[rows.size - rows.seen - rows.missing[:, None]]
     return table[rows.seen], high
 
 
-def _below(rows: Leakage, count: Counts) -> Counts:
+def _below(rows: Rows, count: Counts) -> Counts:
     """How many steps of each row have fewer than `count` (Q,) draws at or below them."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
@@ -315,7 +207,7 @@ def _bisect(before: Callable[[Array], npt.NDArray[np.bool_]], rows: int) -> Arra
 
 
 STD = Estimand(
-    about=About(quantity="standard deviation"),
+    about=SD.about(),
     value=sample_std,
     span=(0.0, LARGEST_STD),
     methods={
@@ -326,47 +218,38 @@ STD = Estimand(
             shuffles=True,
         ),
         "paper": Method("Romano-Wolf over DKW", band_upper, band_lower),
-        "grid": Method(
-            "Metric 4 corrected", lambda rows, alpha: np.sqrt(grid_variance(rows, alpha)), None
-        ),
     },
 )
 
 
-def score_of(rho: float) -> Estimand:
-    """E[X] + rho * sd(X); InputError unless rho >= 0."""
-    require_rho(rho)
+def score_of(quantity: Quantity) -> Estimand:
+    """E[X] + rho * sd(X), with the rho of the quantity."""
+    rho = quantity.rho
     return Estimand(
-        about=About(quantity="expectation deviation", constant=rho),
+        about=quantity.about(),
         value=partial(_score, rho=rho),
         methods={key: _sum(key, rho) for key in ("betting", "paper")},
         span=(0.0, (1 + math.hypot(1, rho)) / 2),  # reached by a coin
     )
 
 
-def require_rho(rho: float) -> None:
-    """Refuse a rho for which mean + rho * sd is not bounded here."""
-    if not (math.isfinite(rho) and rho >= 0):
-        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
-
-
 def _sum(key: str, rho: float) -> Method:
     mean, std = MEAN.methods[key], STD.methods[key]
 
-    def upper(rows: Leakage, alpha: float) -> Array:
+    def upper(rows: Rows, alpha: float) -> Array:
         return mean.upper(rows, alpha / 2) + rho * std.upper(rows, alpha / 2)
 
-    def lower(rows: Leakage, alpha: float) -> Array:
-        return mean.below(rows, alpha / 2) + rho * std.below(rows, alpha / 2)
+    def lower(rows: Rows, alpha: float) -> Array:
+        return mean.lower(rows, alpha / 2) + rho * std.lower(rows, alpha / 2)
 
     return Method(f"{mean.name} and {std.name}", upper, lower, mean.shuffles)
 
 
-def _score(rows: Leakage, rho: float) -> Array:
+def _score(rows: Rows, rho: float) -> Array:
     return sample_mean(rows) + rho * sample_std(rows)
 
 
-def _extremes(leakage: Leakage, rho: float) -> tuple[Array, Array]:
+def _extremes(leakage: Rows, rho: float) -> tuple[Array, Array]:
     """The least and the greatest score over all values of the missing draws: (Q,) each.
 
     For rho >= 0 the score is convex in them. So the greatest has each at 0 or 1; and the least,
@@ -393,43 +276,3 @@ def _extremes(leakage: Leakage, rho: float) -> tuple[Array, Array]:
     ones = np.arange(leakage.missing.max() + 1)[:, None] / np.maximum(leakage.missing, 1)
     ones = np.minimum(ones, 1)
     return least, score(ones, ones * (1 - ones)).max(axis=0)
-
-
-def _over_interval(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    rho: float | None,
-    *,
-    confidence: float,
-    side: Side,
-    missing: npt.ArrayLike,
-) -> Estimate:
-    """The extremes of f over the interval of p; `rho` None for the deviation alone."""
-    # Below, either end of p may fail, never both: each has the whole of alpha.
-    share = share_of(confidence, side)
-    level = 1 - 2 * share if side == "lower" else confidence
-    if level <= 0:
-        raise InputError(
-            f"`confidence` must exceed 0.5 for a lower bound of a deviation, got {confidence!r}."
-        )
-    p = proportion_bound(hits, n, confidence=level, side="both", missing=missing)
-    low, high, value = (np.asarray(end) for end in (p.lower, p.upper, p.value))
-
-    def f(q: Array) -> Array:
-        spread = np.sqrt(q * (1 - q))
-        return spread if rho is None else q + rho * spread
-
-    peak = np.asarray(0.5 if rho is None else (1 + 1 / math.hypot(1, rho)) / 2)
-    largest = float(LARGEST_STD if rho is None else f(peak))
-    inside = (low <= peak) & (peak <= high)
-    upper = np.where(inside, largest, np.maximum(f(low), f(high)))
-    lower = np.minimum(f(low), f(high))
-    return replace(
-        p,
-        value=plain(f(value)),
-        lower=plain(np.zeros_like(lower) if side == "upper" else lower),
-        upper=plain(np.full_like(upper, largest) if side == "lower" else upper),
-        confidence=confidence,
-        side=side,
-        method=f"{p.method}, extremes over its interval",
-    )

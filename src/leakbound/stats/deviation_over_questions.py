@@ -26,14 +26,13 @@ import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.stats import rounds
 from leakbound.stats.deviation import STD, score_of
-from leakbound.stats.estimand import Estimand, bounded
-from leakbound.stats.estimate import Array, Counts, Estimate, Side
-from leakbound.stats.leakage import Leakage
-from leakbound.stats.order import Seed
+from leakbound.stats.estimand import Terms, bounded
+from leakbound.stats.estimate import Array, Counts, Estimate
+from leakbound.stats.evidence import Rows
+from leakbound.stats.quantity import Quantity
 
 FEWEST_BLOCKS = 8  # of a question, as long as each has two draws
 ENDS = (500, 4_000)
@@ -41,95 +40,24 @@ MOST_ROUNDS = 32  # above, of draws that are bet on: more take longer and are no
 PRIOR, TRUST = 1 / 16, 4.0  # the first guess of a variance, and how many draws that of all weighs
 
 
-def std_over_questions(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of sd(X_i), scores in [0, 1], one row a question.
+def deviation_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean over these questions of sd(X_i), or of E[X_i] + rho * sd(X_i).
 
-    For independent draws, those of a question i.i.d., n fixed beforehand. Proof above.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number; they count against the claim.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        One estimate about all questions together, in [0, 1/2]. `value` is the mean of the standard
-            deviations with divisor n.
-
-    Raises:
-        InputError: scores or counts that cannot be, or a confidence, side or seed that is none.
+    For independent draws, those of a question i.i.d., n fixed in advance. Proof above. `value` has
+    standard deviations with divisor n. Missing draws count against the claim.
     """
-    rows = Leakage.read(scores, counts, missing)
-    return _bounded(rows, STD, 0.0, 1.0, confidence=confidence, side=side, seed=seed)
-
-
-def expectation_deviation_over_questions(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    rho: float = 2.0,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of E[X_i] + rho * sd(X_i), at all of alpha.
-
-    For independent draws, those of a question i.i.d., n fixed beforehand. Proof above.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        rho: how many standard deviations are added, a finite number >= 0.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number; they count against the claim.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        One estimate about all questions together, in [0, (1 + sqrt(1 + rho^2))/2]. `value` has
-            standard deviations with divisor n.
-
-    Raises:
-        InputError: scores or counts that cannot be, or a rho, confidence, side or seed that is
-            none.
-    """
-    rows = Leakage.read(scores, counts, missing)
-    return _bounded(rows, score_of(rho), 1.0, rho, confidence=confidence, side=side, seed=seed)
-
-
-def _bounded(
-    rows: Leakage,
-    estimand: Estimand,
-    level: float,
-    rho: float,
-    *,
-    confidence: float,
-    side: Side,
-    seed: Seed,
-) -> Estimate:
-    """Bound the mean over the rows of level * mu_i + rho * sd_i; `level` is 0 or 1."""
-    rows = rows.ordered(seed)
+    alone = quantity.reading == "standard deviation"
+    estimand = STD if alone else score_of(quantity)
+    level, rho = (0.0, 1.0) if alone else (1.0, quantity.rho)
+    rows, most = rows.ordered(terms.seed), estimand.span[1]
     assert rows.keys is not None
-    most = estimand.span[1]
     return bounded(
-        replace(estimand.about, scope="mean", over=len(rows.n)),
+        replace(estimand.about, scope="mean", over=rows.questions),
         rows,
         np.array(rows.scored().each(estimand.value).mean()),
         lambda alpha: np.asarray(_lower(rows, level, rho, most, alpha)),
         lambda alpha: np.asarray(_upper(rows, level, rho, most, alpha)),
-        confidence=confidence,
-        side=side,
+        terms,
         span=estimand.span,
         together=True,
         method="betting in rounds on deviations",
@@ -137,7 +65,7 @@ def _bounded(
     )
 
 
-def _upper(rows: Leakage, level: float, rho: float, most: float, alpha: float) -> float:
+def _upper(rows: Rows, level: float, rho: float, most: float, alpha: float) -> float:
     questions, first = len(rows.n), math.isqrt(int(rows.n.min()))
     n, draws = rows.n - first, rows.in_order(missing=np.nan)
     if not n.min():
@@ -193,7 +121,7 @@ class _Tangents:
         return mean, np.sqrt(np.maximum(variance, self.least))
 
 
-def _lower(rows: Leakage, level: float, rho: float, most: float, alpha: float) -> float:
+def _lower(rows: Rows, level: float, rho: float, most: float, alpha: float) -> float:
     """Bets on 1 - z/highest, z = level * mean + rho * sd of a block, 0 where a draw is missing."""
     size = _block_size(int(rows.n.min()))
     if size < 2:

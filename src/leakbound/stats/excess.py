@@ -24,22 +24,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting, rounds
 from leakbound.stats.about import About, Beyond
 from leakbound.stats.betting import Style
-from leakbound.stats.estimand import bounded
+from leakbound.stats.estimand import Terms, bounded
 from leakbound.stats.estimate import OPPOSITE, Array, BoundFunction, Estimate, Side, plain, share_of
-from leakbound.stats.leakage import Leakage, sample_mean
-from leakbound.stats.mean import MEAN
-from leakbound.stats.order import Keys, Seed, one_seed
+from leakbound.stats.evidence import Pair, Rows, sample_mean
+from leakbound.stats.order import Keys, one_seed
+from leakbound.stats.quantity import Quantity
 
 STYLE = Style(prior=1.0, caution=0.95)
 FEWEST_PAIRS = 32  # pairs below which the difference of two bounds may be the narrower
 CANDIDATE, CONTROL = 2, 3  # whose order it is: the same seed serves both, and shares nothing
-EXCESS = replace(MEAN.about, beyond="control")
 
 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
@@ -119,103 +117,42 @@ def excess_of(
     return excess(more(confidence=half, side=side), other, beyond=beyond)
 
 
-def excess_bound(
-    scores: npt.ArrayLike,
-    control: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    control_counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    control_missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound E[X] - E[Y], X a score of the model and Y of its control, one row a question.
+def difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound E[X] - E[Y] of each question, X a score of the model and Y of its control.
 
-    For i.i.d. draws, numbers of draws fixed beforehand. **The draws of the two must be
-    independent**: made from other seeds, or for other purposes. Where they share random numbers, or
-    nobody knows, take `excess`.
-
-    Args:
-        scores: the model's scores in [0, 1], [m] of one question or [Q, m] of Q.
-        control: the control's scores, as many rows.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        control_counts: how often each was drawn, of the shape of `control`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: the model's draws without a score, [Q] or one number; they count against the claim.
-        control_missing: those of the control, likewise.
-        seed: of the order in which bets meet both's draws, [Q] or one number; None: a random one.
-
-    Returns:
-        The excess, in [-1, 1]; arrays [Q] where `scores` are [Q, m].
-
-    Raises:
-        InputError: scores or counts that cannot be, other rows of `control` than of `scores`, or a
-            confidence, side or seed that is none.
+    For i.i.d. draws, numbers of draws fixed in advance. **The draws of the two must be
+    independent**: made from other seeds, or for other purposes. Missing draws count against the
+    claim.
     """
-    both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
-    return _excess(EXCESS, both, _upper, confidence=confidence, side=side, together=False)
+    return _excess(pair, quantity.about(binary=pair.binary), _upper, terms, together=False)
 
 
-def excess_over_questions(
-    scores: npt.ArrayLike,
-    control: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    control_counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    control_missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `excess_bound`.
-
-    Args:
-        scores: the model's scores in [0, 1], [m] of one question or [Q, m] of Q.
-        control: the control's scores, as many rows.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        control_counts: how often each was drawn, of the shape of `control`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: the model's draws without a score, [Q] or one number; they count against the claim.
-        control_missing: those of the control, likewise.
-        seed: of the order in which bets meet both's draws, [Q] or one number; None: a random one.
-
-    Returns:
-        One estimate about all questions together, in [-1, 1].
-
-    Raises:
-        InputError: scores or counts that cannot be, other rows of `control` than of `scores`, or a
-            confidence, side or seed that is none.
-    """
-    both = _read(scores, control, counts, control_counts, missing, control_missing, seed)
-    about = replace(EXCESS, scope="mean", over=len(both[0].n))
-    return _excess(about, both, _mean_upper, confidence=confidence, side=side, together=True)
+def mean_difference(pair: Pair, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean over these questions of E[X_i] - E[Y_i], conditions as in `difference`."""
+    about = replace(quantity.about(binary=pair.binary), scope="mean", over=pair.questions)
+    return _excess(pair, about, _mean_upper, terms, together=True)
 
 
 def _excess(
+    pair: Pair,
     about: About,
-    both: tuple[Leakage, Leakage],
-    upper: Callable[[Leakage, Leakage, float], Array],
+    upper: Callable[[Rows, Rows, float], Array],
+    terms: Terms,
     *,
-    confidence: float,
-    side: Side,
     together: bool,
 ) -> Estimate:
     """By betting: `upper` bounds what the first rows have beyond the others, at 1 - alpha."""
-    mine, other = both
+    keys = Keys.read(terms.seed, pair.questions)
+    mine = replace(pair.rows, keys=keys.apart(CANDIDATE))
+    other = replace(pair.control, keys=keys.apart(CONTROL))
     beyond = mine.scored().each(sample_mean) - other.scored().each(sample_mean)
     made = bounded(
-        about,
+        replace(about, beyond="control"),
         mine,
         np.asarray(beyond.mean()) if together else beyond,
         lambda alpha: -upper(other, mine, alpha),
         lambda alpha: upper(mine, other, alpha),
-        confidence=confidence,
-        side=side,
+        terms,
         span=(-1.0, 1.0),
         together=together,
         method=f"betting on differences{', in rounds' if together else ''}",
@@ -225,7 +162,7 @@ def _excess(
     return replace(made, missing=made.missing + missing)
 
 
-def _upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
+def _upper(mine: Rows, other: Rows, alpha: float) -> Array:
     """Bound each question's excess from above: (Q,)."""
     above, below = mine.in_order(missing=1), other.in_order(missing=0)
     numbers = np.stack([mine.n, other.n], axis=1)
@@ -238,7 +175,7 @@ def _upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
     return bounds
 
 
-def _mean_upper(mine: Leakage, other: Leakage, alpha: float) -> Array:
+def _mean_upper(mine: Rows, other: Rows, alpha: float) -> Array:
     rows = mine.beside(other.mirrored())
     return np.asarray(2 * rounds.mean_upper(rows, np.ones(len(rows.n)), alpha, _around_none) - 1)
 
@@ -254,24 +191,3 @@ def _shares(draws: Array, number: int) -> Array:
     starts = -(-np.arange(number) * draws.shape[1] // number)
     sizes = np.diff(np.append(starts, draws.shape[1]))
     return np.asarray(np.add.reduceat(draws, starts, axis=1) / sizes)
-
-
-def _read(
-    scores: npt.ArrayLike,
-    control: npt.ArrayLike,
-    counts: npt.ArrayLike | None,
-    control_counts: npt.ArrayLike | None,
-    missing: npt.ArrayLike,
-    control_missing: npt.ArrayLike,
-    seed: Seed,
-) -> tuple[Leakage, Leakage]:
-    """The rows of both with orders that share nothing; InputError unless they fit."""
-    mine = Leakage.read(scores, counts, missing)
-    other = Leakage.read(control, control_counts, control_missing)
-    if (len(mine.n), mine.single) != (len(other.n), other.single):
-        raise InputError(
-            "`control` must have a row for each question of `scores`, got "
-            f"{len(other.n)} for {len(mine.n)}. Leave out questions that only one was asked."
-        )
-    keys = Keys.read(seed, len(mine.n))
-    return replace(mine, keys=keys.apart(CANDIDATE)), replace(other, keys=keys.apart(CONTROL))

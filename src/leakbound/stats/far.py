@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.estimate import Estimate, plain
-from leakbound.stats.leak_at_k import among, leak_at, whole_sizes
+from leakbound.stats.leak_at_k import among
+from leakbound.stats.quantity import leak_at
 
 
 def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
@@ -43,7 +44,8 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     Raises:
         InputError: counts of anything else, an x outside [0, 1), or a k that is none.
     """
-    sizes, about = whole_sizes(k), counts.about
+    largest, about = leak_at(k), counts.about
+    sizes = largest.sizes
     x = np.ravel(0.0 if about.parameter is None else about.parameter)
     if (about.scope, about.quantity) != ("count", "leak probability"):
         raise InputError(
@@ -61,7 +63,7 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
     at_most = np.append(about.over, high) - np.append(high, 0)
     return replace(
         counts,
-        about=replace(leak_at(sizes), scope="mean", inputs=about.inputs, over=about.over),
+        about=replace(largest.about(), scope="mean", inputs=about.inputs, over=about.over),
         value=plain(np.full(sizes.shape, np.nan)),
         lower=plain(at_least @ f[:-1] / about.over),
         upper=plain(at_most @ f / about.over),

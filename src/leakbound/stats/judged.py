@@ -23,12 +23,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import InputError
+from leakbound.stats.estimand import Terms
 from leakbound.stats.estimate import (
     OPPOSITE,
     Array,
@@ -38,51 +37,14 @@ from leakbound.stats.estimate import (
     plain,
     share_of,
 )
-from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.evidence import Rows
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.quantity import LEAKAGE
 
 Tally = tuple[int, int]
 """(hits, n): of n labelled items, how many the judge calls a leak."""
 
 _BOUNDS = 3  # that an end rests on
-
-
-def judged_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    *,
-    positives: Tally,
-    negatives: Tally,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound the probability of a leak, where an erring judge calls `hits` of `n` draws a leak.
-
-    For i.i.d. draws, n fixed beforehand. Clopper-Pearson for all three proportions. Conditions and
-    proof stand above.
-
-    Args:
-        hits: draws of each question that the judge calls a leak, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        positives: (hits, n): of n items that leak, as people say, how many the judge calls a leak.
-        negatives: (hits, n): the same of n items that do not leak.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws that the judge could not decide, [Q] or one number: called a leak above and
-            not called one below.
-
-    Returns:
-        The leak probability's estimate, in [0, 1], as `corrected_bound` gives it; arrays [Q] where
-            an argument is one.
-
-    Raises:
-        InputError: counts that cannot be, a label that no item has, or a confidence or side that is
-            none.
-    """
-    bound = partial(proportion_bound, hits, n, missing=missing)
-    return corrected_bound(
-        bound, positives=positives, negatives=negatives, confidence=confidence, side=side
-    )
 
 
 def corrected_bound(
@@ -95,9 +57,9 @@ def corrected_bound(
 ) -> Estimate:
     """Carry a bound on how often the judge says "leak" over to how often there is a leak.
 
-    Where the labelled items are too few to tell the judge's rates t and f apart, `method` says so,
-    and the ends are mostly 0 and 1. Questions share those items, so their bounds do not fail
-    independently.
+    Conditions and proof are above. Where the labelled items are too few to tell the judge's rates t
+    and f apart, `method` says so, and the ends are mostly 0 and 1. Questions share those items, so
+    their bounds do not fail independently.
 
     Args:
         bound: a bound of the probability that the judge says "leak", of each question or on
@@ -154,7 +116,7 @@ def _rate(name: str, tally: Tally, confidence: float, side: Side) -> float:
             f"`{name}` must be (hits, n) with 0 <= hits <= n and n >= 1, got {tally}. Both kinds "
             "of items are needed: some that leak and some that do not, as people label them."
         )
-    made = proportion_bound(hits, n, confidence=confidence, side=side)
+    made = PROPORTION(Rows.of_hits(hits, n), LEAKAGE, Terms(confidence, side))
     return float(getattr(made, side))
 
 

@@ -23,14 +23,14 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import betting
-from leakbound.stats.about import About, parameter_of
-from leakbound.stats.estimand import Estimand, Method, Rule
+from leakbound.stats.about import parameter_of
+from leakbound.stats.estimand import Estimand, Method, Rule, Terms
 from leakbound.stats.estimate import Array, Counts, Estimate, Side, plain
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows
 from leakbound.stats.order import Seed
-from leakbound.stats.proportion import proportion_bound
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.quantity import Quantity, whole_sizes
 from leakbound.stats.tail import BANDS, Band
-from leakbound.stats.whole import whole
 
 BLOCKS = "block-maxima"
 BAND = "berk-jones"
@@ -38,205 +38,107 @@ FEWEST_GROUPS = 4  # n/k from which leak@k has a point estimate
 ABOVE, BELOW = 4, 16  # least n/k, and least n/k^2, from which blocks are narrower on the whole
 
 
-def leak_at_k_bound(
-    scores: npt.ArrayLike,
-    k: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound leak@k for i.i.d. draws, n fixed beforehand; any k >= 1, also beyond n.
+def largest_of_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound leak@k for i.i.d. draws, n fixed in advance; any k >= 1, also beyond n.
 
-    The default for several k is "berk-jones". For one k it follows from n and k alone, for each
+    The default for several k is "berk-jones". For one k it follows from n and k only, for each
     end of each row: block maxima from n = 4k on above and from n = 16k^2 on below, else
-    "berk-jones". Measured over ten laws, blocks are narrower from there on, on the whole.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        k: of how many draws the largest is meant, a whole number >= 1, fixed beforehand; or [K],
-            the last axis then, and the bounds hold for every k at once.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "block-maxima" (one k <= n: betting on the largest score of each block of k draws,
-            in the order that `seed` keys), "berk-jones" or "paper" (the DKW band), both for every k
-            at once; None: the default above.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
-            the unbiased estimate, NaN where k exceeds a quarter of the scored draws. It uses every
-            subset of k draws, not the blocks only, and may lie outside a narrow interval.
-
-    Raises:
-        InputError: scores, counts or a k that cannot be, a confidence, side, method or seed that is
-            none, "block-maxima" for several k or a k beyond n, or a confidence too near 1 for
-            "berk-jones".
+    "berk-jones". Measured over ten distributions, blocks are narrower from there on, on the whole.
+    "block-maxima" takes one k <= n; "berk-jones" and "paper" (the DKW band) are valid for every k
+    simultaneously. `value` is the unbiased estimate, NaN where k exceeds a quarter of the scored
+    draws. It uses every subset of k draws, not the blocks only, and may lie outside a narrow
+    interval.
     """
-    rows, sizes = Leakage.read(scores, counts, missing), whole_sizes(k)
-    return leak_of(rows, sizes, confidence=confidence, side=side, method=method, seed=seed)
-
-
-def leak_of(
-    rows: Leakage,
-    sizes: Counts,
-    *,
-    confidence: float,
-    side: Side,
-    method: str | None = None,
-    seed: Seed = None,
-) -> Estimate:
-    """`leak_at_k_bound` of draws and sizes as they are read."""
+    sizes = quantity.sizes
     methods = {key: maximum_method(band, sizes) for key, band in BANDS.items()}
-    if method == BLOCKS:
+    if terms.method == BLOCKS:
         _require_blocks(sizes, rows.n)
     if sizes.ndim == 0:
-        methods = _of_one_k(int(sizes), rows.n, side, methods)
+        methods = _of_one_k(int(sizes), rows.n, terms.side, methods)
     estimand = Estimand(
-        about=leak_at(sizes), value=partial(_unbiased_or_nan, k=sizes), methods=methods
+        about=quantity.about(), value=partial(_unbiased_or_nan, k=sizes), methods=methods
     )
-    return estimand.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
+    return estimand(rows, quantity, terms)
 
 
-def leak_at_k_proportion_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k at once.
+def leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the chance 1 - (1 - p)^k of a leak among k i.i.d. draws, for every k simultaneously.
 
-    It carries over the bound on p of `proportion_bound`.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        k: among how many draws, a whole number >= 1, also beyond n; or [K], the last axis then.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "clopper-pearson" (default; n fixed beforehand) or "any-time" (valid at any look,
-            for draws of one query or an allocated pool, not for a pool of different questions).
-        missing: draws without a score, [Q] or one number: leaks above and none below.
-
-    Returns:
-        The estimate, in [0, 1]: of each question, and of each k where there are several. `value` is
-            that of `leak_at_k_proportion`, NaN where k exceeds a quarter of the scored draws.
-
-    Raises:
-        InputError: counts or a k that cannot be, or a confidence, side or method that is none.
+    It carries over the bound of p, by the same methods. `value` is the unbiased estimate, NaN where
+    k exceeds a quarter of the scored draws.
     """
-    sizes = whole_sizes(k)
-    leak = proportion_bound(
-        hits, n, confidence=confidence, side=side, method=method, missing=missing
-    )
-    scored = np.subtract(n, missing)
-    value = supported(leak_at_k_proportion(hits, scored, sizes), sizes, scored)
-    return replace(carried(leak, sizes), value=plain(value))
+    sizes, scored = quantity.sizes, rows.scored().n
+    leak = PROPORTION(rows, quantity, terms)
+    value = supported(_chances(rows.hits, scored, sizes), sizes, scored)
+    return replace(carried(leak, sizes), value=rows.single_or_all(value))
 
 
-def leak_at_k_proportion(hits: npt.ArrayLike, n: npt.ArrayLike, k: npt.ArrayLike) -> Array:
-    """The unbiased estimate 1 - C(n - hits, k)/C(n, k); NaN where k exceeds n.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: scored draws of each question, [Q] or one number.
-        k: among how many draws, a whole number >= 1; or [K], the last axis then.
-
-    Returns:
-        The estimates, in [0, 1]: of each question, and of each k where there are several.
-
-    Raises:
-        InputError: numbers that are not whole or below 0, more hits than draws, or a k that is
-            none.
-    """
-    hits, n = np.broadcast_arrays(whole("hits", hits), whole("n", n))
-    if (hits > n).any():
-        raise InputError(f"`hits` must not exceed `n`, got {hits[hits > n][0]} hits.")
-    axes = (..., *[np.newaxis] * np.ndim(k))
-    return np.asarray(_subset_hit(hits[axes], n[axes], whole_sizes(k)))
-
-
-def leak_at_k(
-    scores: npt.ArrayLike,
-    k: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    missing: npt.ArrayLike = 0,
-) -> float | Array | tuple[float | Array, float | Array]:
+def leak_at_k(rows: Rows, k: npt.ArrayLike) -> float | Array | tuple[float | Array, float | Array]:
     """The unbiased estimate of leak@k; with missing draws, its extremes over their scores.
 
-    The mean of the maximum over all subsets of k draws.
+    The mean of the maximum over all subsets of k draws: of a binary scorer 1 - C(n - hits, k) /
+    C(n, k).
 
     Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        rows: the draws.
         k: of how many draws the largest is meant, a whole number from 1 to the smallest n; or [K],
             the last axis then.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        missing: draws without a score, [Q] or one number.
 
     Returns:
         The estimate: of each question, and of each k where there are several; where draws are
             missing a pair of such, with all of them 0 and with all of them 1.
 
     Raises:
-        InputError: scores or counts that cannot be, or a k that is none or exceeds n, missing draws
-            included: no unbiased estimate exists.
+        InputError: a k that is none or exceeds n, missing draws included: no unbiased estimate
+            exists.
     """
-    sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
-    if sizes.max() > leakage.n.min():
+    sizes = whole_sizes(k)
+    if sizes.max() > rows.n.min():
         raise InputError(
             f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
-            f"{leakage.n.min()}. Draw more, or use leak_at_k_bound, which allows any k."
+            f"{rows.n.min()}. Draw more, or bound leak_at(k), which allows any k."
         )
 
     def missing_as(score: int) -> float | Array:
-        def rule(rows: Leakage) -> Array:
+        if rows.binary:
+            return rows.single_or_all(_chances(rows.hits + score * rows.missing, rows.n, sizes))
+
+        def rule(rows: Rows) -> Array:
             seen = rows.seen + (1 - score) * rows.missing[:, None]
             return integral(rows, seen, _tails(rows.size, sizes))
 
-        return leakage.single_or_all(leakage.each(rule))
+        return rows.single_or_all(rows.each(rule))
 
-    return (missing_as(0), missing_as(1)) if leakage.missing.any() else missing_as(1)
+    return (missing_as(0), missing_as(1)) if rows.missing.any() else missing_as(1)
 
 
-def worst_of_k(
-    scores: npt.ArrayLike, k: int, counts: npt.ArrayLike | None = None, *, seed: Seed = None
-) -> float | Array:
+def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
     """The naive estimate: the mean maximum of floor(n/k) groups of k shuffled draws.
 
     Unbiased too, but noisier than `leak_at_k`: n/k is its effective number of groups.
 
     Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
+        rows: the draws, none of them missing.
         k: draws of a group, a whole number from 1 to the smallest n.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
         seed: of the order in which the draws are grouped, [Q] or one number; None: a random one.
 
     Returns:
-        The estimate; [Q] where `scores` are [Q, m].
+        The estimate; [Q] for several questions.
 
     Raises:
-        InputError: scores or counts that cannot be, a k that is none or exceeds n, or a seed that
-            is none.
+        InputError: a k that is none or exceeds n, missing draws, or a seed that is none.
     """
-    leakage = Leakage.read(scores, counts).ordered(seed)
     size = int(whole_sizes(k))
-    if size > leakage.n.min():
-        raise InputError(f"`k` must not exceed the number of draws, got {k} > {leakage.n.min()}.")
+    if rows.missing.any() or size > rows.n.min():
+        raise InputError(
+            f"`k` must not exceed the number of draws, none missing, got {k} > {rows.n.min()} or "
+            f"{rows.missing.max()} missing."
+        )
 
-    def rule(rows: Leakage) -> Array:
+    def rule(rows: Rows) -> Array:
         return np.asarray(block_maxima(rows.shuffled(missing=1), size).mean(axis=1))
 
-    return leakage.single_or_all(leakage.each(rule))
+    return rows.single_or_all(rows.ordered(seed).each(rule))
 
 
 def carried(leak: Estimate, k: npt.ArrayLike) -> Estimate:
@@ -283,12 +185,12 @@ def among(p: float | Array, k: Counts) -> float | Array:
 def maximum_method(band: Band, k: Counts) -> Method:
     """The bounds that a band gives for leak@k."""
 
-    def upper(rows: Leakage, alpha: float) -> Array:
+    def upper(rows: Rows, alpha: float) -> Array:
         with np.errstate(divide="ignore"):
             log_cdf = np.log(band.table(rows.size, alpha))
         return integral(rows, rows.seen, -np.expm1(np.multiply.outer(k, log_cdf)))
 
-    def lower(rows: Leakage, alpha: float) -> Array:
+    def lower(rows: Rows, alpha: float) -> Array:
         log_cdf = np.log1p(-band.table(rows.size, alpha)[::-1])
         seen = rows.seen + rows.missing[:, None]
         return integral(rows, seen, -np.expm1(np.multiply.outer(k, log_cdf)))
@@ -306,10 +208,10 @@ def block_maxima(draws: Array, k: int) -> Array:
 def _blocks(k: int) -> Method:
     """The bounds of leak@k by betting on the maxima of blocks, i.i.d. with that mean."""
 
-    def upper(rows: Leakage, alpha: float) -> Array:
+    def upper(rows: Rows, alpha: float) -> Array:
         return betting.mean_upper(block_maxima(rows.shuffled(missing=1), k), alpha)
 
-    def lower(rows: Leakage, alpha: float) -> Array:
+    def lower(rows: Rows, alpha: float) -> Array:
         draws = 1 - rows.mirrored().shuffled(missing=1)
         return 1 - betting.mean_upper(1 - block_maxima(draws, k), alpha)
 
@@ -341,7 +243,7 @@ def _of_one_k(k: int, n: Counts, side: Side, bands: Mapping[str, Method]) -> dic
     default = Method(
         name,
         lambda rows, alpha: above.of(rows.size).upper(rows, alpha),
-        lambda rows, alpha: below.of(rows.size).below(rows, alpha),
+        lambda rows, alpha: below.of(rows.size).lower(rows, alpha),
         shuffles=blocks.name in name,
     )
     return {"default": default, BLOCKS: blocks, **bands}
@@ -364,19 +266,19 @@ class _ByN:
         return " or ".join(dict.fromkeys(self.of(int(size)).name for size in (n.min(), n.max())))
 
 
-def integral(rows: Leakage, seen: Counts, tail: Array) -> Array:
+def integral(rows: Rows, seen: Counts, tail: Array) -> Array:
     """int_0^1 tail[draws at or below x] dx: (Q,), or (Q, K) for a table of K rows (K, n + 1)."""
     if tail.ndim == 1:
         return np.asarray((rows.gaps * tail[seen]).sum(axis=1))
     return np.stack([integral(rows, seen, row) for row in tail], axis=1)
 
 
-def unbiased(rows: Leakage, k: Counts) -> Array:
+def unbiased(rows: Rows, k: Counts) -> Array:
     """Missing draws as 1: the larger extreme; the estimate itself where none is missing."""
     return integral(rows, rows.seen, _tails(rows.size, k))
 
 
-def _unbiased_or_nan(rows: Leakage, k: Counts) -> Array:
+def _unbiased_or_nan(rows: Rows, k: Counts) -> Array:
     return supported(unbiased(rows, np.minimum(k, rows.size)), k, rows.size)
 
 
@@ -396,6 +298,12 @@ def _tail(n: int, k: int) -> Array:
     return np.concatenate([np.ones(k - 1), sums[::-1]])
 
 
+def _chances(hits: Counts, n: Counts, k: Counts) -> Array:
+    """1 - C(n - hits, k)/C(n, k), with the axis of k last if it has one; NaN where k exceeds n."""
+    axes = (..., *[np.newaxis] * k.ndim)
+    return np.asarray(_subset_hit(hits[axes], n[axes], k))
+
+
 @np.vectorize(otypes=[np.float64])
 def _subset_hit(hits: int, n: int, k: int) -> float:
     """1 - prod_{j < hits} (1 - k/(n - j)); hits and k may change places."""
@@ -405,16 +313,3 @@ def _subset_hit(hits: int, n: int, k: int) -> float:
         return 1.0
     few, many = min(hits, k), max(hits, k)
     return float(-np.expm1(np.log1p(-many / (n - np.arange(few))).sum())) + 0.0  # no -0.0
-
-
-def leak_at(k: Counts) -> About:
-    """About leak@k, of one k or several."""
-    return About(quantity="leak@k", parameter=parameter_of(k))
-
-
-def whole_sizes(k: npt.ArrayLike) -> Counts:
-    """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
-    sizes = whole("k", k)
-    if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
-        raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
-    return sizes

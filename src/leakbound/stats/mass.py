@@ -38,23 +38,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import brentq
 
 from leakbound.errors import InputError
 from leakbound.stats.about import About
-from leakbound.stats.estimand import ends
+from leakbound.stats.estimand import Terms, ends
 from leakbound.stats.estimate import Array, Estimate, Side, plain, share_of
-from leakbound.stats.leak_at_k import among, carried, leak_at, supported, whole_sizes
-from leakbound.stats.leakage import Leakage, require_binary
+from leakbound.stats.evidence import Rows, require_binary
+from leakbound.stats.leak_at_k import among, carried, supported
 from leakbound.stats.mean import MEAN
-from leakbound.stats.mean_over_questions import over_questions
-from leakbound.stats.order import Seed
-from leakbound.stats.proportion import LEAK, proportion_bound, tally
-from leakbound.stats.tail import read_points, tail_at, tail_of
+from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.proportion import LEAK, PROPORTION
+from leakbound.stats.quantity import LEAKAGE, SD, Quantity, tail
+from leakbound.stats.questions import one_by_one
+from leakbound.stats.tail import tail_bound
 from leakbound.stats.whole import numbers
 
 EXACT = "exact mass"
@@ -115,311 +116,195 @@ class Mass:
         return max(0.0, -math.fsum([*self.p, self.remainder, -1.0]))
 
 
-def mass_survival_bound(
-    mass: Mass,
-    x: npt.ArrayLike,
-    scores: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "both",
-    method: str | None = None,
-    missing: int = 0,
-) -> Estimate:
-    """Bound Pr[X > x] for every x at once: surely given the masses, with draws at `confidence`.
+@dataclass(frozen=True)
+class Masses:
+    """Exact masses of one query or several, with i.i.d. draws of each remainder.
 
-    The draws are i.i.d. from the law given the remainder; their number was fixed before them, and
-    so were the events. `survival_bound` bounds their tail for all x. Without draws the remainder is
-    unknown too, and the estimate's confidence is 1.
+    The events were fixed before the draws, and so were the numbers of draws.
+
+    Attributes:
+        laws: the masses of each question; a remainder without draws is unknown, see `of`.
+        rest: the scores of draws from each remainder, a row a question; some may have none.
+    """
+
+    laws: tuple[Mass, ...]
+    rest: Rows
+
+    kind: ClassVar[str] = "masses"
+
+    @classmethod
+    def of(
+        cls, laws: Mass | Sequence[Mass], rest: Rows | None = None, *, binary: bool = False
+    ) -> Masses:
+        """Join masses and draws, question by question.
+
+        Args:
+            laws: the masses of one question, or of several.
+            rest: the draws from the law given each remainder, a row a question, with the scorer's
+                declared range; made with `empty=True` where a question has none. None: no draws.
+            binary: the declared range, where there are no draws.
+
+        Returns:
+            The masses; a remainder that nothing was drawn of counts as unknown.
+
+        Raises:
+            InputError: another number of rows than of masses, or, of a binary scorer, an event
+                whose range ends anywhere but at 0 and 1.
+        """
+        single = isinstance(laws, Mass)
+        own = (laws,) if isinstance(laws, Mass) else tuple(laws)
+        if rest is None:
+            nothing = np.zeros((len(own), 1))
+            rest = replace(Rows.of(nothing, nothing, empty=True), single=single, binary=binary)
+        if (rest.single, rest.questions) != (single, len(own)):
+            raise InputError(
+                f"`rest` must have one row for each of {len(own)} masses, got {rest.questions}."
+            )
+        if rest.binary:
+            limits = [end for law in own for end in (law.low, law.high)]
+            require_binary(np.concatenate([*limits, []]), "the ranges of the masses")
+        drawn = rest.n > 0
+        known = [
+            law if some else replace(law, remainder=0.0)
+            for law, some in zip(own, drawn, strict=True)
+        ]
+        return cls(tuple(known), rest)
+
+    @property
+    def described(self) -> str:
+        """The kind of evidence in words, for a refusal."""
+        return f"exact masses ({'binary' if self.binary else 'scores in [0, 1]'})"
+
+    @property
+    def binary(self) -> bool:
+        """The scorer's declared range."""
+        return self.rest.binary
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.laws)
+
+    def each(self, rule: MassRule, terms: Terms) -> Estimate:
+        """Bound every question by its masses and its draws, None where there are none."""
+        places = np.arange(self.questions)
+
+        def of(place: int, terms: Terms) -> Estimate:
+            draws = self.rest.only(places == place) if self.rest.n[place] else None
+            return rule(self.laws[place], draws and replace(draws, single=True), terms)
+
+        return one_by_one(of, self.questions, terms, single=self.rest.single)
+
+
+MassRule = Callable[[Mass, Rows | None, Terms], Estimate]
+"""(masses, draws, terms) -> the bound of one question."""
+
+
+def mass_tail(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound Pr[X > x] for every x at once: certainly given the masses, with draws at `confidence`.
+
+    `tail_bound` bounds the tail of the draws for all x. Without draws the remainder is unknown too,
+    and the estimate's confidence is 1.
 
     `value`, here and below, is that of a law that fits: each event's mass half at either end of
     its range, the remainder as drawn, and the unknown spread over both in proportion. Without
     draws it always lies between the ends; NaN where there is neither an event nor a scored draw.
-
-    Args:
-        mass: the exact masses of one query, and of the remainder that draws were taken from.
-        x: a finite number, or [K] of them, the last axis of the result then.
-        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: of the draws' tail: "berk-jones" (default) or "paper" (DKW).
-        missing: draws without a score, one number: 1 above and 0 below.
-
-    Returns:
-        The tail's estimate, in [0, 1] and of the shape of x.
-
-    Raises:
-        InputError: scores, counts or an x that cannot be, a confidence, side or method that is
-            none, or a confidence too near 1 for "berk-jones".
     """
-    points = read_points(x)
-    draws = _drawn(scores, counts, missing)
-    inside = None
-    if draws is not None:
-        tail = tail_of(points)
-        inside = tail.estimate(draws, confidence=confidence, side=side, method=method)
-    return _tail(tail_at(points), mass, points).estimate(mass, inside, confidence, side)
+    return masses.each(partial(_tail_of_one, quantity), terms)
 
 
-def mass_proportion_bound(
-    mass: Mass,
-    hits: int = 0,
-    n: int = 0,
-    *,
-    x: float = 0.0,
-    confidence: float = 0.99,
-    side: Side = "both",
-    missing: int = 0,
-) -> Estimate:
-    """Bound Pr[X > x] for one x fixed beforehand: a leak, where the scorer is binary.
+def mass_leak(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the probability of a leak, of a binary scorer, as `mass_tail`.
 
-    As `mass_survival_bound`, but tighter because it promises one x only: Clopper-Pearson bounds
-    the chance that a draw from the remainder scores above x.
-
-    Args:
-        mass: the exact masses of one query, and of the remainder that draws were taken from.
-        hits: draws from the law given the remainder that scored above x, a number.
-        n: draws from the law given the remainder, those `missing` among them; 0: no draws.
-        x: a finite number, fixed beforehand.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, one number: 1 above and 0 below.
-
-    Returns:
-        The estimate of the leak probability, or of the tail where x is not 0, in [0, 1].
-
-    Raises:
-        InputError: counts that cannot be, an x that is not one finite number, or a confidence or
-            side that is none.
+    Clopper-Pearson bounds the chance that a draw from the remainder leaks; that promises one x
+    only, so it is tighter than the tail.
     """
-    if np.ndim(x) or not math.isfinite(x):
-        raise InputError(
-            f"`x` must be one finite number, got {x!r}. Several take mass_survival_bound."
+    return masses.each(partial(_leak_of_one, quantity), terms)
+
+
+def mass_mean(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound E[X], as `mass_tail`; the methods of `mean` bound the mean of the draws."""
+
+    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+        inside = None if draws is None else MEAN(draws, quantity, terms)
+        mixture = _Mixture(about=MEAN.about, low=mass.p @ mass.low, high=mass.p @ mass.high)
+        return mixture.estimate(mass, inside, terms)
+
+    return masses.each(rule, terms)
+
+
+def mass_leak_at_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound leak@k for every k at once, any k >= 1.
+
+    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which `mass_tail` bounds
+    for all t at once. `value` is NaN where too much of it rests on too few draws: where k draws
+    have more than a quarter of them in the remainder.
+    """
+    sizes = quantity.sizes
+
+    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+        seen = np.empty(0) if draws is None else draws.values[0]
+        knots = np.unique(np.concatenate([[0.0, 1.0], mass.low, mass.high, seen]))
+        bound = _tail_of_one(tail(knots[:-1]), mass, draws, terms)
+
+        def largest(tails: float | Array) -> float | Array:
+            chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
+            return plain(np.minimum(chances @ np.diff(knots), 1.0))
+
+        return replace(
+            bound,
+            about=quantity.about(),
+            value=plain(supported(largest(bound.value), sizes, _like(mass, bound))),
+            lower=largest(bound.lower),
+            upper=largest(bound.upper),
         )
-    inside = None
-    if hits or n or missing:
-        inside = proportion_bound(hits, n, confidence=confidence, side=side, missing=missing)
-    about = LEAK if x == 0 else tail_at(x)
-    return _tail(about, mass, numbers("x", x)).estimate(mass, inside, confidence, side)
+
+    return masses.each(rule, terms)
 
 
-def mass_mean_bound(
-    mass: Mass,
-    scores: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "both",
-    method: str | None = None,
-    missing: int = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound E[X]: surely given the masses, with draws at `confidence`.
-
-    As `mass_survival_bound`; `mean_bound` bounds the draws' mean.
-
-    Args:
-        mass: the exact masses of one query, and of the remainder that draws were taken from.
-        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: of the draws' mean, one of those of `mean_bound`; None: "betting".
-        missing: draws without a score, one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The mean leakage's estimate, in [0, 1].
-
-    Raises:
-        InputError: scores or counts that cannot be, a confidence, side or method that is none, or
-            a confidence too near 1 for "berk-jones".
-    """
-    draws = _drawn(scores, counts, missing)
-    inside = None
-    if draws is not None:
-        inside = MEAN.estimate(draws, confidence=confidence, side=side, method=method, seed=seed)
-    mixture = _Mixture(about=MEAN.about, low=mass.p @ mass.low, high=mass.p @ mass.high)
-    return mixture.estimate(mass, inside, confidence, side)
-
-
-def mass_leak_at_k_bound(
-    mass: Mass,
-    k: npt.ArrayLike,
-    scores: npt.ArrayLike | None = None,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "both",
-    method: str | None = None,
-    missing: int = 0,
-) -> Estimate:
-    """Bound leak@k for every entry of `k` at once, any k >= 1.
-
-    E[max of k] = int_0^1 1 - (1 - Pr[X > t])^k dt, increasing in the tail, which
-    `mass_survival_bound` bounds for all t at once. Conditions are its own.
-
-    Args:
-        mass: the exact masses of one query, and of the remainder that draws were taken from.
-        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
-        scores: scores in [0, 1] of draws from the law given the remainder, [m]; None: no draws.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: of the draws' tail: "berk-jones" (default) or "paper" (DKW).
-        missing: draws without a score, one number: 1 above and 0 below.
-
-    Returns:
-        The estimate of leak@k, in [0, 1] and of the shape of k. `value` is NaN where too much of
-            it rests on too few draws: where k draws have more than a quarter of them in the
-            remainder.
-
-    Raises:
-        InputError: scores, counts or a k that cannot be, a confidence, side or method that is
-            none, or a confidence too near 1 for "berk-jones".
-    """
-    sizes = whole_sizes(k)
-    draws = _drawn(scores, counts, missing)
-    seen = np.empty(0) if draws is None else draws.values[0]
-    knots = np.unique(np.concatenate([[0.0, 1.0], mass.low, mass.high, seen]))
-    tail = mass_survival_bound(
-        mass, knots[:-1], scores, counts,
-        confidence=confidence, side=side, method=method, missing=missing,
-    )  # fmt: skip
-
-    def largest(tails: float | Array) -> float | Array:
-        chances = np.ascontiguousarray(np.transpose(among(tails, sizes)))  # k's axis first
-        return plain(np.minimum(chances @ np.diff(knots), 1.0))
-
-    return replace(
-        tail,
-        about=leak_at(sizes),
-        value=plain(supported(largest(tail.value), sizes, _like(mass, tail))),
-        lower=largest(tail.lower),
-        upper=largest(tail.upper),
-    )
-
-
-def mass_leak_at_k_proportion_bound(
-    mass: Mass,
-    k: npt.ArrayLike,
-    hits: int = 0,
-    n: int = 0,
-    *,
-    confidence: float = 0.99,
-    side: Side = "both",
-    missing: int = 0,
-) -> Estimate:
+def mass_leak_among_k(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once.
 
-    For a binary scorer. Carries over the bound on p of `mass_proportion_bound`.
-
-    Args:
-        mass: the exact masses of one query, with ranges that end at 0 and 1.
-        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
-        hits: leaks among the draws from the law given the remainder, a number.
-        n: draws from the law given the remainder, those `missing` among them; 0: no draws.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, one number: 1 above and 0 below.
-
-    Returns:
-        The estimate of leak@k, in [0, 1] and of the shape of k. `value` is NaN where too much of
-            it rests on too few draws: where k draws have more than a quarter of them in the
-            remainder.
-
-    Raises:
-        InputError: an event whose range ends anywhere but at 0 and 1, counts or a k that cannot be,
-            or a confidence or side that is none.
+    For a binary scorer. Carries over the bound of p by `mass_leak`; `value` as `mass_leak_at_k`.
     """
-    sizes = whole_sizes(k)
-    require_binary(np.concatenate([mass.low, mass.high]), "the ranges of `mass`")
-    leak = mass_proportion_bound(mass, hits, n, confidence=confidence, side=side, missing=missing)
-    value = supported(among(leak.value, sizes), sizes, _like(mass, leak))
-    return replace(carried(leak, sizes), value=plain(value))
+    sizes = quantity.sizes
+
+    def rule(mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+        leak = _leak_of_one(quantity, mass, draws, terms)
+        value = supported(among(leak.value, sizes), sizes, _like(mass, leak))
+        return replace(carried(leak, sizes), value=plain(value))
+
+    return masses.each(rule, terms)
 
 
-def _like(mass: Mass, bound: Estimate) -> float:
-    """How many draws of the whole law have as many in the remainder as were drawn of that."""
-    drawn = np.subtract(bound.n, bound.missing)
-    return float(drawn / mass.remainder) if bound.n and mass.remainder else math.inf
+def mass_mean_over_questions(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean over these questions of E[X], certainly given the masses but for the draws.
 
-
-def mass_mean_over_questions(
-    masses: Sequence[Mass],
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    binary: bool = False,
-    confidence: float = 0.99,
-    side: Side = "both",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of E[X]: surely given the masses, else at `confidence`.
-
-    Draws are from each question's law given its remainder, their numbers fixed beforehand.
-
-    Args:
-        masses: of each question, in the order of the rows; one without draws has no remainder.
-        scores: scores in [0, 1] of each question's draws, [Q, m].
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        binary: the scorer's declared range; True: the scores must be 0 or 1.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        One estimate about all questions together, in [0, 1].
-
-    Raises:
-        InputError: scores or counts that cannot be, not one row for each of the masses, a remainder
-            of a question without draws, scores of a binary scorer that are not 0 or 1, or a
-            confidence or side that is none.
+    Draws are from each question's law given its remainder, their numbers fixed in advance.
     """
-    share_of(confidence, side)  # refuses what is none
-    draws = Leakage.read(scores, counts, missing, empty=True)
-    if draws.single or len(draws.n) != len(masses):
-        raise InputError(
-            f"`scores` must be 2-D with one row for each of {len(masses)} masses, got shape "
-            f"{np.shape(scores)}."
-        )
-    if binary:
-        require_binary(draws.values)
-    weights = np.array([mass.remainder for mass in masses])
+    draws, laws = masses.rest, masses.laws
+    share_of(terms.confidence, terms.side)  # refuses what is none
+    weights = np.array([law.remainder for law in laws])
     rows = (weights > 0) & (draws.n > 0)
-    if (weights[~rows] > 0).any():
-        raise InputError(
-            "a question without draws can have no remainder that draws were taken from, got "
-            f"{weights[~rows].max():g}. Leave it 0: what nothing was drawn of is unknown."
-        )
     inside = None
     if rows.any():
-        keys = seed if seed is None or isinstance(seed, int) else np.asarray(seed)[rows]
-        drawn = draws.only(rows)
-        if binary:
-            drawn = tally((drawn.counts * (drawn.values > 0)).sum(axis=1), drawn.n, drawn.missing)
-        inside = over_questions(
-            drawn, weights[rows], binary=binary, confidence=confidence, side=side, seed=keys
-        )
-    low, high = (np.mean([m.p @ getattr(m, end) for m in masses]) for end in ("low", "high"))
-    slack, share = np.mean([m.slack for m in masses]), weights.mean()
+        seed = terms.seed
+        if seed is not None and np.ndim(seed):
+            seed = np.asarray(seed)[rows]
+        mean = LEAKAGE.mean(weights[rows])
+        inside = mean_over_questions(draws.only(rows), mean, replace(terms, seed=seed))
+    low, high = (np.mean([law.p @ getattr(law, end) for law in laws]) for end in ("low", "high"))
+    slack, share = np.mean([law.slack for law in laws]), weights.mean()
     sampled = (inside.lower, inside.upper, inside.value) if inside else (0.0, 1.0, 0.0)
     lower, upper, value = (float(share * end) for end in sampled)
     middle = (low + high) / 2 + value
     return Estimate(
-        about=About(
-            quantity="leak probability" if binary else "mean leakage",
-            scope="mean",
-            over=len(masses),
-        ),
+        about=replace(quantity.about(binary=masses.binary), scope="mean", over=len(laws)),
         value=float(min(middle / (1 - slack), 1.0)) if slack < 1 else float("nan"),
-        lower=0.0 if side == "upper" else float(low + lower),
-        upper=1.0 if side == "lower" else float(min(high + slack + upper, 1.0)),
-        confidence=confidence if inside else 1.0,
-        side=side,
+        lower=0.0 if terms.side == "upper" else float(low + lower),
+        upper=1.0 if terms.side == "lower" else float(min(high + slack + upper, 1.0)),
+        confidence=terms.confidence if inside else 1.0,
+        side=terms.side,
         n=int(draws.n.sum()),
         missing=int(draws.missing.sum()),
         method=f"{EXACT} + {inside.method}" if inside else EXACT,
@@ -427,17 +312,20 @@ def mass_mean_over_questions(
     )
 
 
-def _drawn(
-    scores: npt.ArrayLike | None, counts: npt.ArrayLike | None, missing: int
-) -> Leakage | None:
-    """The draws of one query, None where there are none."""
-    values = np.empty(0) if scores is None else scores
-    if not (missing or np.size(values if counts is None else np.flatnonzero(counts))):
-        return None
-    draws = Leakage.read(values, counts, missing)
-    if not draws.single:
-        raise InputError("`scores` must be 1-D, the draws of the one query that `mass` is about.")
-    return draws
+def _tail_of_one(quantity: Quantity, mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+    inside = None if draws is None else tail_bound(draws, quantity, terms)
+    return _above(quantity.about(), mass, quantity.points).estimate(mass, inside, terms)
+
+
+def _leak_of_one(quantity: Quantity, mass: Mass, draws: Rows | None, terms: Terms) -> Estimate:
+    inside = None if draws is None else PROPORTION(draws, quantity, terms)
+    return _above(LEAK, mass, np.array(0.0)).estimate(mass, inside, terms)
+
+
+def _like(mass: Mass, bound: Estimate) -> float:
+    """How many draws of the whole law have as many in the remainder as were drawn of that."""
+    drawn = np.subtract(bound.n, bound.missing)
+    return float(drawn / mass.remainder) if bound.n and mass.remainder else math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,14 +337,11 @@ class _Mixture:
     high: Array
     largest: Array | float = 1.0
 
-    def estimate(
-        self, mass: Mass, inside: Estimate | None, confidence: float, side: Side
-    ) -> Estimate:
+    def estimate(self, mass: Mass, inside: Estimate | None, terms: Terms) -> Estimate:
         """The module's formula; `inside` bounds E[g(X) | remainder], None without draws."""
-        bound = _nothing_drawn(side) if inside is None else inside
+        bound = _nothing_drawn(terms.side) if inside is None else inside
         lower, upper = ends(
-            confidence,
-            side,
+            terms,
             lambda _: self.low + mass.remainder * bound.lower,
             lambda _: (
                 self.high
@@ -486,7 +371,7 @@ def _nothing_drawn(side: Side) -> Estimate:
     )  # fmt: skip
 
 
-def _tail(about: About, mass: Mass, x: Array) -> _Mixture:
+def _above(about: About, mass: Mass, x: Array) -> _Mixture:
     """g = 1 above x and 0 elsewhere."""
     return _Mixture(
         about=about,
@@ -503,8 +388,8 @@ def _mass_above(p: Array, values: Array, x: Array) -> Array:
     return np.asarray(sums[np.searchsorted(values[order], x, side="right")])
 
 
-def mass_std_bound(mass: Mass) -> Estimate:
-    """Bound the standard deviation of X, surely given the masses; draws of a rest bound none.
+def mass_std(masses: Masses, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the standard deviation of X, certainly given the masses; draws of a rest bound none.
 
     What is unknown is one more event, with range [0, 1]. The variance is min_c E(X - c)^2.
     Below: the smallest over the laws that fit is min_c sum p_a near_a(c)^2, near_a(c) the distance
@@ -517,24 +402,22 @@ def mass_std_bound(mass: Mass) -> Estimate:
 
     In float64 the ends are rounded outwards, by what the module's text proves to be enough; so they
     never cross, also where masses add up to a little more than 1 (`Mass` allows 1e-9).
-
-    Args:
-        mass: the exact masses of one query; a remainder counts as unknown.
-
-    Returns:
-        The standard deviation's estimate, in [0, 1/2], both ends at confidence 1.
     """
-    p = np.append(mass.p, mass.slack + mass.remainder)
+    return masses.each(lambda mass, _, terms: _std_of_one(mass, terms.side), terms)
+
+
+def _std_of_one(mass: Mass, side: Side) -> Estimate:
+    p = np.append(mass.p, replace(mass, remainder=0.0).slack)
     low, high = np.append(mass.low, 0.0), np.append(mass.high, 1.0)
     lower = _least(p, lambda c: np.clip(c, low, high)).lower
     upper = min(_least(p, lambda c: np.where(2 * c < low + high, high, low)).upper, 0.5)
     return Estimate(
-        about=About(quantity="standard deviation"),
+        about=SD.about(),
         value=float(np.clip(_point_std(mass), lower, upper)),
-        lower=lower,
-        upper=upper,
+        lower=0.0 if side == "upper" else lower,
+        upper=0.5 if side == "lower" else upper,
         confidence=1.0,
-        side="both",
+        side=side,
         n=0,
         missing=0,
         method=EXACT,

@@ -22,19 +22,17 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats import portfolio, rounds
-from leakbound.stats.about import Scope, parameter_of
+from leakbound.stats.about import Scope
 from leakbound.stats.betting import arcsine
-from leakbound.stats.estimand import bounded
-from leakbound.stats.estimate import Array, Counts, Estimate, Side, error_rate
-from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased, whole_sizes
-from leakbound.stats.leakage import Leakage, require_binary
-from leakbound.stats.mean import MEAN
-from leakbound.stats.order import Keys, Seed
-from leakbound.stats.proportion import LEAK, clopper_pearson_upper, tally
+from leakbound.stats.estimand import Terms, bounded
+from leakbound.stats.estimate import Array, Counts, Estimate, error_rate
+from leakbound.stats.evidence import Rows
+from leakbound.stats.leak_at_k import FEWEST_GROUPS, block_maxima, unbiased
+from leakbound.stats.proportion import clopper_pearson_upper
+from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.whole import relative
 
 ROUNDS = "betting in rounds"
@@ -45,155 +43,49 @@ MOST_MET = 2**22  # draws in all beyond which rounds, which meet each of them, a
 BLOCKS = 1  # the order of blocks owes nothing to the order that cut them
 
 
-def mean_over_questions(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    weights: npt.ArrayLike | None = None,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of E[X_i], scores in [0, 1], one row a question.
+def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the weighted mean over these questions of E[X_i], which is p_i of a binary scorer.
 
-    For independent draws; how many each question got must have been fixed beforehand. The bound is
-    by betting in rounds (see `rounds`); where a question with a weight above 0 has fewer than 8
-    draws, the portfolio mixture over all draws, those of question i staked by a_i/n_i, and then the
-    order plays no part.
+    For independent draws; how many each question got must have been fixed in advance.
 
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        weights: a_i >= 0 of each question, [Q], fixed beforehand and not all 0: the mean is
-            sum_i a_i E[X_i] / sum_i a_i. None: all are equal.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
+    *Scores in [0, 1]*: by betting in rounds (see `rounds`); where a question with a weight above 0
+    has fewer than 8 draws, by the portfolio mixture over all draws, those of question i staked by
+    a_i/n_i, and then the order plays no part.
 
-    Returns:
-        One estimate about all questions together, in [0, 1].
-
-    Raises:
-        InputError: scores, counts or weights that cannot be, or a confidence or side that is none.
+    *Scores of 0 or 1.* Plain Clopper-Pearson on the pool is not valid for unequal probabilities;
+    with (S +- 1)/M it is (Hoeffding 1956). That needs the same a_i/n_i for every question (without
+    weights: the same n). The bound is then the less wide of that at .9 of alpha and of betting in
+    rounds at .1; that form has all of alpha for one question, as there is nothing between
+    questions, and where a question has fewer than 8 draws or all together more than 2^22. With
+    other n it is bounded as other scores are.
     """
-    rows = Leakage.read(scores, counts, missing)
-    return over_questions(rows, weights, confidence=confidence, side=side, seed=seed)
+    equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights
+    rows = rows.ordered(terms.seed)
+    return _mean(rows, rows, relative(equal, rows.questions), terms)
 
 
-def proportion_over_questions(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    *,
-    weights: npt.ArrayLike | None = None,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean over these questions of the leak probability, one entry a question.
+def largest_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean over these questions of leak@k, for every k given simultaneously, k <= n.
 
-    Plain Clopper-Pearson on the pool is not valid for unequal probabilities; with (S +- 1)/M it is
-    (Hoeffding 1956). That needs the same a_i/n_i for every question (without weights: the same n).
-    The bound is then the less wide of that at .9 of alpha and of betting in rounds at .1; that form
-    alone has all of alpha for one question, as there is nothing between questions, and where a
-    question has fewer than 8 draws or all together more than 2^22. With other n it is bounded as in
-    `mean_over_questions`.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        weights: a_i >= 0 of each question, [Q], fixed beforehand and not all 0: the mean is
-            sum_i a_i p_i / sum_i a_i. None: all are equal.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        One estimate about all questions together, in [0, 1].
-
-    Raises:
-        InputError: counts or weights that cannot be, or a confidence or side that is none.
-    """
-    rows = tally(hits, n, missing)
-    return over_questions(rows, weights, binary=True, confidence=confidence, side=side, seed=seed)
-
-
-def over_questions(
-    rows: Leakage,
-    weights: npt.ArrayLike | None = None,
-    *,
-    binary: bool = False,
-    confidence: float,
-    side: Side,
-    seed: Seed,
-) -> Estimate:
-    """Bound the weighted mean of the rows' expectations, which are leak probabilities if `binary`.
-
-    Everything else as in `mean_over_questions`.
-    """
-    questions = len(rows.n)
-    weight = relative(np.ones(questions) if weights is None else weights, questions)
-    rows = rows.ordered(seed)
-    return _mean(rows, rows, weight, binary=binary, confidence=confidence, side=side)
-
-
-def mean_leak_at_k_over_questions(
-    scores: npt.ArrayLike,
-    k: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-    binary: bool = False,
-) -> Estimate:
-    """Bound the mean over these questions of leak@k, for every k given at once, k <= n.
-
-    Each question's i.i.d. draws are put in the order that `seed` keys, every question in one of
+    Each question's i.i.d. draws are put in the order that the seed keys, every question in one of
     its own, and cut into floor(n/k) blocks. What is left over is dropped, and the mean of all block
     maxima is bounded: they are independent, and leak@k is their mean. Each of several k has its
-    share of alpha (Bonferroni). As leak@k grows with k and all of them hold at once, a lower bound
-    at fewer draws holds at more of them too, and an upper bound at more of them at fewer.
+    share of alpha (Bonferroni). As leak@k grows with k and all bounds are valid simultaneously, a
+    lower bound at fewer draws is one at more of them too, and an upper bound at more of them is one
+    at fewer.
 
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        k: of how many draws the largest is meant, fixed beforehand: a whole number from 1 to the
-            smallest n, or [K] of them, the axis of the result then.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-        binary: the scorer's declared range; True: the scores must be 0 or 1.
-
-    Returns:
-        One estimate about all questions together, in [0, 1], or [K]. `value` is the mean of the
-        unbiased estimates over the scored draws, NaN where a question has fewer than 4 k; it uses
-        all subsets, not the blocks only, and may lie outside a narrow interval.
-
-    Raises:
-        InputError: scores or counts that cannot be, a k that is none or exceeds a question's n, a
-            confidence or side that is none, or other scores than 0 and 1 of a `binary` scorer.
+    `value` is the mean of the unbiased estimates over the scored draws, NaN where a question has
+    fewer than 4 k; it uses all subsets, not the blocks only, and may lie outside a narrow interval.
     """
-    sizes, leakage = whole_sizes(k), Leakage.read(scores, counts, missing)
-    if sizes.max() > leakage.n.min():
+    sizes = quantity.sizes
+    if sizes.max() > rows.n.min():
         raise InputError(
             f"`k` must not exceed the number of draws, got k = {sizes.max()} for n = "
-            f"{leakage.n.min()}. Draw more, or bound each question by leak_at_k_bound, which "
-            "allows any k."
+            f"{rows.n.min()}. Draw more, or bound leak@k of each question, which allows any k."
         )
-    if binary:
-        require_binary(leakage.values)
-    rows = replace(leakage, keys=Keys.read(seed, len(leakage.n)))
-    share = 1 - error_rate(confidence) / sizes.size
-    bounds = [
-        _mean_largest(rows, int(size), binary=binary, confidence=share, side=side)
-        for size in np.sort(sizes.flat)
-    ]
+    rows = rows.ordered(terms.seed)
+    shared = replace(terms, confidence=1 - error_rate(terms.confidence) / sizes.size)
+    bounds = [_mean_largest(rows, int(size), shared) for size in np.sort(sizes.flat)]
     if not sizes.ndim:
         return bounds[0]
     lower = np.maximum.accumulate([float(bound.lower) for bound in bounds])
@@ -201,22 +93,19 @@ def mean_leak_at_k_over_questions(
     place = np.searchsorted(np.sort(sizes), sizes)
     return replace(
         bounds[0],
-        about=replace(bounds[0].about, parameter=parameter_of(sizes)),
+        about=replace(bounds[0].about, parameter=quantity.at),
         value=np.array([float(bound.value) for bound in bounds])[place],
         lower=lower[place],
         upper=upper[place],
-        confidence=confidence,
+        confidence=terms.confidence,
         method=f"{' or '.join(dict.fromkeys(bound.method for bound in bounds))}, Bonferroni over k",
     )
 
 
-def _mean_largest(
-    rows: Leakage, k: int, *, binary: bool, confidence: float, side: Side
-) -> Estimate:
+def _mean_largest(rows: Rows, k: int, terms: Terms) -> Estimate:
     """Bound the mean over the rows of leak@k, of one k."""
     above, below = (_maxima(rows, k, missing=score) for score in (1.0, 0.0))
-    equal = np.ones(len(rows.n))
-    bound = _mean(above, below, equal, binary=binary, confidence=confidence, side=side)
+    bound = _mean(above, below, np.ones(rows.questions), terms)
     assert rows.keys is not None, "blocks are cut in an order"
     return replace(
         bound,
@@ -229,44 +118,33 @@ def _mean_largest(
     )
 
 
-def _mean(
-    above: Leakage,
-    below: Leakage,
-    weights: Array,
-    *,
-    binary: bool,
-    confidence: float,
-    side: Side,
-) -> Estimate:
+def _mean(above: Rows, below: Rows, weights: Array, terms: Terms) -> Estimate:
     """Bound the weighted mean of the rows' expectations: from above by `above`, and so below."""
-    method, bound = _upper_bound(weights, above.n, binary)
+    method, bound = _upper_bound(weights, above)
     share = weights / above.n
     scored = float(share @ above.counts.sum(axis=1))
     total = float(share @ (above.counts * above.values).sum(axis=1))
     weighted = (weights != weights[0]).any()
-    of_one = LEAK if binary else MEAN.about
     scope: Scope = "weighted mean" if weighted else "mean"
     return bounded(
-        replace(of_one, scope=scope, over=len(weights)),
+        replace(LEAKAGE.about(binary=above.binary), scope=scope, over=len(weights)),
         above,
         np.array(total / scored if scored else np.nan),
         lambda alpha: 1 - bound(below.mirrored(), alpha),
         lambda alpha: bound(above, alpha),
-        confidence=confidence,
-        side=side,
+        terms,
         together=True,
         method=method,
         seed=None if above.keys is None or method not in (ROUNDS, EITHER) else above.keys.one,
     )
 
 
-def _upper_bound(
-    weights: Array, n: Counts, binary: bool
-) -> tuple[str, Callable[[Leakage, float], Array]]:
-    """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; the law of the scores is moot."""
+def _upper_bound(weights: Array, rows: Rows) -> tuple[str, Callable[[Rows, float], Array]]:
+    """The upper bound of sum_i a_i mu_i / sum_i a_i and its name; scores play no part in it."""
+    n = rows.n
     share = weights / n
     alike = np.ptp(share) <= 1e-12 * share.max()
-    if binary and alike:
+    if rows.binary and alike:
         several = len(n) > 1 and n.min() >= rounds.FEWEST and n.sum() <= MOST_MET
         return (
             (EITHER, partial(_either_upper, weights)) if several else (HOEFFDING, hoeffding_upper)
@@ -278,7 +156,7 @@ def _upper_bound(
     return "portfolio mixture, weighted", partial(_weighted_upper, weights)
 
 
-def _either_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+def _either_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     """The lesser of Hoeffding's form and of rounds, each at its share of alpha; see above."""
     pooled = float(hoeffding_upper(rows, POOLED * alpha))
 
@@ -290,7 +168,7 @@ def _either_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
     return np.asarray(min(pooled, betting))
 
 
-def _weighted_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
+def _weighted_upper(weights: Array, rows: Rows, alpha: float) -> Array:
     """Draws staked by c_i move the best bet as sum_i n_i c_i^2 draws staked in full would."""
     share = weights / rows.n
     stakes = float(rows.n @ (share / share.max()) ** 2)
@@ -298,34 +176,34 @@ def _weighted_upper(weights: Array, rows: Leakage, alpha: float) -> Array:
     return np.asarray(portfolio.weighted_mean_upper(rows, weights, alpha, bets))
 
 
-def _portfolio_upper(rows: Leakage, alpha: float) -> Array:
+def _portfolio_upper(rows: Rows, alpha: float) -> Array:
     pool = rows.pooled()
     bets = portfolio.bets(pool.size, alpha)
     return np.asarray(portfolio.mean_upper(pool, alpha, bets)[0])
 
 
-def hoeffding_upper(rows: Leakage, alpha: float) -> Array:
+def hoeffding_upper(rows: Rows, alpha: float) -> Array:
     """Pooled draws of 0 and 1, unequal in probability; missing ones are 1 (Hoeffding 1956)."""
     n = rows.n.sum()
     hits = rows.hits.sum() + rows.missing.sum()
     return np.asarray(np.maximum(clopper_pearson_upper(hits, n, alpha), (hits + 1) / n))
 
 
-def _maxima(leakage: Leakage, k: int, *, missing: float) -> Leakage:
+def _maxima(leakage: Rows, k: int, *, missing: float) -> Rows:
     """The largest score of each block of k shuffled draws, a row a question."""
     widest = int(leakage.n.max()) // k
 
-    def rule(rows: Leakage) -> Array:
+    def rule(rows: Rows) -> Array:
         maxima = block_maxima(rows.shuffled(missing=missing), k)
         unused = ((0, 0), (0, widest - maxima.shape[1]))
         return np.pad(maxima, unused, constant_values=np.nan)
 
     maxima = leakage.each(rule)
-    blocks = Leakage.read(maxima, ~np.isnan(maxima))
+    blocks = Rows.of(maxima, ~np.isnan(maxima), binary=leakage.binary)
     return replace(blocks, keys=None if leakage.keys is None else leakage.keys.apart(BLOCKS))
 
 
-def _mean_unbiased(leakage: Leakage, k: Counts) -> float:
+def _mean_unbiased(leakage: Rows, k: Counts) -> float:
     scored = leakage.scored()
     if (scored.n < FEWEST_GROUPS * k).any():
         return float("nan")

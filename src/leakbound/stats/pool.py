@@ -1,4 +1,4 @@
-"""Pools: the outputs of several queries of one prompt, and the two things they can be about.
+"""Pools: the outputs of several queries of each question, and the two things they can be about.
 
 *Given these queries* (`target` "queries"): the score of an output to one of these queries, drawn
 uniformly: E[X] is the mean over the queries. *Over the input distribution* ("inputs"): the score
@@ -22,6 +22,7 @@ law of its query; bounds of i.i.d. draws fail, those of `mean_over_questions` ho
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
@@ -31,109 +32,141 @@ import numpy.typing as npt
 
 from leakbound.errors import InputError
 from leakbound.stats.about import Inputs
-from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
-from leakbound.stats.deviation import STD, score_of
-from leakbound.stats.estimand import Estimand
-from leakbound.stats.estimate import Counts, Estimate, Side, plain
-from leakbound.stats.leak_at_k import (
-    carried,
-    leak_at_k_proportion_bound,
-    leak_of,
-    supported,
-    whole_sizes,
-)
-from leakbound.stats.leakage import Leakage, require_binary
-from leakbound.stats.mean import MEAN
-from leakbound.stats.mean_over_questions import over_questions
-from leakbound.stats.order import Seed
-from leakbound.stats.proportion import PROPORTION, tally
-from leakbound.stats.tail import read_points, tail_of
+from leakbound.stats.clusters import cluster_mean
+from leakbound.stats.estimand import Terms
+from leakbound.stats.estimate import Counts, Estimate, plain
+from leakbound.stats.evidence import OfRows, Rows
+from leakbound.stats.leak_at_k import carried, supported
+from leakbound.stats.mean_over_questions import mean_over_questions
+from leakbound.stats.quantity import LEAKAGE, Quantity
+from leakbound.stats.questions import one_by_one
+from leakbound.stats.whole import whole
 
 Design = Literal["allocated", "fixed", "fresh"]
 Target = Literal["queries", "inputs"]
-Law = Literal["iid", "unlike", "clusters"]
+Law = Literal["iid pool", "unlike pool", "clusters"]
 
 LAWS: dict[tuple[Target, Design], Law] = {
-    ("queries", "allocated"): "iid",
-    ("queries", "fixed"): "unlike",
-    ("queries", "fresh"): "unlike",
+    ("queries", "allocated"): "iid pool",
+    ("queries", "fixed"): "unlike pool",
+    ("queries", "fresh"): "unlike pool",
     ("inputs", "allocated"): "clusters",
     ("inputs", "fixed"): "clusters",
-    ("inputs", "fresh"): "iid",
+    ("inputs", "fresh"): "iid pool",
 }
 REMEDY: dict[Target, Design] = {"queries": "allocated", "inputs": "fresh"}
 
 
 @dataclass(frozen=True)
-class Pool:
-    """The scored outputs of several queries of one question; made by `Pool.read`.
+class Pool(OfRows):
+    """The scored outputs of several queries of each question; made by `Pool.of`.
 
     Attributes:
         rows: the scores and their counts, one row for each query that got an output.
-        queries: how many queries there are, those without outputs among them.
+        owners: the place of the question that each row belongs to, [C].
+        queries: the number of queries of each question, those without outputs among them.
         design: how the outputs were shared among the queries: "allocated", "fixed" or "fresh".
         target: what statements are about: "queries" (these) or "inputs" (their distribution).
+        single: whether there is one question, so that results lose their first axis.
     """
 
-    rows: Leakage
-    queries: int
+    rows: Rows
+    owners: Counts
+    queries: tuple[int, ...]
     design: Design
     target: Target
+    single: bool
 
     @classmethod
-    def read(
+    def of(
         cls,
-        scores: npt.ArrayLike,
-        counts: npt.ArrayLike | None = None,
-        missing: npt.ArrayLike = 0,
+        rows: Rows,
         *,
         design: Design,
         target: Target = "queries",
+        owners: npt.ArrayLike | None = None,
+        queries: Sequence[int] | None = None,
     ) -> Pool:
-        """Check scores, one row a query, and how they were drawn.
+        """Say how the outputs of several queries were drawn.
 
         Args:
-            scores: scores in [0, 1], [C, m] of C queries.
-            counts: how often each score was drawn, of the shape of `scores`; None: once each.
-            missing: draws without a score, [C] or one number: 1 above and 0 below.
+            rows: their scores, a row a query; made with `empty=True` where some may have none.
             design: "allocated" (the query of each output drawn uniformly; a query may have none),
                 "fixed" (for every query a number of outputs that was fixed) or "fresh" (one each).
             target: "queries" (default: a completion of these queries, one of them at random) or
                 "inputs" (one over the distribution that these are a random sample of).
+            owners: the place of the question of each row, from 0 on; None: all are of one question.
+            queries: the number of queries of each question; None: those in `rows`.
 
         Returns:
             The pool.
 
         Raises:
-            InputError: scores or counts that cannot be or are 1-D, no draw at all, a design or
-                target that is none, a query without an output unless the design is "allocated", or
-                with several where it is "fresh".
+            InputError: rows that are 1-D, no draw at all, a design or target that is none, a query
+                without an output unless the design is "allocated", or with several where it is
+                "fresh".
         """
         for name, value, choices in (("design", design, Design), ("target", target, Target)):
             if value not in get_args(choices):
                 raise InputError(f"`{name}` must be one of {get_args(choices)}, got {value!r}.")
-        every = Leakage.read(scores, counts, missing, empty=True)
-        if every.single:
-            raise InputError("`scores` of a pool must be 2-D with one row a query, got 1-D.")
-        _check_outputs(every.n, design)
-        return cls(every.only(every.n > 0), len(every.n), design, target)
+        if rows.single:
+            raise InputError("the scores of a pool must be 2-D with one row a query, got 1-D.")
+        _check_outputs(rows.n, design)
+        places = np.zeros(rows.questions, np.int64) if owners is None else whole("owners", owners)
+        numbers, drawn = np.bincount(places).tolist() if queries is None else queries, rows.n > 0
+        single = owners is None
+        return cls(rows.only(drawn), places[drawn], tuple(numbers), design, target, single)
 
     @property
-    def law(self) -> Law:
+    def kind(self) -> Law:
         """The law of the draws, for the target: see the module."""
         return LAWS[self.target, self.design]
 
+    @property
+    def described(self) -> str:
+        """The kind of evidence in words, for a refusal."""
+        binary = "binary" if self.binary else "scores in [0, 1]"
+        return f"a pool with design {self.design!r} and target {self.target!r} ({binary})"
+
+    @property
+    def remedy(self) -> str:
+        """The design under which every quantity has a bound."""
+        return (
+            f" Or draw with design {REMEDY[self.target]!r}: outputs of one query are more alike "
+            "than those of two."
+        )
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.queries)
+
     @cached_property
-    def row(self) -> Leakage:
-        """All outputs as the draws of one question: distinct scores, and how many have each."""
-        drawn = self.rows.counts > 0
-        values, place = np.unique(self.rows.values[drawn], return_inverse=True)
-        counts = np.zeros(len(values), np.int64)
-        np.add.at(counts, place, self.rows.counts[drawn])
-        return Leakage.read(values, counts, self.rows.missing.sum())
+    def joined(self) -> Rows:
+        """All outputs of a question as its draws: distinct scores, and how many have each."""
+        place, column = np.nonzero(self.rows.counts)
+        values, counts = self.rows.values[place, column], self.rows.counts[place, column]
+        levels, level = np.unique(values, return_inverse=True)
+        tally = np.zeros((self.questions, len(levels)), np.int64)
+        np.add.at(tally, (self.owners[place], level), counts)
+        missing = np.zeros(self.questions, np.int64)
+        np.add.at(missing, self.owners, self.rows.missing)
+        scores = np.broadcast_to(levels, tally.shape)
+        made = Rows.of(scores, tally, missing, binary=self.binary, empty=True)
+        return replace(made, single=self.single)
+
+    def each(
+        self, prove: Callable[[Rows, Quantity, Terms], Estimate], quantity: Quantity, terms: Terms
+    ) -> Estimate:
+        """Bound every question by the rows of its queries."""
+
+        def of(place: int, terms: Terms) -> Estimate:
+            return prove(self.rows.only(self.owners == place), quantity, terms)
+
+        return self.about(one_by_one(of, self.questions, terms, single=self.single))
 
     def about(self, bound: Estimate) -> Estimate:
-        """Say in the estimate which of the two it is about.
+        """Say in the estimate which of the two targets it is about.
 
         Args:
             bound: an estimate made from this pool.
@@ -142,257 +175,57 @@ class Pool:
             The same but for `about`.
         """
         inputs: Inputs = "these queries" if self.target == "queries" else "input distribution"
-        about = replace(bound.about, scope="question", inputs=inputs, over=self.queries)
+        about = replace(bound.about, inputs=inputs)
+        if about.scope in ("query", "question"):
+            number = self.queries[0] if self.single else self.queries
+            about = replace(about, scope="question", over=number)
         return replace(bound, about=about)
 
-    def hits(self) -> Counts:
-        """Leaks of each query in `rows`.
 
-        Returns:
-            Whole numbers, one for each query that got an output.
+def unlike_leakage(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the leakage of a question whose outputs are unlike: its mean over the queries.
 
-        Raises:
-            InputError: scores that are not 0 or 1.
-        """
-        require_binary(self.row.values)
-        return self.rows.hits
-
-    def unavailable(self, quantity: str) -> InputError:
-        """Say that there is no bound of a quantity for such a pool, and what there is instead.
-
-        Args:
-            quantity: in words.
-
-        Returns:
-            The error to raise.
-        """
-        return InputError(
-            f"the {quantity} has no bound for design {self.design!r} and target {self.target!r}: "
-            "outputs of one query are more alike than those of two. Bound the mean, or the leak "
-            "probability (with `NAME>=t` that is Pr[X >= t] for a t fixed beforehand), or draw "
-            f"with design {REMEDY[self.target]!r}."
-        )
-
-
-def pool_mean_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
-) -> Estimate:
-    """Bound the mean leakage of the pool's target, scores in [0, 1].
-
-    By betting where the draws are i.i.d.; as a mean over questions where they are unlike; by
-    betting on each query's mean for clusters.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The mean leakage's estimate, in [0, 1], about the pool's target.
-
-    Raises:
-        InputError: a confidence, side or seed that is none.
+    leak@k of a binary scorer follows.
     """
-    return _expectation(pool, MEAN, pool.rows, confidence=confidence, side=side, seed=seed)
+
+    def prove(rows: Rows, _: Quantity, terms: Terms) -> Estimate:
+        made = mean_over_questions(rows, LEAKAGE.mean(), terms)
+        return replace(made, about=LEAKAGE.about(binary=rows.binary))
+
+    leakage = pool.each(prove, quantity, terms)
+    return leakage if quantity.reading == "leakage" else carried(leakage, quantity.sizes)
 
 
-def pool_proportion_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
-) -> Estimate:
-    """Bound the leak probability of the pool's target, scores 0 or 1.
+def unlike_mean(pool: Pool, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean over N questions of the mean over the C_i queries of each, fixed in advance.
 
-    By Clopper-Pearson where the draws are i.i.d.; where they are unlike by Hoeffding's form of it,
-    and by betting in rounds, as `proportion_over_questions`; by betting on each query's share of
-    leaks for clusters.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The leak probability's estimate, in [0, 1], about the pool's target.
-
-    Raises:
-        InputError: scores that are not 0 or 1, or a confidence, side or seed that is none.
+    The outputs are independent, each with the law of its query. So sum_ij mu_ij / (N C_i) is a mean
+    over all the queries with weights 1/C_i. The seed is of the queries.
     """
-    rows = tally(pool.hits(), pool.rows.n, pool.rows.missing)
-    return _expectation(pool, PROPORTION, rows, confidence=confidence, side=side, seed=seed)
+    weights = 1 / np.array(pool.queries)[pool.owners]
+    made = mean_over_questions(pool.rows, quantity.mean(weights), terms)
+    return replace(made, about=replace(made.about, scope="mean", over=pool.questions))
 
 
-def pool_survival_bound(
-    pool: Pool,
-    x: npt.ArrayLike,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-) -> Estimate:
-    """Bound Pr[X > x] of the pool's target simultaneously for every x.
+def cluster_leak_among_k(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound 1 - (1 - p)^k from the bound of p over clusters, of a binary scorer.
 
-    Clusters have either band in their own form.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        x: a finite number, or [K] of them, the last axis of the result then.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "berk-jones" (default) or "paper" (DKW).
-
-    Returns:
-        The tail's estimate, in [0, 1] and of the shape of x, about the pool's target.
-
-    Raises:
-        InputError: draws that are unlike, which have no band; an x that cannot be; a confidence,
-            side or method that is none; or a confidence too near 1 for "berk-jones".
+    `value` puts the point value of p into the formula, and is on average too small; NaN where k
+    exceeds a quarter of the queries, as of clusters each is one draw.
     """
-    if pool.law == "iid":
-        tail = tail_of(read_points(x))
-        bound = tail.estimate(pool.row, confidence=confidence, side=side, method=method)
-    elif pool.law == "unlike":
-        raise pool.unavailable("tail Pr[X > x] for every x")
-    else:
-        bound = cluster_tail(
-            pool.rows, read_points(x), confidence=confidence, side=side, method=method
-        )
-    return pool.about(bound)
-
-
-def pool_leak_at_k_bound(
-    pool: Pool,
-    k: npt.ArrayLike,
-    *,
-    binary: bool = False,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    seed: Seed = None,
-) -> Estimate:
-    """Bound leak@k of the pool's target, for every entry of `k` at once; any k >= 1.
-
-    The expected largest leakage of k outputs, **each to a query drawn anew**: one of these, or one
-    of the input distribution. For k outputs to one query, averaged over the queries, use
-    `mean_leak_at_k_over_questions`. Of a `binary` scorer leak@k is 1 - (1 - p)^k, and
-    `pool_proportion_bound` bounds p. Otherwise it is bounded by the band of `pool_survival_bound`;
-    but of i.i.d. draws, for one number `k` that was fixed beforehand, as by `leak_at_k_bound`.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
-        binary: the scorer's declared range; True: the scores must be 0 or 1.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The estimate of leak@k, in [0, 1] and of the shape of k, about the pool's target. Where the
-        draws are not i.i.d., `value` puts the point value of p or F into the formula, and is on
-        average too small.
-
-    Raises:
-        InputError: draws that are unlike, of a scorer that is not `binary`; other scores than 0 and
-            1 of one that is; a k, confidence, side or seed that is none; or a confidence too near 1
-            for a band.
-    """
-    sizes = whole_sizes(k)
-    if binary and pool.law == "iid":
-        hits, n, missing = (int(row.sum()) for row in (pool.hits(), pool.row.n, pool.row.missing))
-        bound = leak_at_k_proportion_bound(
-            hits, n, k, missing=missing, confidence=confidence, side=side
-        )
-    elif binary:
-        leak = pool_proportion_bound(pool, confidence=confidence, side=side, seed=seed)
-        bound = carried(leak, sizes)
-        if pool.law != "unlike":  # of clusters each is one draw
-            bound = replace(bound, value=plain(supported(bound.value, sizes, len(pool.rows.n))))
-    elif pool.law == "iid":
-        bound = leak_of(pool.row, sizes, confidence=confidence, side=side, seed=seed)
-    elif pool.law == "unlike":
-        raise pool.unavailable("leak@k of a scorer that is not binary")
-    else:
-        bound = cluster_leak_at_k(pool.rows, sizes, confidence=confidence, side=side)
-    return pool.about(bound)
-
-
-def pool_std_bound(
-    pool: Pool, *, confidence: float = 0.99, side: Side = "upper", seed: Seed = None
-) -> Estimate:
-    """Bound the standard deviation of the pool's target, whose draws are i.i.d.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The standard deviation's estimate, in [0, 1/2], about the pool's target.
-
-    Raises:
-        InputError: draws that are not i.i.d., or a confidence, side or seed that is none.
-    """
-    return _iid_only(pool, STD, confidence=confidence, side=side, seed=seed)
-
-
-def pool_expectation_deviation_bound(
-    pool: Pool,
-    *,
-    rho: float = 2.0,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    seed: Seed = None,
-) -> Estimate:
-    """Bound mean + rho * sd of the pool's target, whose draws are i.i.d.
-
-    Args:
-        pool: the scored outputs of several queries, as `Pool.read` gives them.
-        rho: the weight of the standard deviation, a number >= 0.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        seed: of the order in which bets meet the draws, one number; None: a random one.
-
-    Returns:
-        The estimate of mean + rho * sd, about the pool's target.
-
-    Raises:
-        InputError: draws that are not i.i.d., or a rho, confidence, side or seed that is none.
-    """
-    return _iid_only(pool, score_of(rho), confidence=confidence, side=side, seed=seed)
-
-
-def _expectation(
-    pool: Pool, estimand: Estimand, rows: Leakage, *, confidence: float, side: Side, seed: Seed
-) -> Estimate:
-    """Bound the mean score, where it is `estimand`; `rows` are the queries, if they are unlike."""
-    if pool.law == "iid":
-        bound = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
-    elif pool.law == "unlike":
-        binary = estimand is PROPORTION
-        bound = over_questions(rows, binary=binary, confidence=confidence, side=side, seed=seed)
-    else:
-        bound = cluster_mean(pool.rows, estimand.about, confidence=confidence, side=side, seed=seed)
-    return pool.about(bound)
-
-
-def _iid_only(
-    pool: Pool, estimand: Estimand, *, confidence: float, side: Side, seed: Seed
-) -> Estimate:
-    if pool.law != "iid":
-        raise pool.unavailable(estimand.about.name)
-    bound = estimand.estimate(pool.row, confidence=confidence, side=side, seed=seed)
-    return pool.about(bound)
+    made = carried(cluster_mean(rows, LEAKAGE, terms), quantity.sizes)
+    return replace(made, value=plain(supported(made.value, quantity.sizes, rows.questions)))
 
 
 def _check_outputs(outputs: Counts, design: Design) -> None:
-    if not outputs.sum():
+    if outputs.size and not outputs.sum():
         raise InputError("`scores` holds no draw (n = 0). A bound needs at least one.")
     if design != "allocated" and not outputs.all():
         raise InputError(
             f"every query of a {design!r} pool must have an output, got none for query "
             f"{int(outputs.argmin())}. Leave it out, or say that outputs were 'allocated'."
         )
-    if design == "fresh" and outputs.max() > 1:
+    if design == "fresh" and outputs.max(initial=0) > 1:
         raise InputError(
             f"every query of a 'fresh' pool has one output, got {outputs.max()} for query "
             f"{int(outputs.argmax())}. Say 'fixed', or give equal queries a row each."

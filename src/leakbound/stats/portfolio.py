@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakbound.stats.estimate import Array
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows
 from leakbound.stats.whole import halved, relative
 
 HALVINGS = 50  # of the interval in which a bound is looked for
@@ -38,7 +38,7 @@ def bets(n: int, alpha: float) -> Portfolio:
     )
 
 
-def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
+def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
     """Upper bound at 1 - alpha on the mean of each row's expectations: (Q,).
 
     The draws are independent, n and the portfolio are fixed beforehand; laws may differ between
@@ -58,7 +58,7 @@ def mean_upper(rows: Leakage, alpha: float, portfolio: Portfolio) -> Array:
     )
 
 
-def weighted_mean_upper(rows: Leakage, weights: Array, alpha: float, portfolio: Portfolio) -> float:
+def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Portfolio) -> float:
     """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
     `weights` a_i >= 0, (Q,); row i has n_i independent draws, and all n_i, the weights and the
@@ -83,7 +83,7 @@ def weighted_mean_upper(rows: Leakage, weights: Array, alpha: float, portfolio: 
     return float(boundary(wealth, alpha, np.zeros(1), np.ones(1))[0])
 
 
-def log_wealth(rows: Leakage, m: Array, portfolio: Portfolio) -> Array:
+def log_wealth(rows: Rows, m: Array, portfolio: Portfolio) -> Array:
     """log W(m) of each row: (Q,), for one m < 1 or one a row."""
     return _mixed(_log_stakes(_complete(rows), m, portfolio), portfolio)
 
@@ -100,14 +100,14 @@ def boundary(
     return halved(lambda m: wealth(m) >= goal, rejected, standing, HALVINGS)[0]
 
 
-def _complete(rows: Leakage) -> Leakage:
+def _complete(rows: Rows) -> Rows:
     """Missing draws as full leaks, and padding as 0: only a draw can lose a whole stake."""
     values = np.pad(rows.values, ((0, 0), (0, 1)), constant_values=1)
     counts = np.column_stack([rows.counts, rows.missing])
-    return Leakage(np.where(counts > 0, values, 0.0), counts, np.zeros_like(rows.n), rows.single)
+    return Rows(np.where(counts > 0, values, 0.0), counts, np.zeros_like(rows.n), rows.single)
 
 
-def _log_stakes(draws: Leakage, m: Array, portfolio: Portfolio, scale: Array = ONE) -> Array:
+def _log_stakes(draws: Rows, m: Array, portfolio: Portfolio, scale: Array = ONE) -> Array:
     """log prod_t [1 - b_j c (x_t - m)/(1 - m)] for each bet and row, `scale` c (Q, 1): (J, Q)."""
     gain = scale * ((1 - draws.values) / np.reshape(1 - m, (-1, 1)) - 1)
     counts = draws.counts.astype(np.float64)

@@ -13,12 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from leakbound.stats.estimate import Estimate, plain
-from leakbound.stats.mass import (
-    Mass,
-    mass_leak_at_k_bound,
-    mass_mean_bound,
-    mass_proportion_bound,
-)
+from leakbound.stats.mass import Mass, Masses
+from leakbound.stats.quantity import LEAKAGE, leak_at, tail
+from leakbound.stats.theorems import bound
 from leakbound.stats.whole import numbers
 
 
@@ -65,16 +62,20 @@ def proof_of_leak(
     """
     values = numbers("scores", scores)
     mass = Mass(np.asarray(p, dtype=np.float64), values, values)
+    proof = Masses.of(mass)
+    leak = _proved(bound(proof, tail(x), side="lower"))
+    if x == 0:
+        leak = replace(leak, about=replace(LEAKAGE.about(binary=True), proved=True))
     return LeakProof(
         texts=mass.p.size,
-        probability=_proved(mass_proportion_bound(mass, x=x, side="lower")),
-        mean=_proved(mass_mean_bound(mass, side="lower")),
-        leak_at_k=_proved(mass_leak_at_k_bound(mass, k, side="lower")),
+        probability=leak,
+        mean=_proved(bound(proof, LEAKAGE, side="lower")),
+        leak_at_k=_proved(bound(proof, leak_at(k), side="lower")),
     )
 
 
-def _proved(bound: Estimate) -> Estimate:
+def _proved(lower: Estimate) -> Estimate:
     """Outputs that were searched for are typical of nothing: no point estimate."""
-    about = replace(bound.about, proved=True)
-    value = plain(bound.lower * np.nan)
-    return replace(bound, about=about, value=value, method="proof of leakage")
+    about = replace(lower.about, proved=True)
+    value = plain(lower.lower * np.nan)
+    return replace(lower, about=about, value=value, method="proof of leakage")

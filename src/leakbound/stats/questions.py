@@ -7,7 +7,9 @@ independently: their draws must share no randomness.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ from scipy.special import bdtrc
 
 from leakbound.errors import InputError
 from leakbound.stats.about import parameter_of
+from leakbound.stats.estimand import Terms
 from leakbound.stats.estimate import (
     Array,
     BoundFunction,
@@ -26,8 +29,9 @@ from leakbound.stats.estimate import (
     share_of,
 )
 from leakbound.stats.joint import check_questions, check_rows
-from leakbound.stats.order import one_seed
-from leakbound.stats.whole import numbers, whole
+from leakbound.stats.order import one_a_row, one_seed
+from leakbound.stats.quantity import finite
+from leakbound.stats.whole import whole
 
 LEAST, MOST = 0.001, 0.01  # what each question's bound may fail with, unless the caller says
 
@@ -99,9 +103,7 @@ def leaking_questions(
             entries, a bound of several x or k, a confidence or side that is none, or no
             `each_confidence` for draws whose number was not fixed.
     """
-    points = numbers("x", x)
-    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
-        raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
+    points = finite("x", x)
     share = share_of_side(confidence, side, questions)
     parts, rate = _at_each(bound, questions, side, each_confidence)
     first, fails = next(iter(parts.values())), failures(questions, rate, share)
@@ -262,6 +264,51 @@ def summed(first: Estimate, confidence: float, side: Side) -> Estimate:
     n, missing = int(np.sum(first.n)), int(np.sum(first.missing))
     seed = one_seed(first.seed)
     return replace(first, confidence=confidence, side=side, n=n, missing=missing, seed=seed)
+
+
+def one_by_one(
+    rule: Callable[[int, Terms], Estimate], questions: int, terms: Terms, *, single: bool
+) -> Estimate:
+    """Bound questions one after the other by a rule that takes a place; joined unless `single`."""
+    seeds = one_a_row(terms.seed, questions)
+    bounds = [rule(place, replace(terms, seed=seed)) for place, seed in enumerate(seeds)]
+    if single:
+        return bounds[0]
+    ordered = any(bound.seed is not None for bound in bounds)
+    return replace(stack(bounds), seed=np.array(seeds, dtype=np.int64) if ordered else None)
+
+
+def stack(estimates: Sequence[Estimate]) -> Estimate:
+    """Join estimates of one quantity, of one question each, into one with an entry for each.
+
+    Args:
+        estimates: of single numbers, or of one row of x or k.
+
+    Returns:
+        The estimate. `method` names all of theirs.
+    """
+    ends = ("value", "lower", "upper", "n", "missing")
+    arrays: dict[str, Any] = {
+        end: np.array([getattr(estimate, end) for estimate in estimates]) for end in ends
+    }
+    named = dict.fromkeys(estimate.method for estimate in estimates)
+    # "exact mass" goes where others are by "exact mass + betting": they had draws too
+    methods = [name for name in named if not any(n.startswith(f"{name} + ") for n in named)]
+    seeds = [one_seed(estimate.seed) for estimate in estimates]
+    keys = np.array(seeds, dtype=np.int64) if all(seed is not None for seed in seeds) else None
+    over = tuple(estimate.about.over for estimate in estimates)
+    numbers = tuple(number for number in over if isinstance(number, int))
+    about = estimates[0].about
+    if len(numbers) == len(over):
+        about = replace(about, over=numbers)
+    return replace(
+        estimates[0],
+        **arrays,
+        about=about,
+        confidence=min(estimate.confidence for estimate in estimates),
+        method=" or ".join(methods),
+        seed=keys,
+    )
 
 
 def largest(values: float | Array) -> float | Array:

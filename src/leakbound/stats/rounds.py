@@ -40,7 +40,7 @@ import numpy as np
 
 from leakbound.stats.betting import SLACK, Style, arcsine, halved, once
 from leakbound.stats.estimate import Array, Counts
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows
 
 STYLE = Style(prior=1.0, caution=0.9)
 MOST = 512  # rounds: more take longer, and ends lie less than 1 % nearer on the whole
@@ -66,7 +66,7 @@ Reading = Callable[[Counts, Array], Met]
 
 
 def mean_upper(
-    rows: Leakage, weights: Array, alpha: float, grid: Callable[[int], Array] | None = None
+    rows: Rows, weights: Array, alpha: float, grid: Callable[[int], Array] | None = None
 ) -> float:
     """Upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 

@@ -24,7 +24,7 @@ from scipy.special import betaincinv
 from leakbound.errors import InputError
 from leakbound.stats.about import About
 from leakbound.stats.anytime import anytime_bets, log_evidence_above
-from leakbound.stats.estimand import Estimand, Rule
+from leakbound.stats.estimand import Rule, Terms
 from leakbound.stats.estimate import (
     Array,
     BoundFunction,
@@ -34,15 +34,16 @@ from leakbound.stats.estimate import (
     error_rate,
     percent,
 )
-from leakbound.stats.leak_at_k import carried, whole_sizes
-from leakbound.stats.leakage import Leakage
+from leakbound.stats.evidence import Rows, Stopped, check_cap
+from leakbound.stats.leak_at_k import carried
 from leakbound.stats.mean import MEAN
 from leakbound.stats.order import Seed
 from leakbound.stats.portfolio import log_wealth
-from leakbound.stats.proportion import PROPORTION, tally
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.quantity import LEAKAGE, Quantity
 from leakbound.stats.questions import failures, one_sided, share_of_side, summed
 
-Quantity = Literal["p", "mean"]
+Claimed = Literal["p", "mean"]
 FIRST_LOOK = 8  # draws
 CLEAN_DRAWS = 300  # after how many a clean question stops, roughly; moves widths, not validity
 MOST_FAILURES = 64
@@ -61,11 +62,11 @@ class Claim:
         InputError: another quantity, or a limit that does not lie in (0, 1).
     """
 
-    quantity: Quantity
+    quantity: Claimed
     limit: float
 
     def __post_init__(self) -> None:
-        if self.quantity not in get_args(Quantity):
+        if self.quantity not in get_args(Claimed):
             raise InputError(f"a claim is about 'p' or 'mean', got {self.quantity!r}.")
         if not 0 < self.limit < 1:
             raise InputError(
@@ -104,112 +105,56 @@ def parse_claim(text: str) -> Claim:
             "a claim reads 'p<=0.02' (probability of a leak, for binary scorers) or 'mean<=0.1' "
             f"(mean leakage), got {text!r}."
         )
-    return Claim(cast(Quantity, parts[1]), float(parts[2]))
+    return Claim(cast(Claimed, parts[1]), float(parts[2]))
 
 
-def stopped_proportion_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    cap: int,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
-    """Bound the leak probability where sampling may have stopped at any look, at most at `cap`.
+def stopped_leakage(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the leakage where sampling may have stopped at any look, at most at the cap.
 
-    The any-time bound at half of the side's alpha; where n = cap the better of it and
-    Clopper-Pearson at the other half. For i.i.d. draws of one query or an allocated pool.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-
-    Returns:
-        The leak probability's estimate, in [0, 1]; arrays [Q] where an argument is one.
-
-    Raises:
-        InputError: counts that cannot be, a cap that is none or is exceeded, or a confidence or
-            side that is none.
+    By the any-time method at half of a side's alpha; where n is the cap the better of it and the
+    default for fixed n at the other half.
     """
-    rows = tally(hits, n, missing)
-    return _stopped(PROPORTION, rows, cap, confidence=confidence, side=side)
+    cap, estimand = evidence.cap, PROPORTION if evidence.binary else MEAN
+    early, fixed = estimand.methods["any-time"], next(iter(estimand.methods.values()))
+
+    def rule(better: np.ufunc, early: Rule, fixed: Rule) -> Rule:
+        def both(rows: Rows, alpha: float) -> Array:
+            bound = early(rows, alpha / 2)
+            if (rows.n < cap).all():
+                return bound
+            return np.where(rows.n == cap, better(bound, fixed(rows, alpha / 2)), bound)
+
+        return both
+
+    method = replace(
+        early,
+        name=f"{early.name}; {fixed.name} at the cap",
+        upper=rule(np.minimum, early.upper, fixed.upper),
+        lower=rule(np.maximum, early.lower, fixed.lower),
+        shuffles=fixed.shuffles,
+        stopping=f"stopped at a look, at most {cap} draws",
+    )
+    return replace(estimand, methods={"stopped": method})(evidence.rows, quantity, terms)
 
 
-def stopped_leak_at_k_bound(
-    hits: npt.ArrayLike,
-    n: npt.ArrayLike,
-    k: npt.ArrayLike,
-    cap: int,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-) -> Estimate:
+def stopped_leak_at_k(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
 
-    As `stopped_proportion_bound`, whose bound of p it carries over: increasing in p. Any k >= 1,
-    also beyond n.
-
-    Args:
-        hits: leaks of each question, [Q] or one number.
-        n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
-        k: of how many draws the largest is meant, a whole number >= 1; or [K], the last axis then.
-        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-
-    Returns:
-        The estimate of leak@k, in [0, 1]: of each question, and of each k where there are several.
-        `value` is that of the share that leaked: no estimate is unbiased after stopping.
-
-    Raises:
-        InputError: counts or a k that cannot be, a cap that is none or is exceeded, or a confidence
-            or side that is none.
+    It carries over the bound of p, with which it increases; any k >= 1, also beyond n. `value` is
+    that of the fraction that leaked: no estimate is unbiased after stopping.
     """
-    sizes = whole_sizes(k)
-    leak = stopped_proportion_bound(hits, n, cap, confidence=confidence, side=side, missing=missing)
-    return carried(leak, sizes)
+    return carried(stopped_leakage(evidence, quantity, terms), quantity.sizes)
 
 
-def stopped_mean_bound(
-    scores: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    cap: int,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
-    """Bound the mean leakage where sampling may have stopped at any look, at most at `cap`.
+def mean_of_stopped(evidence: Stopped, quantity: Quantity, terms: Terms) -> Estimate:
+    """Bound the mean leakage over questions that stopped, see `mean_over_stopped_questions`."""
 
-    The portfolio mixture at half of the side's alpha; where n = cap the better of it and betting at
-    the other half. For i.i.d. draws of one query or an allocated pool.
+    def each(*, confidence: float, side: Side) -> Estimate:
+        return stopped_leakage(evidence, quantity, replace(terms, confidence=confidence, side=side))
 
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        cap: the largest number of draws of a question, fixed beforehand; no n exceeds it.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-
-    Returns:
-        The mean leakage's estimate, in [0, 1]; arrays [Q] where `scores` are [Q, m].
-
-    Raises:
-        InputError: scores or counts that cannot be, a cap that is none or is exceeded, or a
-            confidence or side that is none.
-    """
-    rows = Leakage.read(scores, counts, missing)
-    return _stopped(MEAN, rows, cap, confidence=confidence, side=side, seed=seed)
+    return mean_over_stopped_questions(
+        each, evidence.questions, confidence=terms.confidence, side=terms.side
+    )
 
 
 def mean_over_stopped_questions(
@@ -280,9 +225,8 @@ def mean_over_stopped_questions(
 class Looks:
     """How a claim is decided question by question while sampling, and when to look again.
 
-    The methods take scores with counts, one row a question, as every bound does; for a claim
-    about p the scores are 0 or 1. Every result has one entry a question, and every question its own
-    number of draws.
+    The methods take draws, one row a question; for a claim about p the scores are 0 or 1. Every
+    result has one entry a question, and every question its own number of draws.
 
     Attributes:
         claim: what is to be decided of each question.
@@ -299,29 +243,19 @@ class Looks:
 
     def __post_init__(self) -> None:
         error_rate(self.confidence)
-        _refuse_beyond(self.cap, np.zeros(1, np.int64))
+        check_cap(self.cap)
 
     @property
     def first(self) -> int:
         """Draws before the first look."""
         return min(FIRST_LOOK, self.cap)
 
-    def bound(
-        self,
-        scores: npt.ArrayLike,
-        counts: npt.ArrayLike | None = None,
-        *,
-        side: Side = "upper",
-        missing: npt.ArrayLike = 0,
-        seed: Seed = None,
-    ) -> Estimate:
-        """Bound the claimed quantity, by `stopped_proportion_bound` or `stopped_mean_bound`.
+    def bound(self, rows: Rows, *, side: Side = "both", seed: Seed = None) -> Estimate:
+        """Bound the claimed quantity of draws that may have stopped.
 
         Args:
-            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-            counts: how often each score was drawn, of the shape of `scores`; None: once each.
+            rows: the draws of each question.
             side: "upper", "lower", or "both", each of which then spends half of alpha.
-            missing: draws without a score, [Q] or one number: 1 above and 0 below.
             seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
                 It keys a mean's bound at the cap: give one key a question, always the same, or a
                 verdict and the bound reported later may differ.
@@ -330,22 +264,13 @@ class Looks:
             The estimate of the leak probability or the mean leakage, one entry a question.
 
         Raises:
-            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
-                p, more draws than the cap, or a side that is none.
+            InputError: other scores than 0 and 1 for a claim about p, more draws than the cap, or a
+                side that is none.
         """
-        rows = self._read(scores, counts, missing)
-        return _stopped(
-            self._estimand, rows, self.cap, confidence=self.confidence, side=side, seed=seed
-        )
+        stopped = Stopped(self._read(rows), self.cap)
+        return stopped_leakage(stopped, LEAKAGE, Terms(self.confidence, side, seed=seed))
 
-    def decide(
-        self,
-        scores: npt.ArrayLike,
-        counts: npt.ArrayLike | None = None,
-        *,
-        missing: npt.ArrayLike = 0,
-        seed: Seed = None,
-    ) -> npt.NDArray[np.str_]:
+    def decide(self, rows: Rows, *, seed: Seed = None) -> npt.NDArray[np.str_]:
         """Decide the claim for each question, as far as the draws allow.
 
         It holds where the upper bound is at most the limit, and is refuted where the lower bound
@@ -355,33 +280,22 @@ class Looks:
         that misses; where it is false only "holds" is, and takes an upper bound that misses.
 
         Args:
-            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-            counts: how often each score was drawn, of the shape of `scores`; None: once each.
-            missing: draws without a score, [Q] or one number: 1 above and 0 below.
-            seed: of the order in which bets meet the draws, [Q] or one number; None: a random one.
-                It keys a mean's bound at the cap: give one key a question, always the same, or a
-                verdict and the bound reported later may differ.
+            rows: the draws of each question.
+            seed: of the order in which bets meet the draws, as in `bound`.
 
         Returns:
             "holds", "refuted" or "open" for each question, [Q].
 
         Raises:
-            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
-                p, or more draws than the cap.
+            InputError: other scores than 0 and 1 for a claim about p, or more draws than the cap.
         """
-        upper = self.bound(scores, counts, side="upper", missing=missing, seed=seed).upper
-        lower = self.bound(scores, counts, side="lower", missing=missing, seed=seed).lower
+        upper = self.bound(rows, side="upper", seed=seed).upper
+        lower = self.bound(rows, side="lower", seed=seed).lower
         limit = self.claim.limit
         verdict = np.where(upper <= limit, "holds", np.where(lower > limit, "refuted", "open"))
         return np.atleast_1d(verdict)
 
-    def next_look(
-        self,
-        scores: npt.ArrayLike,
-        counts: npt.ArrayLike | None = None,
-        *,
-        missing: npt.ArrayLike = 0,
-    ) -> Counts:
+    def next_look(self, rows: Rows) -> Counts:
         """How many draws in all each open question should have at its next look.
 
         Twice as many, or only as many as decide that the claim holds if none of the new ones
@@ -390,19 +304,15 @@ class Looks:
         wastes no draw on a clean question.
 
         Args:
-            scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-            counts: how often each score was drawn, of the shape of `scores`; None: once each.
-            missing: draws without a score, [Q] or one number: 1 above and 0 below.
+            rows: the draws of each question.
 
         Returns:
             Whole numbers, [Q].
 
         Raises:
-            InputError: scores or counts that cannot be, other scores than 0 and 1 for a claim about
-                p, or more draws than the cap.
+            InputError: other scores than 0 and 1 for a claim about p, or more draws than the cap.
         """
-        rows = self._read(scores, counts, missing)
-        _refuse_beyond(self.cap, rows.n)
+        rows = Stopped(self._read(rows), self.cap).rows
         furthest = np.minimum(2 * rows.n, self.cap)
         short, enough = rows.n, furthest
         while (enough - short > 1).any():
@@ -411,65 +321,25 @@ class Looks:
             short, enough = np.where(holds, short, middle), np.where(holds, middle, enough)
         return np.where(self._would_hold(rows, rows.n), furthest, enough)
 
-    @property
-    def _estimand(self) -> Estimand:
-        return PROPORTION if self.claim.quantity == "p" else MEAN
-
-    def _read(
-        self, scores: npt.ArrayLike, counts: npt.ArrayLike | None, missing: npt.ArrayLike
-    ) -> Leakage:
-        """The draws; InputError unless every score is 0 or 1 where the claim is about p."""
-        rows = Leakage.read(scores, counts, missing)
+    def _read(self, rows: Rows) -> Rows:
+        """The draws, binary for a claim about p; InputError unless every score is 0 or 1 then."""
+        binary = self.claim.quantity == "p"
         graded = rows.values[(rows.counts > 0) & ~np.isin(rows.values, (0, 1))]
-        if self.claim.quantity == "p" and graded.size:
+        if binary and graded.size:
             raise InputError(
                 f"a claim about p needs scores of 0 or 1, got {graded[0]:g}. Use a binary scorer, "
                 "such as 'NAME>=0.5', or claim a mean."
             )
-        return rows
+        return replace(rows, binary=binary)
 
-    def _would_hold(self, rows: Leakage, n: Counts) -> npt.NDArray[np.bool_]:
+    def _would_hold(self, rows: Rows, n: Counts) -> npt.NDArray[np.bool_]:
         """Whether the any-time bound meets the claim if all draws up to n, (Q,), are clean."""
         limit = np.array(self.claim.limit)
-        if self.claim.quantity == "p":
+        if rows.binary:
             evidence = log_evidence_above(rows.hits + rows.missing, n, limit)
         else:
             evidence = log_wealth(_with_clean(rows, n), limit, anytime_bets())
         return np.asarray(evidence >= math.log(2 / error_rate(self.confidence)))
-
-
-def _stopped(
-    estimand: Estimand,
-    rows: Leakage,
-    cap: int,
-    *,
-    confidence: float,
-    side: Side,
-    seed: Seed = None,
-) -> Estimate:
-    """By the any-time method, and at the cap by the default too, which needs n fixed."""
-    _refuse_beyond(cap, rows.n)
-    early, fixed = estimand.methods["any-time"], next(iter(estimand.methods.values()))
-
-    def rule(better: np.ufunc, early: Rule, fixed: Rule) -> Rule:
-        def both(rows: Leakage, alpha: float) -> Array:
-            bound = early(rows, alpha / 2)
-            if (rows.n < cap).all():
-                return bound
-            return np.where(rows.n == cap, better(bound, fixed(rows, alpha / 2)), bound)
-
-        return both
-
-    method = replace(
-        early,
-        name=f"{early.name}; {fixed.name} at the cap",
-        upper=rule(np.minimum, early.upper, fixed.upper),
-        lower=rule(np.maximum, early.below, fixed.below),
-        shuffles=fixed.shuffles,
-        stopping=f"stopped at a look, at most {cap} draws",
-    )
-    stopped = replace(estimand, methods={"stopped": method})
-    return stopped.estimate(rows, confidence=confidence, side=side, seed=seed)
 
 
 def _spread(questions: int, alpha: float) -> float:
@@ -483,21 +353,10 @@ def _spread(questions: int, alpha: float) -> float:
     return float(rates[np.argmin(b / questions - np.log(rates) / CLEAN_DRAWS)])
 
 
-def _with_clean(leakage: Leakage, n: Counts) -> Leakage:
+def _with_clean(leakage: Rows, n: Counts) -> Rows:
     """The same draws and clean ones up to n."""
     return replace(
         leakage,
         values=np.pad(leakage.values, ((0, 0), (1, 0))),
         counts=np.column_stack([n - leakage.n, leakage.counts]),
     )
-
-
-def _refuse_beyond(cap: int, n: Counts) -> None:
-    if cap != int(cap) or cap < 1:
-        raise InputError(f"`cap` must be a whole number of draws >= 1, got {cap!r}.")
-    if (n > cap).any():
-        row = int(n.argmax())
-        raise InputError(
-            f"no question may have more draws than the cap of {cap}, got {n[row]} at question "
-            f"{row}. Bound with the cap that the run was planned with."
-        )

@@ -19,12 +19,10 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, gammaln, xlogy
 
 from leakbound.errors import InputError
-from leakbound.stats.about import About, parameter_of
-from leakbound.stats.estimand import Estimand, Method
-from leakbound.stats.estimate import Array, Estimate, Side
-from leakbound.stats.leakage import Leakage
-from leakbound.stats.order import Seed
-from leakbound.stats.whole import numbers
+from leakbound.stats.estimand import Estimand, Method, Terms
+from leakbound.stats.estimate import Array, Estimate
+from leakbound.stats.evidence import Rows
+from leakbound.stats.quantity import Quantity
 
 LEAST_ALPHA = 1e-11
 NEGLIGIBLE = 1e-25  # leaving a term out can only lower the computed coverage: the safe side
@@ -114,72 +112,27 @@ def _poisson(count: npt.NDArray[Any], rate: Array) -> Array:
     return np.asarray(np.exp(xlogy(count, rate) - rate - gammaln(count + 1)))
 
 
-def survival_bound(
-    scores: npt.ArrayLike,
-    x: npt.ArrayLike,
-    counts: npt.ArrayLike | None = None,
-    *,
-    confidence: float = 0.99,
-    side: Side = "upper",
-    method: str | None = None,
-    missing: npt.ArrayLike = 0,
-    seed: Seed = None,
-) -> Estimate:
+def tail_bound(rows: Rows, quantity: Quantity, terms: Terms) -> Estimate:
     """Bound Pr[X > x] simultaneously for every x, hence also for an x chosen afterwards.
 
-    For i.i.d. draws, n fixed beforehand. At x >= 1 the tail is 0.
-
-    Args:
-        scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
-        x: a finite number, or [K] of them, the last axis of the result then.
-        counts: how often each score was drawn, of the shape of `scores`; None: once each.
-        confidence: with which probability the bound holds, in (0, 1).
-        side: "upper", "lower", or "both", each of which then spends half of alpha.
-        method: "berk-jones" (default) or "paper" (DKW; the paper proves it for one x and uses it
-            for all: the inequality it rests on gives all).
-        missing: draws without a score, [Q] or one number: 1 above and 0 below.
-        seed: plays no part, as a band needs no order.
-
-    Returns:
-        The tail's estimate, in [0, 1]: of each question, and of each x where there are several.
-
-    Raises:
-        InputError: scores, counts or an x that cannot be, a confidence, side or method that is
-            none, or a confidence too near 1 for "berk-jones".
+    For i.i.d. draws, n fixed in advance. At x >= 1 the tail is 0. The paper proves its band for one
+    x and uses it for all: the inequality it rests on gives all.
     """
-    rows = Leakage.read(scores, counts, missing)
-    tail = tail_of(read_points(x))
-    return tail.estimate(rows, confidence=confidence, side=side, method=method, seed=seed)
-
-
-def tail_of(x: Array) -> Estimand:
-    """Pr[X > x] for every entry of x, 0-D or 1-D, at once."""
-    return Estimand(
-        about=tail_at(x),
+    x = quantity.points
+    tail = Estimand(
+        about=quantity.about(),
         value=lambda rows: 1 - _seen(rows, x) / rows.size,
         methods={key: _method(band, x) for key, band in BANDS.items()},
     )
-
-
-def read_points(x: npt.ArrayLike) -> Array:
-    """x as an array, 0-D or 1-D; InputError unless finite."""
-    points = numbers("x", x)
-    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
-        raise InputError(f"`x` must be a finite number or a row of such, got {x!r}.")
-    return points
-
-
-def tail_at(x: npt.ArrayLike) -> About:
-    """About Pr[X > x], of one x or several."""
-    return About(quantity="tail", parameter=parameter_of(x))
+    return tail(rows, quantity, terms)
 
 
 def _method(band: Band, x: Array) -> Method:
-    def upper(rows: Leakage, alpha: float) -> Array:
+    def upper(rows: Rows, alpha: float) -> Array:
         table = band.table(rows.size, alpha)
         return np.where(x >= 1, 0.0, 1 - table[_seen(rows, x)])
 
-    def lower(rows: Leakage, alpha: float) -> Array:
+    def lower(rows: Rows, alpha: float) -> Array:
         table = band.table(rows.size, alpha)
         missing = rows.missing.reshape(-1, *[1] * x.ndim)
         return np.where(x >= 1, 0.0, table[rows.size - missing - _seen(rows, x)])
@@ -187,7 +140,7 @@ def _method(band: Band, x: Array) -> Method:
     return Method(band.name, upper, lower)
 
 
-def _seen(rows: Leakage, x: Array) -> npt.NDArray[np.int64]:
+def _seen(rows: Rows, x: Array) -> npt.NDArray[np.int64]:
     """Scored draws at or below x: (Q,), or (Q, K) for K points."""
     seen = rows.seen_at(np.atleast_1d(x))
     return seen.reshape(len(seen), *x.shape)

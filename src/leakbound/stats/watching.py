@@ -37,7 +37,7 @@ def watched_questions(
 
     Args:
         bound: has one entry for each question drawn so far, and holds at all numbers of its draws
-            at once: `stopped_proportion_bound`, `stopped_mean_bound`.
+            at once: one of `Stopped` draws.
         questions: how many are asked, those not drawn yet among them.
         confidence: with which probability no end of any interval fails at any look, in (0, 1).
         side: "upper", "lower", or "both", each of which then has half of a question's share.

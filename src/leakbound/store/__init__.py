@@ -32,7 +32,7 @@ from leakbound.store.inputs import (
     write_selections,
 )
 from leakbound.store.lock import LOCK, SOFT_LOCK, Holder, holder_of, holding, locked
-from leakbound.store.masses import DrawnPart, Masses, QueryMasses, Searched
+from leakbound.store.masses import DrawnPart, QueryMasses, Searched, StoredMasses
 from leakbound.store.plan import Look, Looks, Part, Plan, QueryShares
 from leakbound.store.readings import Place, Read, Readings
 from leakbound.store.record import (
@@ -101,7 +101,6 @@ __all__ = [
     "InputsRecord",
     "Look",
     "Looks",
-    "Masses",
     "OtherVersionError",
     "Part",
     "Place",
@@ -115,6 +114,7 @@ __all__ = [
     "ScorerRecord",
     "Searched",
     "StoppedDraws",
+    "StoredMasses",
     "TriedVariant",
     "calibration_file",
     "holder_of",

@@ -15,7 +15,7 @@ from leakbound.store.arm_key import ArmKey
 from leakbound.store.artifact import Journal
 from leakbound.store.files import DamagedError, digest_of, read_value, set_aside, write_sealed
 from leakbound.store.identity import identity, which_model
-from leakbound.store.masses import DrawnPart, Masses, Proofs
+from leakbound.store.masses import DrawnPart, Proofs, StoredMasses
 from leakbound.store.plan import Cut, Look, Looks, Part, read_looks, rounds_of, write_looks
 from leakbound.store.record import ArmSpec, ExploredDraws, ImportedDraws, RunQueries, StoppedDraws
 from leakbound.store.scores import ArmScores, Scores
@@ -69,7 +69,7 @@ class Arm:
         made_by = {"benchmark": queries.benchmark, "arm": str(key), **identity(spec)}
         self.identity = digest_of(made_by)
         self.cut = spec.cut or read_value(Cut, self._cut_file) or self.plan.cut()
-        self.masses = Masses(
+        self.masses = StoredMasses(
             folder, self.identity, lambda: self.parts if self.explored else (), self.decoding
         )
         self.proofs = Proofs(folder / "proofs", self.identity)

@@ -151,7 +151,7 @@ class EventRange:
     high: float
 
 
-class Masses:
+class StoredMasses:
     """The mass files of the arm with this folder and identity, a file a part.
 
     `parts` gives those that were explored, as far as they are known by then: none of an arm that

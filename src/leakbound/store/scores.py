@@ -6,13 +6,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from leakbound.stats import Rows
 from leakbound.store import tables
 from leakbound.store.artifact import Artifact
 from leakbound.store.tables import schema_of
@@ -98,11 +98,10 @@ class ArmScores:
         above: NDArray[np.int64] = np.where(self.scores > 0, self.counts, 0).sum(axis=1)
         return above
 
-    @property
-    def given(self) -> dict[str, NDArray[Any]]:
-        """The arguments that bounds take of it, by their names."""
-        own = {"scores": self.scores, "counts": self.counts, "missing": self.missing}
-        return {**own, "hits": self.hits, "n": self.n}
+    def rows(self, *, binary: bool, empty: bool = False) -> Rows:
+        """The draws as bounds take them, `binary` by the scorer's declared range."""
+        given = self.scores, self.counts, self.missing
+        return Rows.of(*given, binary=binary, empty=empty or not self.query_ids)
 
     def of(self, query_ids: Container[str]) -> ArmScores:
         """The scores of these queries alone, where they have any."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, get_args
 
 from leakbound.errors import InputError
-from leakbound.stats import proportion_bound
+from leakbound.stats import Rows, bound
 from leakbound.types import (
     Completion,
     Decoding,
@@ -282,7 +282,7 @@ def _log_ratio(sample: Sample, pair: tuple[Key, Key], alpha: float) -> Interval:
     """log p(x) / p(y), each end wrong with chance `alpha` at most."""
     counts = _counts(sample)
     x, y = (counts.get(key, 0) for key in pair)
-    share = proportion_bound(x, x + y, confidence=1 - 2 * alpha, side="both")
+    share = bound(Rows.of_hits(x, x + y), confidence=1 - 2 * alpha)
     return _logit(float(share.lower)), _logit(float(share.upper))
 
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import torch
 
+from leakbound import stats
 from leakbound.engines.hf import TransformersEngine
 from leakbound.engines.loading import LoadedModel
 from leakbound.engines.prompting import Prompting
 from leakbound.errors import IncompleteError
 from leakbound.losses import Needs
 from leakbound.scorers import make_scorer, readable, score_outputs
-from leakbound.stats import expectation_deviation
 from leakbound.types import Decoding, Draws, Failure, Prompt, Query, Sample
 from leakbound.unlearning.batches import Assembly, as_it_is
-from leakbound.unlearning.examples import Rows
+from leakbound.unlearning.examples import ExampleRows
 from leakbound.unlearning.forward import Forward
 from leakbound.unlearning.settings import Watch
 
@@ -39,6 +39,10 @@ _BATCH = 32
 Summary = Callable[[list[float], list[int]], Any]  # scores, their counts -> one number
 
 
+def _deviation(scores: list[float], counts: list[int]) -> Any:
+    return stats.expectation_deviation(stats.Rows.of(scores, counts))
+
+
 @dataclass(frozen=True, slots=True)
 class LeakageProbe:
     """Measures a model in training on the first rows of each split.
@@ -53,7 +57,7 @@ class LeakageProbe:
     loaded: LoadedModel
     prompting: Prompting
     prompts: Mapping[str, Sequence[Prompt]]
-    data: Mapping[str, Rows]
+    data: Mapping[str, ExampleRows]
     watch: Watch
     seed: int
 
@@ -62,14 +66,14 @@ class LeakageProbe:
         """Every figure, by name; training's random state is left alone."""
         figures = {f"p_max {split}": self._confidence(split, forward) for split in self.prompts}
         lead, *others = self.prompts
-        figures[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, expectation_deviation)
+        figures[f"ED {lead}"] = self._mean(lead, 1.0, self.watch.draws, _deviation)
         return figures | {
             f"utility {s}": self._mean(s, 0.0, 1, lambda scores, _: scores[0]) for s in others
         }
 
     def _confidence(self, split: str, forward: Forward) -> float:
         needs = {split: Needs(frozenset({"logits"}))}
-        assembly = Assembly({split: Rows(self.data[split].examples)}, needs)
+        assembly = Assembly({split: ExampleRows(self.data[split].examples)}, needs)
         device = self.loaded.model.device
         count = min(self.watch.questions, len(self.prompts[split]))
         values = []

@@ -21,7 +21,7 @@ from leakbound.losses import (
     direction,
     pack_activations,
 )
-from leakbound.unlearning.examples import Example, Padded, Rows, Step, pad
+from leakbound.unlearning.examples import Example, ExampleRows, Padded, Step, pad
 
 Frozen = Mapping[str, Tensor]  # what the frozen model says of one row, by name
 Head = Callable[[Tensor], Tensor]
@@ -74,7 +74,7 @@ class Assembly:
     `seed` draws the direction that activations are led to.
     """
 
-    data: Mapping[str, Rows]
+    data: Mapping[str, ExampleRows]
     needs: Mapping[str, Needs]
     seed: int = 0
 

@@ -50,7 +50,7 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ExampleRows:
     """A split as tokens: its rows and, where the objective needs them, what belongs to each.
 
     `others` are, by their part of `LossInputs`, the same prompts with another answer; `centres`

@@ -36,7 +36,7 @@ from leakbound.unlearning.centres import (
     require_candidates,
     selected,
 )
-from leakbound.unlearning.examples import Encoder, Rows
+from leakbound.unlearning.examples import Encoder, ExampleRows
 from leakbound.unlearning.inventing import INVENTED, check_requests, invented_answers
 from leakbound.unlearning.recipe import Base, Recipe, model_card
 from leakbound.unlearning.rows import (
@@ -324,14 +324,14 @@ class _Task:
         limit = self.settings.max_length or model.context_length
         return Encoder(model.tokenizer, self.prompting, limit)
 
-    def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> Rows:
+    def _rows(self, encoder: Encoder, rows: Sequence[Row], needs: Needs) -> ExampleRows:
         seed, questions = self.settings.seed, prompts(rows)
         if not questions:
             most = self.settings.max_length or min(encoder.limit or CHUNK, CHUNK)
-            return Rows(encoder.passages(passages(rows), most))
+            return ExampleRows(encoder.passages(passages(rows), most))
         alternates = "alternate" in needs.parts
         others = {"alternate": encoder.alternates(questions, seed)} if alternates else {}
-        return Rows(encoder.rows(questions), others)
+        return ExampleRows(encoder.rows(questions), others)
 
 
 def _train(

@@ -80,11 +80,10 @@ def _look(
     rule, scores = arm.spec.draws, arm.scores(slug(scorer), rounds).of(query_ids)
     if not (isinstance(rule, StoppedDraws) and scores.query_ids):
         return {}
-    drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
     keys = Order.of(arm, scorer).keys(scores.query_ids)
-    looks = looks_of(rule, arm.plan.n)
-    decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
-    goals = looks.next_look(scores.scores, **drawn).tolist()
+    looks, drawn = looks_of(rule, arm.plan.n), scores.rows(binary=scorer.binary)
+    decided = looks.decide(drawn, seed=keys).tolist()
+    goals = looks.next_look(drawn).tolist()
     rows = zip(scores.query_ids, scores.n.tolist(), decided, goals, strict=True)
     return {
         query_id: Look(n, decision, goal if decision == "open" else n)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from leakbound import stats
 from leakbound.benchmarks import Benchmark
 from leakbound.errors import InputError
 from leakbound.evaluation.drawing.prove import (
@@ -32,7 +33,7 @@ from leakbound.evaluation.drawing.sample import draw_arm, plan_arm, plan_unscore
 from leakbound.evaluation.planning.models import ModelArm
 from leakbound.evaluation.planning.plan import Prepared, SteeredPlan, arm_keys
 from leakbound.evaluation.scoring.antichain import joint_antichains, leakage_at_least
-from leakbound.evaluation.scoring.ordering import Order, leakage_at_fixed_n
+from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import score_arm, slug
 from leakbound.inputs import NUMBER, gather
 from leakbound.inputs.halving import FIRST, Standing, Winner, halve, most_candidates
@@ -354,8 +355,11 @@ def _by_draws(arms: Sequence[Arm], query_ids: Sequence[str], scorer: Scorer) -> 
     scores = _scored(arms, slug(scorer), query_ids)
     if not scores.query_ids:
         return {}
-    order = Order.of(arms[-1], scorer)
-    bound = leakage_at_fixed_n(scores, scorer.binary, order, confidence=CONFIDENCE, side="lower")
+    keys, rows = (
+        Order.of(arms[-1], scorer).keys(scores.query_ids),
+        scores.rows(binary=scorer.binary),
+    )
+    bound = stats.bound(rows, confidence=CONFIDENCE, side="lower", seed=keys)
     columns = (np.asarray(a).tolist() for a in (bound.n, bound.lower, np.nan_to_num(bound.value)))
     return {
         query_id: Standing(draws=n, lower=lower, value=value)

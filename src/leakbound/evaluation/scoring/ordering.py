@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leakbound import stats
 from leakbound.stats import order_key
-from leakbound.store import Arm, ArmScores, ImportedDraws
+from leakbound.store import Arm, ImportedDraws
 from leakbound.store.arm_key import Asks
 from leakbound.types import Scorer
 
@@ -71,19 +69,3 @@ def draws_key(arm: Arm) -> int:
 
 
 BY_QUESTION = Order()  # of scores that belong to no run
-
-
-def leakage_at_fixed_n(
-    scores: ArmScores, binary: bool, order: Order, *, confidence: float, side: stats.Side
-) -> stats.Estimate:
-    """Bound the leakage of every question: Pr[leak] for a `binary` scorer, else the mean score.
-
-    One entry a question of `scores`, each of which holds by itself: Clopper-Pearson, or betting
-    that meets the draws in the `order` of the experiment.
-    """
-    if binary:
-        return stats.proportion_bound(
-            scores.hits, scores.n, confidence=confidence, side=side, missing=scores.missing
-        )
-    bound = partial(stats.mean_bound, scores.scores, scores.counts, missing=scores.missing)
-    return bound(confidence=confidence, side=side, seed=order.keys(scores.query_ids))

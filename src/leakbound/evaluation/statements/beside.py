@@ -18,7 +18,7 @@ from statistics import fmean
 
 from leakbound import stats
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
 from leakbound.evaluation.statements.rows import rows_of
 from leakbound.store import ALL, EstimateRow, Run
@@ -57,7 +57,7 @@ def beside_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 
 
 def _of_coin(
-    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Fixed | None, untaught: Fixed | None
+    mine: BenchmarkRecord, others: BenchmarkRecord, taught: Drawn | None, untaught: Drawn | None
 ) -> Iterator[stats.Estimate]:
     """The test of "teaching changed nothing", where both sides of one coin were asked, and whole.
 
@@ -75,7 +75,7 @@ def _of_coin(
         yield stats.randomisation_test(*sides, seed=half.seed)
 
 
-def _by_subject(subjects: Mapping[str, str], evidence: Fixed) -> list[float]:
+def _by_subject(subjects: Mapping[str, str], evidence: Drawn) -> list[float]:
     """The leakage of each subject."""
     leaks = (evidence.scores.scores * evidence.scores.counts).sum(axis=1) / evidence.scores.n
     by_subject: dict[str, list[float]] = {}

@@ -7,7 +7,6 @@ clean, all that are named at once; and Pr[h > x] of every question, in the way t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from leakbound.evaluation.scoring.checks import (
     require_scores,
 )
 from leakbound.evaluation.scoring.score import slug
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.evidence import ArmEvidence
-from leakbound.evaluation.statements.rows import Evidence
 from leakbound.scorers import with_reading
 from leakbound.store import Arm, Run, ScorerRecord, StoppedDraws
 from leakbound.types import Scorer
@@ -39,11 +38,9 @@ def claim_estimate(evidence: ArmEvidence) -> stats.Estimate | None:
     by = (evidence.scorer, with_reading(evidence.scorer, None))  # see `in_reading_of`
     if not isinstance(rule, StoppedDraws) or rule.scorer not in map(ScorerRecord.of, by):
         return None
-    scores, looks = draws.scores, looks_of(rule, evidence.arm.plan.n)
-    drawn: dict[str, Any] = {"counts": scores.counts, "missing": scores.missing}
-    keys = draws.order.keys(scores.query_ids)
-    bound = looks.bound(scores.scores, **drawn, seed=keys)
-    decided = looks.decide(scores.scores, **drawn, seed=keys).tolist()
+    looks, rows = looks_of(rule, evidence.arm.plan.n), draws.scores.rows(binary=draws.binary)
+    bound = looks.bound(rows, seed=draws.keys)
+    decided = looks.decide(rows, seed=draws.keys).tolist()
     truth = np.array([_TRUTH.get(decision, np.nan) for decision in decided])
     ends = {"lower": np.nan_to_num(truth, nan=0.0), "upper": np.nan_to_num(truth, nan=1.0)}
     about, confidence = looks.claim.about, looks.confidence
@@ -72,10 +69,7 @@ def clean_questions(
         )
     require_scores(arm, scorer)
     scores = arm.scores(slug(scorer))
-    if scorer.binary:
-        p = stats.proportion_p_value(scores.hits, scores.n, limit, missing=scores.missing)
-    else:
-        p = stats.mean_p_value(scores.scores, limit, scores.counts, missing=scores.missing)
+    p = stats.p_value(scores.rows(binary=scorer.binary), limit)
     return scores.query_ids, stats.clean_questions(limit, p, confidence=confidence)
 
 
@@ -86,7 +80,7 @@ class Tail:
     `known` holds the scores made binary at x, in whichever way the arm was drawn.
     """
 
-    known: Evidence
+    known: Drawn
     x: float = 0.0
 
     @property

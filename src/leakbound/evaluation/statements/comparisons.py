@@ -30,7 +30,7 @@ its upper end says nothing of inputs that were not found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -39,9 +39,9 @@ import numpy as np
 from leakbound import stats
 from leakbound.errors import InputError, MixError
 from leakbound.evaluation.scoring.ordering import Order
-from leakbound.evaluation.statements.drawn import AS_FOUND, Fixed
+from leakbound.evaluation.statements.drawn import AS_FOUND, Drawn
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.rows import LEAKAGE, Evidence, rows_of, stacked
+from leakbound.evaluation.statements.rows import rows_of, stacked
 from leakbound.stats.about import Beyond
 from leakbound.store import ALL, ATTACK, TARGET, Arm, ArmKey, ArmScores, EstimateRow, Run
 from leakbound.text.shown import some
@@ -60,22 +60,38 @@ def share_nothing(target: Sequence[Arm], control: Sequence[Arm]) -> bool:
     return None not in keys[0] | keys[1] and not keys[0] & keys[1]
 
 
-def each_beyond(
-    target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
+def excess_over(
+    target: Drawn,
+    control: Drawn,
+    apart: bool,
+    quantity: stats.Quantity = stats.LEAKAGE,
+    *,
+    beyond: Beyond = "control",
 ) -> stats.BoundFunction:
-    """The bound of each question's excess; `apart`: the draws of the two share nothing."""
-    if apart and (pair := _paired(target, control)):
-        return partial(_difference, stats.excess_bound, *pair, beyond=beyond)
-    return partial(stats.excess_of, target.leakage, control.leakage, beyond=beyond)
+    """The bound of an excess, of each question or of their mean; `apart`: the draws share nothing.
+
+    By differences where n was fixed and large enough, for draws of the same questions.
+    """
+    mine, other, ids = target.rows, control.rows, target.scores.query_ids
+    same = apart and ids and ids == control.scores.query_ids
+    if same and mine and other and min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS:
+        return partial(_difference, target, stats.Pair(mine, other), quantity, beyond)
+    bounds = (partial(draws.bound, quantity) for draws in (target, control))
+    return partial(stats.excess_of, *bounds, beyond=beyond)
 
 
-def mean_beyond(
-    target: Evidence, control: Evidence, apart: bool, *, beyond: Beyond = "control"
-) -> stats.BoundFunction:
-    """The bound of the mean excess over all questions, as `each_beyond`."""
-    if apart and (pair := _paired(target, control)):
-        return partial(_difference, stats.excess_over_questions, *pair, beyond=beyond)
-    return partial(stats.excess_of, target.mean, control.mean, beyond=beyond)
+def _difference(
+    target: Drawn,
+    pair: stats.Pair,
+    quantity: stats.Quantity,
+    beyond: Beyond,
+    *,
+    confidence: float,
+    side: stats.Side,
+) -> stats.Estimate:
+    """The bound of the pair, saying how the questions were put and beyond what it is."""
+    made = stats.bound(pair, quantity, confidence=confidence, side=side, seed=target.keys)
+    return replace(made, about=replace(made.about, inputs=target.inputs, beyond=beyond))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +101,8 @@ class BeyondControl:
     apart: whether the draws of the two share nothing.
     """
 
-    target: Evidence
-    control: Evidence
+    target: Drawn
+    control: Drawn
     apart: bool
 
     @classmethod
@@ -97,7 +113,7 @@ class BeyondControl:
 
     def each(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The excess at each question, by itself."""
-        excess = each_beyond(self.target, self.control, self.apart)
+        excess = excess_over(self.target, self.control, self.apart)
         return excess(confidence=confidence, side=side)
 
     @property
@@ -122,7 +138,7 @@ class BeyondControl:
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """On average over the questions."""
-        excess = mean_beyond(self.target, self.control, self.apart)
+        excess = excess_over(self.target, self.control, self.apart, stats.LEAKAGE.mean())
         return excess(confidence=confidence, side=side)
 
 
@@ -213,46 +229,14 @@ def _drawn_as(run: RunEvidence, base: ArmKey) -> list[ArmEvidence]:
     return [arm for arm in run.arms.values() if replace(arm.arm.key, decoding="") == base]
 
 
-def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Fixed | None:
+def _found(run: RunEvidence, arms: Sequence[ArmEvidence]) -> Drawn | None:
     """All questions as they were found; None unless every one of them has draws."""
     ids = [query.id for query in run.run.questions]
     scores = ArmScores.joined([arm.known.scores for arm in arms], ids)
     if len(scores.query_ids) < len(ids):
         return None
     order = Order.of(arms[0].arm, run.scorer)
-    return Fixed(scores, run.scorer.binary, AS_FOUND, order=order)
-
-
-def _paired(target: Evidence, control: Evidence) -> tuple[Fixed, Fixed] | None:
-    """Draws of the same questions; None where n was not fixed, too small, or these are others."""
-    if not (isinstance(target, Fixed) and isinstance(control, Fixed)):
-        return None
-    mine, other = target.scores, control.scores
-    if not mine.query_ids or mine.query_ids != other.query_ids:
-        return None
-    enough = min(mine.n.min(), other.n.min()) >= stats.FEWEST_PAIRS
-    return (target, control) if enough else None
-
-
-def _difference(
-    bound: Callable[..., stats.Estimate],
-    target: Fixed,
-    control: Fixed,
-    *,
-    beyond: Beyond,
-    confidence: float,
-    side: stats.Side,
-) -> stats.Estimate:
-    """The bound's estimate, saying what the scorer's mean is and how the questions were put."""
-    mine, other = target.scores, control.scores
-    made = bound(
-        mine.scores, other.scores, mine.counts, other.counts,
-        missing=mine.missing, control_missing=other.missing, seed=target.keys,
-        confidence=confidence, side=side,
-    )  # fmt: skip
-    quantity = LEAKAGE[0 if target.binary else 1]
-    about = replace(made.about, quantity=quantity, inputs=target.inputs, beyond=beyond)
-    return replace(made, about=about)
+    return Drawn.fixed(scores, run.scorer.binary, inputs=AS_FOUND, order=order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,10 +278,13 @@ def differences(
         query_ids = mine.scores.query_ids
         _require_same(label, query_ids, base.scores.query_ids)
         apart = share_nothing([arm], [baseline])
-        mean = mean_beyond(mine, base, apart, beyond="baseline")
+        mean, each = (
+            excess_over(mine, base, apart, quantity, beyond="baseline")
+            for quantity in (stats.LEAKAGE.mean(), stats.LEAKAGE)
+        )
         bounds = stats.difference_over_questions(
             mean if len(query_ids) == questions else None,
-            each_beyond(mine, base, apart, beyond="baseline"),
+            each,
             len(query_ids),
             models=len(arms),
             confidence=confidence,
@@ -330,7 +317,7 @@ def standing(run: Run, arm: Arm, scorer: Scorer, *, confidence: float) -> ArmBou
         return ArmBounds()
     bounds = ArmBounds(
         mean=draws.mean(confidence=confidence, side="both"),
-        worst=stats.worst_question(draws.leakage, number, confidence=confidence, side="both"),
+        worst=draws.worst(confidence=confidence),
     )
     if control is None:
         return bounds

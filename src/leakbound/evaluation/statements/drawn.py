@@ -1,54 +1,42 @@
-"""Evidence of an arm's draws: of a number fixed beforehand, greedy, stopped, or of what is left.
+"""What an arm's draws say of its questions: `stats` evidence, and the statements made of it.
 
-*Fixed n.* The bound used follows from the scorer's declared range: binary scorers get
-Clopper-Pearson, others the defaults of `leakbound.stats`.
+*Fixed n.* `stats.Rows`. The bound used follows from the scorer's declared range.
 
 *Greedy.* One output a question, so that its scores are exact, or missing.
 
-*Stopped when a claim was decided.* How many draws a question got then depends on its scores, so
-every bound for a fixed n is void: what holds is any-time bounds and, for a question that reached
-the cap, the better of that and the bound for n = cap, each at its half of alpha. They hold whatever
-rule made a question stop, and for every scorer, not only the one that steered: at each look the
-rule may use all that was drawn and scored until then. Deviations and tails at all x have no such
-bound here.
+*Stopped when a claim was decided.* `stats.Stopped`. How many draws a question got then depends on
+its scores, so every bound for a fixed n is void. `stats` has others for every scorer, not only for
+the one that steered: at each look the rule may use all that was drawn and scored until then.
 
-*Explored.* Each question has events of known mass, with the range of the scores inside each, and
-draws of its remainder, whose number was fixed before them. What a scorer does not settle widens
-its interval. All of it is given the measured margin (`leakbound.engines.margin`), what has
-confidence 1 too.
+*Explored.* `stats.Masses`. Each question has events of known mass, with the range of the scores
+inside each, and draws of its remainder, whose number was fixed before them. A score that is not
+settled widens its interval. All of it is given the measured margin (`leakbound.engines.margin`),
+estimates of confidence 1 too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from leakbound import stats
-from leakbound.evaluation.scoring.ordering import leakage_at_fixed_n
+from leakbound.evaluation.scoring.ordering import BY_QUESTION, Order
 from leakbound.evaluation.statements.rows import (
-    EXPLORED,
-    EXPLORED_ALSO,
+    EACH_CONFIDENCE,
     FEWEST_BLOCKS,
+    LEAK_X,
     LEAKAGE,
-    MEAN,
     MEAN_SPREAD,
     OF_QUESTION,
     SPREAD,
     STANDARD_K,
-    STOPPED,
-    STOPPED_ALSO,
     TOGETHER_K,
-    Evidence,
-    StatedBound,
-    first,
-    stack,
-    stated,
-    together,
+    Stated,
 )
 from leakbound.stats.about import Inputs, Quantity
 from leakbound.stats.leak_at_k import FEWEST_GROUPS
@@ -59,33 +47,84 @@ AS_FOUND: Inputs = "as found"
 
 
 @dataclass(frozen=True)
-class Fixed(Evidence):
-    """The scores of an arm of fixed n, whose questions were put as `inputs` says."""
+class Drawn:
+    """The evidence about an arm's questions, in whichever way it was drawn.
 
-    inputs: Inputs = "as asked"
+    scores: the questions there are, and their draws' scores.
+    evidence: the same as `stats` takes it, with the scorer's declared range.
+    order: that in which bets meet the draws.
+    inputs: how the questions were put.
+    """
+
+    scores: ArmScores
+    evidence: stats.Evidence
+    order: Order = field(default=BY_QUESTION, kw_only=True)
+    inputs: Inputs = field(default="as asked", kw_only=True)
+
+    @classmethod
+    def fixed(cls, scores: ArmScores, binary: bool, **how: Any) -> Drawn:
+        """Draws of a number that was fixed in advance."""
+        return cls(scores, scores.rows(binary=binary), **how)
+
+    @classmethod
+    def stopped(cls, scores: ArmScores, binary: bool, cap: int, **how: Any) -> Drawn:
+        """Draws that a claim stopped, at most `cap` of a question."""
+        return cls(scores, stats.Stopped(scores.rows(binary=binary), cap), **how)
+
+    @classmethod
+    def explored(
+        cls, scores: ArmScores, binary: bool, masses: Mapping[str, QueryMasses], **how: Any
+    ) -> Drawn:
+        """Masses and draws of the rest, questions in the order of `scores`."""
+        own = (masses[query_id] for query_id in scores.query_ids)
+        laws = [stats.Mass(m.mass, m.low, m.high, m.remainder) for m in own]
+        return cls(scores, stats.Masses.of(laws, scores.rows(binary=binary, empty=True)), **how)
+
+    @property
+    def binary(self) -> bool:
+        """The scorer's declared range."""
+        return self.evidence.binary
+
+    @property
+    def rows(self) -> stats.Rows | None:
+        """The draws, where n was fixed and those of a question are of one law."""
+        return self.evidence if isinstance(self.evidence, stats.Rows) else None
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """The keys of the order of each question's draws."""
+        return self.order.keys(self.scores.query_ids)
+
+    def bound(
+        self, quantity: stats.Quantity, *, confidence: float, side: stats.Side
+    ) -> stats.Estimate:
+        """Bound a quantity of each question or of all, saying how the questions were put."""
+        how: dict[str, Any] = {"confidence": confidence, "side": side, "seed": self._seed(quantity)}
+        return self._put(stats.bound(self.evidence, quantity, **how))
 
     def leakage(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The expected leakage of every question: Pr[leak] for a binary scorer."""
-        how: dict[str, Any] = {"confidence": confidence, "side": side}
-        return self._put(leakage_at_fixed_n(self.scores, self.binary, self.order, **how))
+        """One entry a question: Pr[leak] for a binary scorer, else the mean score."""
+        return self.bound(stats.LEAKAGE, confidence=confidence, side=side)
 
     def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
         """The mean leakage over these questions."""
-        return self.made(first(MEAN, self.binary), confidence=confidence, side=side)
+        return self.bound(stats.LEAKAGE.mean(), confidence=confidence, side=side)
+
+    def worst(self, *, confidence: float, side: stats.Side = "both") -> stats.Estimate:
+        """The leakage of the question that leaks most."""
+        return self.bound(stats.LEAKAGE.worst(), confidence=confidence, side=side)
 
     def mean_leak_at_k(
         self, k: ArrayLike, *, confidence: float, side: stats.Side
     ) -> stats.Estimate:
         """The mean over these questions of a leak among k draws."""
-        row = StatedBound("leak@k over questions", at={"k": k})
-        return self.made(row, confidence=confidence, side=side)
+        return self.bound(stats.leak_at(k).mean(), confidence=confidence, side=side)
 
     def each(self, confidence: float) -> Iterator[stats.Estimate]:
         """Every quantity of every question."""
-        yield self.leakage(confidence=confidence, side="both")
-        yield from stated(self, OF_QUESTION, confidence)
+        yield from self._stated(OF_QUESTION, confidence)
         yield from map(self._put, self._worst_of_k())
-        yield from stated(self, SPREAD, confidence)
+        yield from self._stated(SPREAD, confidence)
 
     def together(self, confidence: float) -> Iterator[stats.Estimate]:
         """The worst question, the mean, how many leak more than x, and the means of others.
@@ -95,35 +134,45 @@ class Fixed(Evidence):
         what leak@k rests on: with fewer than `FEWEST_BLOCKS` of them, which questions, n and k
         settle before anything is drawn, nothing is said.
         """
-        yield from together(self, confidence)
-        yield from stated(self, MEAN_SPREAD, confidence)
+        varies = isinstance(self.evidence, stats.Stopped | stats.Masses)
+        counted = stats.LEAKAGE.above(LEAK_X, EACH_CONFIDENCE if varies else None)
+        yield self.worst(confidence=confidence)
+        yield self.mean(confidence=confidence, side="both")
+        yield self.bound(counted, confidence=confidence, side="both")
+        yield from self._stated(MEAN_SPREAD, confidence)
         n = int(self.scores.n.min())
-        for k in sorted({min(TOGETHER_K, n), *([n] if self.binary else [])}):
-            if self.blocks(k) >= FEWEST_BLOCKS:
-                yield self.mean_leak_at_k(k, confidence=confidence, side="both")
+        sizes = sorted({min(TOGETHER_K, n), *([n] if self.binary else [])})
+        at_k = [Stated(stats.leak_at(k).mean()) for k in sizes if self.blocks(k) >= FEWEST_BLOCKS]
+        yield from self._stated(at_k, confidence)
 
     def blocks(self, k: int) -> int:
-        """How many blocks of k draws there are, over all questions."""
-        return int((self.scores.n // k).sum())
+        """How many blocks of k draws there are, over all questions; none of no draws."""
+        return int((self.scores.n // k).sum()) if k else 0
 
-    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The estimate that a row states of these draws, saying how the questions were put."""
-        how = {"seed": self.keys, "confidence": confidence, "side": side, "binary": self.binary}
-        return self._put(row.made({**self.scores.given, **how}))
+    def _stated(self, rows: Iterable[Stated], confidence: float) -> Iterator[stats.Estimate]:
+        """The estimates of the rows about scores of this kind that have a bound."""
+        for row in rows:
+            fits = row.binary in (None, self.binary)
+            if fits and stats.has_bound(self.evidence, row.quantity):
+                yield self.bound(row.quantity, confidence=confidence, side=row.side)
 
     def _worst_of_k(self) -> Iterator[stats.Estimate]:
         """The naive estimate of leak@k beside the unbiased one: no bound, noisier."""
+        rows = self.evidence.joined if isinstance(self.evidence, stats.Pool) else self.rows
         sizes = [k for k in STANDARD_K if FEWEST_GROUPS * k <= self.scores.n.min()]
-        if self.scores.missing.any() or not sizes:
+        if rows is None or rows.missing.any() or not sizes or self.evidence.kind == "unlike pool":
             return
-        scores, counts, keys = self.scores.scores, self.scores.counts, self.keys
-        values = np.stack([stats.worst_of_k(scores, k, counts, seed=keys) for k in sizes], axis=1)
+        values = [stats.worst_of_k(rows, k, seed=self.keys) for k in sizes]
+        shown = np.stack(values, axis=1)
         about = stats.About(quantity="worst of k", parameter=tuple(map(float, sizes)))
         yield stats.Estimate(
-            about=about, value=values, lower=np.zeros_like(values), upper=np.ones_like(values),
+            about=about, value=shown, lower=np.zeros_like(shown), upper=np.ones_like(shown),
             confidence=1.0, side="both", n=self.scores.n, missing=self.scores.missing,
             method="naive", seed=self.keys,
         )  # fmt: skip
+
+    def _seed(self, _: stats.Quantity) -> NDArray[np.int64]:
+        return self.keys
 
     def _put(self, estimate: stats.Estimate) -> stats.Estimate:
         """The estimate, saying how the questions were put."""
@@ -169,89 +218,3 @@ def _exact(
         about=about, value=value, lower=ends[0], upper=ends[1], confidence=1.0, side="both",
         n=n, missing=missing, method="exact",
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Stopped(Evidence):
-    """The scores of an arm whose questions stopped early, at most `cap` draws each.
-
-    leak@k follows for k beyond n too.
-    """
-
-    cap: int
-
-    LEAKAGE = STOPPED
-    ALSO = STOPPED_ALSO
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
-        number = len(self.scores.query_ids)
-        return stats.mean_over_stopped_questions(
-            self.leakage, number, confidence=confidence, side=side
-        )
-
-    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The estimate that a row states of these draws."""
-        how = {"seed": self.keys, "cap": self.cap, "confidence": confidence, "side": side}
-        return row.made({**self.scores.given, **how})
-
-
-@dataclass(frozen=True)
-class ExploredArm(Evidence):
-    """The masses and draws of an arm, questions in the order of `scores`."""
-
-    masses: Mapping[str, QueryMasses]
-
-    LEAKAGE = EXPLORED
-    ALSO = EXPLORED_ALSO
-
-    def deviation(self) -> stats.Estimate:
-        """The standard deviation of every question from the masses alone, given their margin."""
-        return self._joined(
-            [stats.mass_std_bound(replace(mass, remainder=0.0)) for mass in self._known]
-        )
-
-    def mean(self, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The mean leakage over these questions."""
-        return stats.mass_mean_over_questions(
-            self._known, self.scores.scores, self.scores.counts, missing=self.scores.missing,
-            binary=self.binary, confidence=confidence, side=side, seed=self.keys,
-        )  # fmt: skip
-
-    def each(self, confidence: float) -> Iterator[stats.Estimate]:
-        """Every quantity of every question; of the deviation what the masses tell."""
-        yield from super().each(confidence)
-        yield self.deviation()
-
-    def made(self, row: StatedBound, *, confidence: float, side: stats.Side) -> stats.Estimate:
-        """The estimate that a row states of every question, from its masses and draws."""
-        how = {"confidence": confidence, "side": side}
-        return self._joined([row.made({**own, **how}) for own in self._given()])
-
-    def _given(self) -> Iterator[dict[str, Any]]:
-        """The arguments of a bound for each question: its masses, and draws of the rest if any."""
-        arrays = self.scores.given
-        numbers = [arrays[name].tolist() for name in ("hits", "n", "missing")]
-        rows = zip(self._known, self.keys.tolist(), *numbers, strict=True)
-        for i, (mass, key, hits, n, missing) in enumerate(rows):
-            drawn = {name: arrays[name][i] for name in ("scores", "counts")} if n else {}
-            yield {"mass": mass, "hits": hits, "n": n, "missing": missing, "seed": key, **drawn}
-
-    @cached_property
-    def _known(self) -> list[stats.Mass]:
-        """Each question's masses; a remainder of which nothing was drawn is unknown."""
-        masses = [self.masses[query_id] for query_id in self.scores.query_ids]
-        return [
-            stats.Mass(m.mass, m.low, m.high, m.remainder if n else 0.0)
-            for m, n in zip(masses, self.scores.n, strict=True)
-        ]
-
-    def _joined(self, estimates: Sequence[stats.Estimate]) -> stats.Estimate:
-        """Every question's estimate as one, with one entry a question."""
-        return replace(
-            stack(estimates),
-            about=estimates[0].about,
-            confidence=min(estimate.confidence for estimate in estimates),
-            method=max(dict.fromkeys(estimate.method for estimate in estimates), key=len),
-            seed=self.keys if any(e.seed is not None for e in estimates) else None,
-        )

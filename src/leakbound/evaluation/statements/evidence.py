@@ -1,8 +1,8 @@
 """`ArmEvidence`: what is known of an arm under a scorer, read once, and what that can bound.
 
-How an arm was drawn is asked here and nowhere else: n fixed beforehand (`Fixed`), also of what a
-search found to ask, and shared among a question's queries (`Pooled`), every question drawn until a
-claim about it was decided (`Stopped`), masses explored and their remainder drawn (`ExploredArm`).
+The way an arm was drawn is read here and nowhere else: n fixed in advance, also of what a search
+found to ask, and shared among a question's queries (`Pooled`), every question drawn until a claim
+about it was decided, or masses explored and their remainder drawn.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import numpy as np
 
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import AS_FOUND, ExploredArm, Fixed, Greedy, Stopped
+from leakbound.evaluation.statements.drawn import AS_FOUND, Drawn, Greedy
 from leakbound.evaluation.statements.pooled import Pooled
-from leakbound.evaluation.statements.rows import Evidence
 from leakbound.store import Arm, ArmKey, ArmSpec, ExploredDraws, QueryMasses, QueryShares, Run
 from leakbound.store.record import claim_of
 from leakbound.types import Scorer
@@ -37,7 +36,7 @@ class ArmEvidence:
     above: float | None = None
 
     @cached_property
-    def known(self) -> Fixed | Stopped | Pooled | ExploredArm:
+    def known(self) -> Drawn:
         """The evidence of its draws, in whichever way they were made."""
         arm = self.arm
         how: Any = {"order": Order.of(arm, self.scorer)}
@@ -47,16 +46,16 @@ class ArmEvidence:
             scores = replace(scores, scores=np.where(scores.scores > self.above, 1.0, 0.0))
             masses = {query_id: _above(mass, self.above) for query_id, mass in masses.items()}
         if claim_of(arm.spec.draws):
-            return Stopped(scores, binary, arm.plan.n, **how)
+            return Drawn.stopped(scores, binary, arm.plan.n, **how)
         if arm.key.asks == "attack":
-            return Fixed(scores, binary, AS_FOUND, **how)
+            return Drawn.fixed(scores, binary, inputs=AS_FOUND, **how)
         match arm.spec:
             case ArmSpec(draws=ExploredDraws()):
-                return ExploredArm(scores, binary, masses, **how)
+                return Drawn.explored(scores, binary, masses, **how)
             case ArmSpec(shares=QueryShares() as shares):
                 return Pooled.of(scores, arm.queries, shares, binary, **how)
             case _:
-                return Fixed(scores, binary, **how)
+                return Drawn.fixed(scores, binary, **how)
 
     @cached_property
     def greedy(self) -> Greedy | None:
@@ -66,7 +65,7 @@ class ArmEvidence:
         return Greedy(self.arm.scores(slug(self.scorer)), self.scorer.binary)
 
     @property
-    def cell(self) -> Evidence | Greedy:
+    def cell(self) -> Drawn | Greedy:
         """The evidence that bounds its mean, sampled or greedy."""
         return self.known if self.greedy is None else self.greedy
 
@@ -76,9 +75,9 @@ class ArmEvidence:
         return self.known if isinstance(self.known, Pooled) else None
 
     @property
-    def fixed(self) -> Fixed | None:
+    def fixed(self) -> Drawn | None:
         """Its draws, where their number was fixed and those of a question have one law."""
-        return self.known if isinstance(self.known, Fixed) else None
+        return None if self.known.rows is None else self.known
 
     @property
     def query_ids(self) -> tuple[str, ...]:

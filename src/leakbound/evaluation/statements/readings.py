@@ -70,8 +70,7 @@ def _of_all(
     """The mean and the worst question of one reading, which spends its share of alpha on each."""
     share, draws = 1 - (1 - confidence) / readings, arm.known
     yield draws.mean(confidence=share, side="both")
-    number = len(arm.query_ids)
-    yield stats.worst_question(draws.leakage, number, confidence=share, side="both")
+    yield draws.worst(confidence=share)
     if control is not None and control.query_ids == arm.query_ids:
         over = BeyondControl.of(arm, control).over_questions(share)
         yield from (over.mean, over.worst)

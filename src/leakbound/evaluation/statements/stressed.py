@@ -21,12 +21,11 @@ from functools import partial
 from leakbound import stats
 from leakbound.evaluation.statements.comparisons import (
     BeyondControl,
-    each_beyond,
-    mean_beyond,
+    excess_over,
     share_nothing,
 )
 from leakbound.evaluation.statements.evidence import ArmEvidence, RunEvidence
-from leakbound.evaluation.statements.rows import LEAKAGE, StatedBound, rows_of, stacked
+from leakbound.evaluation.statements.rows import LEAKAGE, rows_of, stacked
 from leakbound.store import ALL, Arm, EstimateRow
 
 
@@ -58,25 +57,19 @@ def stress_rows(run: RunEvidence, confidence: float) -> Iterator[EstimateRow]:
 def _added(
     arm: ArmEvidence, base: ArmEvidence, stresses: int, confidence: float
 ) -> stats.ModelDifference:
-    turns = turns_of(arm.arm)
-    if turns > 1:
-        mean, leakage = (
-            partial(stats.excess_of, mine, other, beyond="unstressed")
-            for mine, other in (
-                (arm.known.mean, partial(_mean_at, base, turns)),
-                (arm.known.leakage, partial(_each_at, base, turns)),
-            )
-        )
-        return stats.difference_over_questions(
-            mean, leakage, len(arm.query_ids), models=stresses, confidence=confidence
-        )
-    apart = share_nothing([arm.arm], [base.arm])
+    """The mean and each question's leakage beyond the unstressed arm's."""
+    turns, apart = turns_of(arm.arm), share_nothing([arm.arm], [base.arm])
+
+    def added(quantity: stats.Quantity, repeated: stats.Quantity) -> stats.BoundFunction:
+        if turns == 1:
+            return excess_over(arm.known, base.known, apart, quantity, beyond="unstressed")
+        bounds = partial(arm.known.bound, quantity), partial(_repeated, base, repeated)
+        return partial(stats.excess_of, *bounds, beyond="unstressed")
+
+    at_k = stats.leak_at(turns)
+    mean, each = added(stats.LEAKAGE.mean(), at_k.mean()), added(stats.LEAKAGE, at_k)
     return stats.difference_over_questions(
-        mean_beyond(arm.known, base.known, apart, beyond="unstressed"),
-        each_beyond(arm.known, base.known, apart, beyond="unstressed"),
-        len(arm.query_ids),
-        models=stresses,
-        confidence=confidence,
+        mean, each, len(arm.query_ids), models=stresses, confidence=confidence
     )
 
 
@@ -86,22 +79,11 @@ def turns_of(arm: Arm) -> int:
     return 1 + len(follow_ups) if isinstance(follow_ups, Sequence) else 1
 
 
-def _each_at(
-    base: ArmEvidence, turns: int, *, confidence: float, side: stats.Side
+def _repeated(
+    base: ArmEvidence, at_k: stats.Quantity, *, confidence: float, side: stats.Side
 ) -> stats.Estimate:
-    """leak@turns of each question as it is, named as the leakage that a conversation is beside."""
-    binary = base.known.binary
-    row = StatedBound("leak@k proportion" if binary else "leak@k", binary, at={"k": turns})
-    made = base.known.made(row, confidence=confidence, side=side)
-    return replace(made, about=replace(made.about, quantity=LEAKAGE[not binary], parameter=None))
-
-
-def _mean_at(
-    base: ArmEvidence, turns: int, *, confidence: float, side: stats.Side
-) -> stats.Estimate:
-    """The mean of leak@turns over the questions."""
-    assert base.fixed is not None
-    made = base.fixed.mean_leak_at_k(turns, confidence=confidence, side=side)
+    """leak@turns, named as the leakage that a conversation is compared with."""
+    made = base.known.bound(at_k, confidence=confidence, side=side)
     quantity = LEAKAGE[not base.known.binary]
     return replace(made, about=replace(made.about, quantity=quantity, parameter=None))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from leakbound import stats
 from leakbound.evaluation.scoring.ordering import Order
 from leakbound.evaluation.scoring.score import slug
-from leakbound.evaluation.statements.drawn import Fixed
+from leakbound.evaluation.statements.drawn import Drawn
 from leakbound.evaluation.statements.evidence import ArmEvidence
 from leakbound.evaluation.statements.rows import FEWEST_BLOCKS, LEAKAGE, STANDARD_K
 from leakbound.evaluation.views.table import Interval
@@ -128,7 +128,7 @@ class ScoredDraws:
         bound = evidence.mean_leak_at_k(sizes, confidence=confidence, side="both")
         return {k: Interval.of(bound, i) for i, k in enumerate(sizes)}
 
-    def _fixed(self) -> Fixed | None:
+    def _fixed(self) -> Drawn | None:
         """The evidence of the arm where its n was fixed beforehand."""
         return ArmEvidence(self.arm, make_scorer(self.scorer)).fixed
 
@@ -137,14 +137,11 @@ def _after(
     scores: NDArray[np.float64], binary: bool, keys: Keys, confidence: float
 ) -> tuple[Interval, Interval]:
     """Bounds on one question's draws, one row."""
-    n, seed = scores.shape[1], keys.seed
-    if binary:
-        hits = (scores > 0).sum(axis=1)
-        leakage = stats.proportion_bound(hits, [n], confidence=confidence, side="both")
-        spread = stats.std_proportion_bound(hits, [n], confidence=confidence, side="both")
-    else:
-        leakage = stats.mean_bound(scores, confidence=confidence, side="both", seed=seed)
-        spread = stats.std_bound(scores, confidence=confidence, side="both", seed=seed)
+    rows = stats.Rows.of(scores, binary=binary)
+    leakage, spread = (
+        stats.bound(rows, quantity, confidence=confidence, seed=keys.seed)
+        for quantity in (stats.LEAKAGE, stats.SD)
+    )
     return Interval.of(leakage), Interval.of(spread)
 
 

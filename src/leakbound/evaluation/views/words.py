@@ -283,7 +283,8 @@ def _by_chance(drawn: EstimateRow, proved: float, questions: int) -> bool:
     counted = drawn.method == CLOPPER_PEARSON and proved < 1
     hits = round((drawn.value or 0.0) * (drawn.n - drawn.missing))
     alpha = (1 - drawn.confidence) / 2 / questions
-    return bool(counted and stats.proportion_p_value(hits, drawn.n, proved, drawn.missing) > alpha)
+    rows = stats.Rows.of_hits(hits, drawn.n, drawn.missing)
+    return bool(counted and stats.p_value(rows, proved) > alpha)
 
 
 def excess(model: Model, scorer: ScorerView) -> str:

@@ -1,10 +1,15 @@
-"""`Leakage`: what every bound takes, distinct scores with counts and missing draws."""
+"""Evidence of draws: scores with counts and missing draws, of a fixed n, stopped, or of two models.
+
+`Masses` (exact masses, with draws of the rest) and `Pool` (several queries of one question) are the
+other kinds, see `mass` and `pool`. A kind names the rows of `THEOREMS` that apply.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +23,7 @@ SLACK = 1e-9  # a score may leave [0, 1] by rounding, not by more
 
 
 @dataclass(frozen=True)
-class Leakage:
+class Rows:
     """Scores of Q questions, with counts and missing draws; a value with count 0 is padding.
 
     Attributes:
@@ -26,6 +31,7 @@ class Leakage:
         counts: how often each value was drawn, [Q, d].
         missing: how many draws were made and have no score, [Q].
         single: whether the caller gave one question, so that results lose their first axis.
+        binary: the scorer's declared range: 0 and 1 only, so that its leakage is a probability.
         keys: give the order of the draws to bounds that need one.
     """
 
@@ -33,32 +39,37 @@ class Leakage:
     counts: Counts
     missing: Counts
     single: bool
+    binary: bool = False
     keys: Keys | None = None
 
+    kind: ClassVar[str] = "draws"
+
     @classmethod
-    def read(
+    def of(
         cls,
         scores: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         missing: npt.ArrayLike = 0,
         *,
+        binary: bool = False,
         empty: bool = False,
-    ) -> Leakage:
+    ) -> Rows:
         """Check and sort scores, one row a question.
 
         Args:
             scores: scores in [0, 1], [m] of one question or [Q, m] of Q.
             counts: how often each score was drawn, of the shape of `scores`; None: once each.
-            missing: draws without a score, [Q] or one number.
+            missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
+            binary: the scorer's declared range; True: the scores must be 0 or 1.
             empty: whether questions without a draw are allowed.
 
         Returns:
-            The scores, without keys.
+            The rows.
 
         Raises:
-            InputError: scores that are NaN or leave [0, 1] where a draw has them, counts or missing
-                that are no whole numbers >= 0, and, unless they may be `empty`, questions without a
-                draw.
+            InputError: scores that are NaN or leave the range where a draw has them, counts or
+                missing that are no whole numbers >= 0, and, unless they may be `empty`, questions
+                without a draw.
         """
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
@@ -73,16 +84,59 @@ class Leakage:
             )
         values, tally = np.atleast_2d(values), np.atleast_2d(tally)
         values = _checked(np.where(tally > 0, values, 0.0), single)
+        if binary:
+            require_binary(values)
         unscored = per_question("missing", missing, len(values))
         n = tally.sum(axis=1) + unscored
         if not empty and not (n.size and n.all()):
             place = "" if single or not n.size else f" for question {int(n.argmin())}"
             raise InputError(f"`scores` holds no draw{place} (n = 0). A bound needs at least one.")
-        if counts is None:
-            return cls(np.sort(values, axis=1), tally, unscored, single)
         order = np.argsort(values, axis=1, kind="stable")
         values = np.take_along_axis(values, order, axis=1)
-        return cls(values, np.take_along_axis(tally, order, axis=1), unscored, single)
+        return cls(values, np.take_along_axis(tally, order, axis=1), unscored, single, binary)
+
+    @classmethod
+    def of_hits(cls, hits: npt.ArrayLike, n: npt.ArrayLike, missing: npt.ArrayLike = 0) -> Rows:
+        """Read leaks among draws, as scores of 0 and 1.
+
+        Args:
+            hits: leaks of each question, [Q] or one number.
+            n: draws of each question, [Q] or one number, those `missing` among them; at least 1.
+            missing: draws without a score, [Q] or one number: 1 in upper bounds, 0 in lower bounds.
+
+        Returns:
+            The rows of a binary scorer.
+
+        Raises:
+            InputError: numbers that cannot be.
+        """
+        given = {"hits": hits, "n": n, "missing": missing}
+        parts = {name: whole(name, values) for name, values in given.items()}
+        if max(part.ndim for part in parts.values()) > 1:
+            raise InputError("`hits`, `n` and `missing` must be numbers or 1-D, one a question.")
+        rows = max(part.size for part in parts.values())
+        leaks, draws, lost = (per_question(name, part, rows) for name, part in parts.items())
+        if not draws.size or not draws.all():
+            raise InputError("`n` must be at least 1, got 0. A bound needs at least one draw.")
+        if (leaks + lost > draws).any():
+            row = int((leaks + lost - draws).argmax())
+            raise InputError(
+                f"`hits` and `missing` must not exceed `n`, got {leaks[row]} hits and "
+                f"{lost[row]} missing of {draws[row]} draws at question {row}."
+            )
+        coins, counts = np.tile([0.0, 1.0], (rows, 1)), [draws - lost - leaks, leaks]
+        single = all(part.ndim == 0 for part in parts.values())
+        return cls(coins, np.column_stack(counts), np.array(lost), single, binary=True)
+
+    @property
+    def described(self) -> str:
+        """The kind of evidence in words, for a refusal."""
+        return f"draws of a fixed n ({'binary' if self.binary else 'scores in [0, 1]'})"
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return len(self.n)
 
     @cached_property
     def n(self) -> Counts:
@@ -119,7 +173,7 @@ class Leakage:
         """Draws with score 1: (Q,)."""
         return np.asarray((self.counts * (self.values == 1)).sum(axis=1))
 
-    def scored(self) -> Leakage:
+    def scored(self) -> Rows:
         """The same scores as if no draw were missing; a row may then be empty."""
         if not self.missing.any():
             return self
@@ -130,16 +184,16 @@ class Leakage:
         """The source of the draws' order, as an estimate of each row records it."""
         return None if self.keys is None else self.keys.seed
 
-    def mirrored(self) -> Leakage:
+    def mirrored(self) -> Rows:
         """1 - X for X: a lower bound is the mirror of an upper one."""
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
-    def pooled(self) -> Leakage:
+    def pooled(self) -> Rows:
         """All questions as one."""
         values, counts = self.values.ravel(), self.counts.ravel()
-        return Leakage.read(values, counts, self.missing.sum())
+        return Rows.of(values, counts, self.missing.sum(), binary=self.binary)
 
-    def ordered(self, seed: Seed) -> Leakage:
+    def ordered(self, seed: Seed) -> Rows:
         """The same draws with the keys of their order: see `leakbound.stats.order`."""
         return replace(self, keys=Keys.read(seed, len(self.n)))
 
@@ -158,12 +212,12 @@ class Leakage:
         """The draws of each row in the order of its key, 0 behind the last: (Q, widest)."""
         widest = int(self.n.max())
 
-        def rule(rows: Leakage) -> Array:
+        def rule(rows: Rows) -> Array:
             return np.pad(rows.shuffled(missing=missing), ((0, 0), (0, widest - rows.size)))
 
         return self.each(rule)
 
-    def beside(self, other: Leakage) -> Leakage:
+    def beside(self, other: Rows) -> Rows:
         """The questions of both, those of `other` last; both have keys of one kind."""
         assert self.keys is not None, "rows that are met together have an order"
         assert other.keys is not None, "rows that are met together have an order"
@@ -174,15 +228,15 @@ class Leakage:
         )
         keys = Keys(np.concatenate([self.keys.rows, other.keys.rows]), self.keys.seed)
         missing = np.concatenate([self.missing, other.missing])
-        return Leakage(values, counts, missing, single=False, keys=keys)
+        return Rows(values, counts, missing, single=False, binary=self.binary, keys=keys)
 
-    def only(self, rows: npt.NDArray[np.bool_]) -> Leakage:
+    def only(self, rows: npt.NDArray[np.bool_]) -> Rows:
         """Some of the questions."""
         keys = None if self.keys is None else self.keys.of(rows)
         parts = self.values[rows], self.counts[rows], self.missing[rows]
-        return Leakage(*parts, single=False, keys=keys)
+        return Rows(*parts, single=False, binary=self.binary, keys=keys)
 
-    def each(self, rule: Callable[[Leakage], Array]) -> Array:
+    def each(self, rule: Callable[[Rows], Array]) -> Array:
         """Apply a rule that needs rows of one n to the rows of every n; NaN where n is 0."""
         n = self.n
         if n[0] and (n == n[0]).all():
@@ -201,7 +255,101 @@ class Leakage:
         return plain(result[0] if self.single else result)
 
 
-def sample_mean(rows: Leakage) -> Array:
+class OfRows:
+    """Evidence that is about the questions of its `rows`."""
+
+    rows: Rows
+
+    @property
+    def binary(self) -> bool:
+        """The scorer's declared range."""
+        return self.rows.binary
+
+    @property
+    def questions(self) -> int:
+        """The number of questions."""
+        return self.rows.questions
+
+
+@dataclass(frozen=True)
+class Stopped(OfRows):
+    """Draws whose number may depend on the scores: sampling stopped at some look, at most at a cap.
+
+    For i.i.d. draws of one query or an allocated pool. The rule that stopped them may use all
+    earlier scores, and nothing else.
+
+    Attributes:
+        rows: the draws of each question.
+        cap: the largest number of draws of a question, fixed in advance.
+
+    Raises:
+        InputError: a cap that is no whole number >= 1, or a question with more draws.
+    """
+
+    rows: Rows
+    cap: int
+
+    kind: ClassVar[str] = "stopped"
+
+    def __post_init__(self) -> None:
+        check_cap(self.cap)
+        if (n := self.rows.n).max(initial=0) > self.cap:
+            row = int(n.argmax())
+            raise InputError(
+                f"no question may have more draws than the cap of {self.cap}, got {n[row]} at "
+                f"question {row}. Bound with the cap that the run was planned with."
+            )
+
+    @property
+    def described(self) -> str:
+        """The kind of evidence in words, for a refusal."""
+        return f"stopped {self.rows.described.removesuffix(')')}, at most {self.cap})"
+
+
+@dataclass(frozen=True)
+class Pair(OfRows):
+    """Draws of a model and of its control, for the same questions, which share no randomness.
+
+    Numbers of draws are fixed in advance. Where the two may share random numbers, bound each and
+    use `excess_of`.
+
+    Attributes:
+        rows: the model's draws.
+        control: the control's draws, as many rows.
+
+    Raises:
+        InputError: other rows of `control` than of `rows`, or two declared ranges.
+    """
+
+    rows: Rows
+    control: Rows
+
+    kind: ClassVar[str] = "pair"
+
+    def __post_init__(self) -> None:
+        mine, other = self.rows, self.control
+        if (mine.questions, mine.single) != (other.questions, other.single):
+            raise InputError(
+                "`control` must have a row for each question of `rows`, got "
+                f"{other.questions} for {mine.questions}. Leave out questions that only one was "
+                "given."
+            )
+        if mine.binary != other.binary:
+            raise InputError("`rows` and `control` must be scored by one scorer, got two ranges.")
+
+    @property
+    def described(self) -> str:
+        """The kind of evidence in words, for a refusal."""
+        return f"two models' {self.rows.described}"
+
+
+def check_cap(cap: int) -> None:
+    """Refuse a cap that is no whole number of draws."""
+    if cap != int(cap) or cap < 1:
+        raise InputError(f"`cap` must be a whole number of draws >= 1, got {cap!r}.")
+
+
+def sample_mean(rows: Rows) -> Array:
     """The mean of the scored draws: (Q,)."""
     return np.asarray((rows.counts * rows.values).sum(axis=1) / rows.counts.sum(axis=1))
 

@@ -1,0 +1,154 @@
+"""`Quantity`: which number of a score's distribution is to be bounded, and over which questions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakbound.errors import InputError
+from leakbound.stats.about import About, parameter_of
+from leakbound.stats.estimate import Array, Counts
+from leakbound.stats.whole import numbers, whole
+
+Reading = Literal["leakage", "tail", "leak@k", "standard deviation", "expectation deviation"]
+Over = Literal["each", "mean", "worst", "every", "count"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A reading of the score X of a completion, and the questions that a statement is about.
+
+    Made by `LEAKAGE`, `SD`, `tail`, `leak_at` and `ed`, and by the methods below.
+
+    Attributes:
+        reading: "leakage" is Pr[X = 1] of a binary scorer and E[X] of any other; "tail" Pr[X > x];
+            "leak@k" the expected largest of k scores; "standard deviation"; "expectation deviation"
+            the mean plus rho standard deviations.
+        at: the x, k or rho; several x or k are bounded simultaneously.
+        over: "each" question individually, their "mean", the "worst" of them, "every" one
+            simultaneously, or a "count" of those above a level.
+        weights: of each question in a mean, >= 0, [Q]; None: all are equal.
+        level: of a count, the x above which a question counts; or several, [K].
+        each_confidence: of a count, that of each question's own bound, fixed in advance; None: it
+            follows from n.
+    """
+
+    reading: Reading = "leakage"
+    at: float | tuple[float, ...] | None = None
+    over: Over = "each"
+    weights: npt.ArrayLike | None = None
+    level: npt.ArrayLike = 0.0
+    each_confidence: float | None = None
+
+    def mean(self, weights: npt.ArrayLike | None = None) -> Quantity:
+        """The mean over the questions, weighted by numbers that are fixed in advance."""
+        return replace(self, over="mean", weights=weights)
+
+    def worst(self) -> Quantity:
+        """The largest over the questions, see `worst_question`."""
+        return replace(self, over="worst")
+
+    def every(self) -> Quantity:
+        """Every question simultaneously, see `every_question`."""
+        return replace(self, over="every")
+
+    def above(self, level: npt.ArrayLike, each_confidence: float | None = None) -> Quantity:
+        """The number of questions above a level, see `leaking_questions`."""
+        return replace(self, over="count", level=level, each_confidence=each_confidence)
+
+    def about(self, *, binary: bool = False) -> About:
+        """Return what an estimate of one question is about; `binary` is the declared range."""
+        match self.reading:
+            case "leakage":
+                return About(quantity="leak probability" if binary else "mean leakage")
+            case "expectation deviation":
+                return About(quantity=self.reading, constant=self.rho)
+        return About(quantity=self.reading, parameter=self.at)
+
+    @property
+    def rho(self) -> float:
+        """The number of standard deviations of an expectation deviation."""
+        assert isinstance(self.at, float)
+        return self.at
+
+    @property
+    def points(self) -> Array:
+        """The x or k as an array, 0-D or 1-D."""
+        return np.asarray(self.at, dtype=np.float64)
+
+    @property
+    def sizes(self) -> Counts:
+        """The k as whole numbers, 0-D or 1-D."""
+        return self.points.astype(np.int64)
+
+
+LEAKAGE = Quantity()
+SD = Quantity("standard deviation")
+
+
+def tail(x: npt.ArrayLike) -> Quantity:
+    """Pr[X > x] for every x given, simultaneously; so an x may be chosen afterwards.
+
+    Args:
+        x: a finite number, or [K] of them, the last axis of the result then.
+
+    Returns:
+        The quantity.
+
+    Raises:
+        InputError: an x that is not finite.
+    """
+    return Quantity("tail", parameter_of(finite("x", x)))
+
+
+def leak_at(k: npt.ArrayLike) -> Quantity:
+    """The expected largest score of k draws.
+
+    Args:
+        k: a whole number >= 1, fixed in advance; or [K] of them, the last axis of the result then,
+            and the bounds are valid for every k simultaneously.
+
+    Returns:
+        The quantity.
+
+    Raises:
+        InputError: a k that is no whole number >= 1.
+    """
+    return Quantity("leak@k", parameter_of(whole_sizes(k)))
+
+
+def ed(rho: float = 2.0) -> Quantity:
+    """The expectation deviation score: the mean plus rho standard deviations.
+
+    Args:
+        rho: a finite number >= 0.
+
+    Returns:
+        The quantity.
+
+    Raises:
+        InputError: any other rho.
+    """
+    if not (math.isfinite(rho) and rho >= 0):
+        raise InputError(f"`rho` must be a number >= 0, got {rho!r}.")
+    return Quantity("expectation deviation", float(rho))
+
+
+def finite(name: str, values: npt.ArrayLike) -> Array:
+    """Numbers as an array, 0-D or 1-D; InputError unless finite."""
+    points = numbers(name, values)
+    if points.ndim > 1 or not points.size or not np.isfinite(points).all():
+        raise InputError(f"`{name}` must be a finite number or a row of such, got {values!r}.")
+    return points
+
+
+def whole_sizes(k: npt.ArrayLike) -> Counts:
+    """k as an array, 0-D or 1-D; InputError unless whole numbers >= 1."""
+    sizes = whole("k", k)
+    if sizes.ndim > 1 or not sizes.size or sizes.min() < 1:
+        raise InputError(f"`k` must be a whole number >= 1, or a row of such, got {k!r}.")
+    return sizes

@@ -1,0 +1,220 @@
+"""`bound`: one call for every evidence and quantity; `THEOREMS` says by what each is bounded.
+
+A row of the table joins a kind of evidence, a reading of the score, the scorer's declared range and
+a function with the proof. What is about several questions and made of each question's own bound
+(the worst, every one, a count) is written once, in `questions` and `joint`, on top of `bound`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from leakbound.errors import InputError
+from leakbound.stats import order
+from leakbound.stats.clusters import cluster_leak_at_k, cluster_mean, cluster_tail
+from leakbound.stats.deviation import STD, over_interval, score
+from leakbound.stats.deviation_over_questions import deviation_over_questions
+from leakbound.stats.estimand import Terms
+from leakbound.stats.estimate import Estimate, Side
+from leakbound.stats.evidence import Pair, Rows, Stopped
+from leakbound.stats.excess import difference, mean_difference
+from leakbound.stats.joint import every_question
+from leakbound.stats.leak_at_k import BLOCKS, largest_of_k, leak_among_k
+from leakbound.stats.mass import (
+    Masses,
+    mass_leak,
+    mass_leak_among_k,
+    mass_leak_at_k,
+    mass_mean,
+    mass_mean_over_questions,
+    mass_std,
+    mass_tail,
+)
+from leakbound.stats.mean import MEAN
+from leakbound.stats.mean_over_questions import largest_over_questions, mean_over_questions
+from leakbound.stats.order import Seed
+from leakbound.stats.pool import Pool, cluster_leak_among_k, unlike_leakage, unlike_mean
+from leakbound.stats.proportion import PROPORTION
+from leakbound.stats.quantity import LEAKAGE, Quantity, Reading
+from leakbound.stats.questions import leaking_questions, worst_question
+from leakbound.stats.stopping import mean_of_stopped, stopped_leak_at_k, stopped_leakage
+from leakbound.stats.tail import BANDS, tail_bound
+
+Evidence = Rows | Stopped | Masses | Pool | Pair
+Kind = Literal["draws", "stopped", "masses", "iid pool", "unlike pool", "clusters", "pair"]
+Proof = Callable[[Any, Quantity, Terms], Estimate]
+"""(evidence, quantity, terms) -> the bound; its docstring has conditions and proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """A row of `THEOREMS`.
+
+    Attributes:
+        kind: of the evidence: "draws" of a fixed n, "stopped" draws, "masses", a "pair" of models;
+            a pool is "iid pool", "unlike pool" or "clusters", by its design and target.
+        reading: of the score.
+        binary: the scorer's declared range; None: both.
+        prove: bounds the quantity.
+        methods: by name, the default first; empty where there is no choice.
+        over: "each" question, or their "mean".
+        weighted: whether a mean may be weighted.
+    """
+
+    kind: Kind
+    reading: Reading
+    binary: bool | None
+    prove: Proof
+    methods: tuple[str, ...] = ()
+    over: Literal["each", "mean"] = "each"
+    weighted: bool = False
+
+    @property
+    def name(self) -> str:
+        """The row in words: 'draws: leak@k, binary'."""
+        scorer = {None: "", True: ", binary", False: ", graded"}[self.binary]
+        return f"{self.kind}: {'mean of ' if self.over == 'mean' else ''}{self.reading}{scorer}"
+
+
+def _on_joined(prove: Proof) -> Proof:
+    """The outputs of an i.i.d. pool are the draws of their question."""
+    return lambda pool, quantity, terms: prove(pool.joined, quantity, terms)
+
+
+def _on_clusters(prove: Proof) -> Proof:
+    return lambda pool, quantity, terms: pool.each(prove, quantity, terms)
+
+
+_BANDS = tuple(BANDS)
+_ON_MEAN: dict[str, Any] = {"over": "mean"}
+_OF_DRAWS = (
+    Theorem("draws", "leakage", True, PROPORTION, tuple(PROPORTION.methods)),
+    Theorem("draws", "leakage", False, MEAN, tuple(MEAN.methods)),
+    Theorem("draws", "tail", None, tail_bound, _BANDS),
+    Theorem("draws", "leak@k", True, leak_among_k, tuple(PROPORTION.methods)),
+    Theorem("draws", "leak@k", False, largest_of_k, (*_BANDS, BLOCKS)),
+    Theorem("draws", "standard deviation", True, over_interval),
+    Theorem("draws", "standard deviation", False, STD, tuple(STD.methods)),
+    Theorem("draws", "expectation deviation", True, over_interval),
+    Theorem("draws", "expectation deviation", False, score, ("betting", "paper")),
+    Theorem("draws", "leakage", None, mean_over_questions, **_ON_MEAN, weighted=True),
+    Theorem("draws", "leak@k", None, largest_over_questions, **_ON_MEAN),
+    Theorem("draws", "standard deviation", None, deviation_over_questions, **_ON_MEAN),
+    Theorem("draws", "expectation deviation", None, deviation_over_questions, **_ON_MEAN),
+)
+THEOREMS: tuple[Theorem, ...] = (
+    *_OF_DRAWS,
+    Theorem("stopped", "leakage", None, stopped_leakage),
+    Theorem("stopped", "leak@k", True, stopped_leak_at_k),
+    Theorem("stopped", "leakage", None, mean_of_stopped, **_ON_MEAN),
+    Theorem("masses", "leakage", True, mass_leak),
+    Theorem("masses", "leakage", False, mass_mean, tuple(MEAN.methods)),
+    Theorem("masses", "tail", None, mass_tail, _BANDS),
+    Theorem("masses", "leak@k", True, mass_leak_among_k),
+    Theorem("masses", "leak@k", False, mass_leak_at_k, _BANDS),
+    Theorem("masses", "standard deviation", None, mass_std),
+    Theorem("masses", "leakage", None, mass_mean_over_questions, **_ON_MEAN),
+    *(replace(row, kind="iid pool", prove=_on_joined(row.prove)) for row in _OF_DRAWS),
+    Theorem("unlike pool", "leakage", None, unlike_leakage),
+    Theorem("unlike pool", "leak@k", True, unlike_leakage),
+    Theorem("unlike pool", "leakage", None, unlike_mean, **_ON_MEAN),
+    Theorem("clusters", "leakage", None, _on_clusters(cluster_mean)),
+    Theorem("clusters", "tail", None, _on_clusters(cluster_tail), _BANDS),
+    Theorem("clusters", "leak@k", True, _on_clusters(cluster_leak_among_k)),
+    Theorem("clusters", "leak@k", False, _on_clusters(cluster_leak_at_k), _BANDS),
+    Theorem("pair", "leakage", None, difference),
+    Theorem("pair", "leakage", None, mean_difference, **_ON_MEAN),
+)
+"""By which theorem `bound` bounds each reading, from each kind of evidence."""
+
+
+def bound(
+    evidence: Evidence,
+    quantity: Quantity = LEAKAGE,
+    *,
+    confidence: float = 0.99,
+    side: Side = "both",
+    method: str | None = None,
+    seed: Seed = None,
+) -> Estimate:
+    """Bound a quantity by the theorem that `THEOREMS` lists for it.
+
+    Args:
+        evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws of the rest, a `Pool`
+            of queries, or a `Pair` of models for the excess of one over the other.
+        quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`: of each question,
+            or about all of them, as `LEAKAGE.mean()`, `.worst()`, `.every()` and `.above(x)` are.
+        confidence: the probability, at least, with which the bound is valid, in (0, 1).
+        side: "upper", "lower", or "both", each of which then spends half of alpha.
+        method: a method of the theorem by its name, fixed in advance; None: its default. "paper" is
+            the printed form of the papers, corrected.
+        seed: of the order in which bets meet the draws: one number, or one key a question, [Q];
+            None: one is drawn, and the estimate records it if the order mattered.
+
+    Returns:
+        The estimate: one entry a question, and of each x or k where there are several; or one about
+            all questions.
+
+    Raises:
+        InputError: a quantity that has no theorem for this evidence, or what the theorem refuses.
+    """
+    theorem = _theorem(evidence, quantity)
+    if method is not None and method not in theorem.methods:
+        names = ", ".join(map(repr, theorem.methods)) or "left out: there is no choice"
+        raise InputError(
+            f"`method` of the {quantity.reading} must be one of {names}, got {method!r}."
+        )
+    seed = order.entropy() if seed is None else seed
+    if quantity.over in ("each", "mean"):
+        made = theorem.prove(evidence, quantity, Terms(confidence, side, method, seed))
+        return evidence.about(made) if isinstance(evidence, Pool) else made
+    own = partial(bound, evidence, replace(quantity, over="each"), method=method, seed=seed)
+    if quantity.over == "worst":
+        return worst_question(own, evidence.questions, confidence=confidence, side=side)
+    if quantity.over == "every":
+        return every_question(own, evidence.questions, confidence=confidence, side=side)
+    return leaking_questions(
+        own, evidence.questions, quantity.level,
+        confidence=confidence, each_confidence=quantity.each_confidence, side=side,
+    )  # fmt: skip
+
+
+def has_bound(evidence: Evidence, quantity: Quantity) -> bool:
+    """Whether a theorem bounds a quantity from this evidence.
+
+    Args:
+        evidence: as `bound` takes it.
+        quantity: as `bound` takes it.
+
+    Returns:
+        True if `bound` has one.
+    """
+    return any(row.reading == quantity.reading for row in _applicable(evidence, quantity))
+
+
+def _applicable(evidence: Evidence, quantity: Quantity) -> list[Theorem]:
+    """The rows for this evidence, of all readings."""
+    over = "mean" if quantity.over == "mean" else "each"
+    rows = (row for row in THEOREMS if row.kind == evidence.kind and row.over == over)
+    return [row for row in rows if row.binary in (None, evidence.binary)]
+
+
+def _theorem(evidence: Evidence, quantity: Quantity) -> Theorem:
+    """The row for this evidence and quantity; InputError where there is none."""
+    rows = _applicable(evidence, quantity)
+    for row in rows:
+        if row.reading == quantity.reading:
+            if quantity.weights is not None and not row.weighted:
+                raise InputError(f"the mean of the {row.name} takes no `weights`. Leave them out.")
+            return row
+    scope = "mean of the " if quantity.over == "mean" else ""
+    there = ", ".join(row.reading for row in rows) or "a quantity of each question"
+    remedy = evidence.remedy if isinstance(evidence, Pool) else ""
+    threshold = "" if evidence.binary else " A threshold, `NAME>=t`, makes a scorer binary."
+    raise InputError(
+        f"the {scope}{quantity.reading} has no bound from {evidence.described}. Bound one of: "
+        f"{there}.{remedy}{threshold}"
+    )
