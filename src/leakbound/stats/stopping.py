@@ -113,7 +113,7 @@ def stopped_proportion_bound(
     cap: int,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound the leak probability where sampling may have stopped at any look, at most at `cap`.
@@ -147,7 +147,7 @@ def stopped_leak_at_k_bound(
     cap: int,
     *,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
 ) -> Estimate:
     """Bound 1 - (1 - p)^k, the chance of a leak among k draws, for every k at once, after stopping.
@@ -183,7 +183,7 @@ def stopped_mean_bound(
     *,
     cap: int,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
     missing: npt.ArrayLike = 0,
     seed: Seed = None,
 ) -> Estimate:
@@ -218,7 +218,7 @@ def mean_over_stopped_questions(
     *,
     confidence: float = 0.99,
     each_confidence: float | None = None,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
 
@@ -311,7 +311,7 @@ class Looks:
         scores: npt.ArrayLike,
         counts: npt.ArrayLike | None = None,
         *,
-        side: Side = "upper",
+        side: Side = "both",
         missing: npt.ArrayLike = 0,
         seed: Seed = None,
     ) -> Estimate:
