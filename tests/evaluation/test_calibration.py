@@ -89,7 +89,7 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         row = seen[q]
         hits, n, missing = round(row.value * (row.n - row.missing)), 400, row.missing
         tallies[q] = (hits, n, missing)
-        up = proportion_bound(hits, n, missing=missing, **how).upper
+        up = proportion_bound(hits, n, missing=missing, side="upper", **how).upper
         low = proportion_bound(hits, n, missing=missing, side="lower", **how).lower
         want_up = (up - false[0].lower) / (true[0].lower - false[0].lower)
         want_low = (low - false[1].upper) / (true[1].upper - false[1].upper)
