@@ -99,7 +99,8 @@ def test_the_judge_errors_are_carried_into_the_bound(tmp_path: Path) -> None:
         assert missing > 10
     hits, n, missing = ([tally[i] for tally in tallies.values()] for i in range(3))
     order = Order.of(run.arms["target"], make_scorer(judge)).keys([*LEAKS])
-    mean = proportion_over_questions(hits, n, missing=missing, seed=order, **how).upper
+    how |= {"missing": missing, "seed": order, "side": "upper"}
+    mean = proportion_over_questions(hits, n, **how).upper
     want = (mean - false[0].lower) / (true[0].lower - false[0].lower)
     assert corrected[None].upper == pytest.approx(want, abs=1e-12)
     assert corrected[None].confidence == 0.99
