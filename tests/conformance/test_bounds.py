@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 from collections.abc import Callable
@@ -52,6 +53,8 @@ def listed(one: ListedBound, method: str | None) -> Bound:
     """A listed bound of one question as one of its scores, with what it asks for fixed."""
     fixed = {name: FIXED[name] for name in inspect.signature(one.bound).parameters & FIXED.keys()}
     given = {**fixed, **({} if method is None else {"method": method})}
+    if method == "grid":
+        given["side"] = "upper"
     bound = partial(one.bound, **given)
     return from_scores(bound) if one.evidence == "hits" else by_name(bound)
 
@@ -123,6 +126,48 @@ def gives_estimates(function: Bound) -> bool:
     return Estimate in parts or tuple[Estimate, ...] in parts
 
 
+FIRST = {"hits": ["hits", "n"], "scores": ["scores"], "pool": ["pool"], "masses": ["mass"]}
+STATED = {"confidence": 0.99, "side": "both", "missing": 0, "seed": None}
+
+
+@pytest.mark.parametrize("name", [name for name in BOUNDS if name != "proof of leak"])
+def test_a_bound_has_the_signature_that_the_docs_state(name: str) -> None:
+    parameters, evidence = inspect.signature(BOUNDS[name].bound).parameters, BOUNDS[name].evidence
+    first = FIRST.get(evidence, [])
+    assert list(parameters)[: len(first)] == first
+    settings = [p for p in parameters.values() if p.name in STATED and "side" in parameters]
+    defaults = {p.name: p.default for p in settings if p.kind is p.KEYWORD_ONLY}
+    stated = STATED | ({"confidence": 0.95} if evidence == "bound of seeds" else {})
+    assert defaults == {p.name: stated[p.name] for p in settings}
+    if evidence in ("hits", "scores"):
+        assert {"confidence", "side", "missing"} <= defaults.keys()
+        orders = "betting" in " ".join(made for made in ROWS if made.startswith(name))
+        assert ("seed" in defaults) == (orders or name == "leak@k")
+
+
+def test_only_public_names_are_listed() -> None:
+    source = ast.parse(inspect.getsource(stats)).body
+    imported = [
+        entry for line in source if isinstance(line, ast.ImportFrom) for entry in line.names
+    ]
+    public = {entry.asname for entry in imported if entry.asname}
+    assert set(dir(stats)) == public | {"BOUNDS", "Evidence", "ListedBound"}
+
+
+def test_an_estimate_is_one_line() -> None:
+    assert str(proportion_bound(1, 1024, side="upper", missing=2)) == (
+        "leak probability: value 0.0009785, upper bound 0.009776, confidence 99 %, n = 1024, "
+        "missing 2, Clopper-Pearson"
+    )
+    made = mean_bound([SCORES, 1 - SCORES], seed=7)
+    assert str(made) == (
+        "mean leakage (2 entries): value 0.19 to 0.81, lower bound 0.104 to 0.707, upper bound "
+        "0.3065 to 0.8908, confidence 99 %, n = 50, finite-horizon betting, seed 7"
+    )
+    assert str(mean_bound([SCORES] * 2, seed=[7, 8])).endswith("betting, a seed per entry")
+    assert "\n" not in str(leak_at_k_bound([SCORES] * 400, [1, 2]))
+
+
 @every_bound
 @pytest.mark.parametrize("law", LAWS)
 def test_ends_enclose_the_value_and_stay_in_range(name: str, law: str) -> None:
@@ -150,7 +195,9 @@ def test_more_confidence_is_wider(name: str) -> None:
 def test_both_sides_spend_half_of_alpha_each(name: str) -> None:
     both = ROWS[name](SCORES, confidence=0.9, side="both")
     share = 0.9 if name in OF_P else 0.95
-    assert both.upper == pytest.approx(ROWS[name](SCORES, confidence=share).upper, abs=1e-9)
+    assert both.upper == pytest.approx(
+        ROWS[name](SCORES, confidence=share, side="upper").upper, abs=1e-9
+    )
     lower = ROWS[name](SCORES, confidence=0.95, side="lower").lower
     assert both.lower == pytest.approx(lower, abs=1e-9)
 

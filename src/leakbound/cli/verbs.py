@@ -333,7 +333,7 @@ def compare(
 @click.option(
     "--side",
     type=click.Choice(["upper", "both"]),
-    default="upper",
+    default="both",
     show_default=True,
     help="With --epsilon: overestimated, or either way.",
 )

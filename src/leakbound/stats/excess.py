@@ -91,7 +91,7 @@ def excess_of(
     *,
     beyond: Beyond = "control",
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound the quantity of `more` minus that of `base`, alpha shared equally between the two.
 

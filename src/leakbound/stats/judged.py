@@ -53,7 +53,7 @@ def corrected_bound(
     positives: Tally,
     negatives: Tally,
     confidence: float = 0.99,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Carry a bound on how often the judge says "leak" over to how often there is a leak.
 

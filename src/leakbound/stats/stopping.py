@@ -163,7 +163,7 @@ def mean_over_stopped_questions(
     *,
     confidence: float = 0.99,
     each_confidence: float | None = None,
-    side: Side = "upper",
+    side: Side = "both",
 ) -> Estimate:
     """Bound the mean over the questions of a quantity in [0, 1], however long each was sampled.
 
